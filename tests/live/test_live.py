@@ -507,8 +507,7 @@ def test_the_estimates_are_those_of_the_formulas() -> None:
     assert state.leviathan == pytest.approx(leviathan_speedup(alpha, 4, 0.1))
     assert state.full == pytest.approx(expected_tokens(alpha, 4) / (4 * 0.1 + 1.5 + 0.1))
     assert state.measured == pytest.approx((18 / 0.8) / 10)
-    assert state.loss is not None
-    assert state.loss.term is Loss.VERIFY
+    assert state.loss is Loss.VERIFY
 
 
 def test_without_a_baseline_the_expectation_waits_for_it() -> None:

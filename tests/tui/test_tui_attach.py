@@ -15,10 +15,9 @@ from spectui.known import Known
 from spectui.monitor.readings import Snapshot
 from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
 from spectui.settings import Settings
-from spectui.tui.attach.app import PollerFailed
+from spectui.tui.attach.app import AttachPanels
 from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
 from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
-from spectui.tui.attach.screen import AttachPanels
 from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.panels.base import Panel
 from spectui.tui.threads import MonitorFailed
@@ -346,7 +345,7 @@ def test_a_defect_of_the_poller_ends_the_screen() -> None:
     watched = Watched()
 
     async def scenario(pilot: Pilot[None]) -> None:
-        watched.monitor.post(PollerFailed(error=ZeroDivisionError("asked nothing")))
+        watched.monitor.post(ZeroDivisionError("asked nothing"))
         await pilot.pause()
 
     with pytest.raises(ZeroDivisionError, match="asked nothing"):

@@ -16,8 +16,8 @@ from textual.widgets import Input
 from spectui.engine.events import GenerationResult
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.tune import table as lines
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController

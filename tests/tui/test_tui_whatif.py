@@ -36,8 +36,8 @@ from spectui.settings import Settings
 from spectui.trace.costs import Costs
 from spectui.trace.file import read_trace
 from spectui.trace.record import Recording, Trace, record_chains
+from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.whatif.controller import WhatIfController
 from spectui.tui.whatif.plot import Mark, WhatIfPlot, ascii_chart, axis, curve, legend
 from spectui.tui.whatif.screen import BigNumber, Numbers, WhatIfScreen

@@ -20,13 +20,10 @@ from spectui.server.watch.state import HostState, LinkState
 from spectui.server.watch.words import context_facts, model_facts, model_name
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
-    MUTED,
-    PLAIN,
-    STRONG,
-    WARNING,
     Block,
     Line,
     Lines,
+    Look,
     Panel,
     block,
     labelled,
@@ -60,10 +57,10 @@ class ServerPanel(Panel[IdentityState]):
     def blocks(self, state: IdentityState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
-        link = block((40, sentence(_link(state.link, glyphs), MUTED, width, glyphs)))
+        link = block((40, sentence(_link(state.link, glyphs), Look.MUTED, width, glyphs)))
         process = "" if state.link.failure is not None else _process(state.host, glyphs)
         around = (
-            prose(20, process, width, glyphs, look=PLAIN, step=10),
+            prose(20, process, width, glyphs, look=Look.PLAIN, step=10),
             prose(25, _where(state, facts), width, glyphs, step=10),
         )
         if facts is None:
@@ -72,10 +69,10 @@ class ServerPanel(Panel[IdentityState]):
         drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
         context = ", ".join(filter(None, (*context_facts(facts), drafters)))
         return (
-            prose(0, model_name(facts), width, glyphs, look=STRONG, step=15),
-            block((3, sentence(asleep, WARNING, width, glyphs))),
-            prose(5, ", ".join(model_facts(facts)), width, glyphs, look=PLAIN, step=25),
-            prose(10, context, width, glyphs, look=PLAIN, step=25),
+            prose(0, model_name(facts), width, glyphs, look=Look.STRONG, step=15),
+            block((3, sentence(asleep, Look.WARNING, width, glyphs))),
+            prose(5, ", ".join(model_facts(facts)), width, glyphs, look=Look.PLAIN, step=25),
+            prose(10, context, width, glyphs, look=Look.PLAIN, step=25),
             *around,
             link,
             block((45, _models(facts, width, glyphs))),
@@ -109,7 +106,7 @@ def _models(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
     more = len(facts.models) - _LONGEST_LIST
     names = ", ".join(facts.models[:_LONGEST_LIST])
     tail = f" and {more} more" if more > 0 else ""
-    return sentence(f"models: {names}{tail}", MUTED, width, glyphs)
+    return sentence(f"models: {names}{tail}", Look.MUTED, width, glyphs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +184,7 @@ class MachinePanel(Panel[MachineState]):
     def blocks(self, state: MachineState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """One block each."""
         if state.reason is not None:
-            return (block((0, sentence(state.reason, MUTED, width, glyphs))),)
+            return (block((0, sentence(state.reason, Look.MUTED, width, glyphs))),)
         return (
             _cores(state.cpu_per_core, width, glyphs),
             *(_gpu(gpu, width, glyphs) for gpu in state.gpus),
@@ -201,7 +198,7 @@ def _cores(shares: tuple[float, ...], width: int, glyphs: Glyphs) -> Block:
         return ()
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     bars = glyphs.spark(shares, min(len(shares), width // 2), maximum=1.0)[0]
-    return block((1, (spread((*labelled("CPU", bars), ("", "")), ((busy, STRONG),), width),)))
+    return block((1, (spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),), width),)))
 
 
 def _gpu(gpu: GpuReading, width: int, glyphs: Glyphs) -> Block:
@@ -212,6 +209,6 @@ def _gpu(gpu: GpuReading, width: int, glyphs: Glyphs) -> Block:
         for text, value in ((f"{power or 0:.0f} W", power), (f"{heat or 0:.0f} °C", heat))
         if value is not None
     )
-    name: Line = ((gpu.name, MUTED),)
-    line = spread(left, ((right, MUTED),), width)
+    name: Line = ((gpu.name, Look.MUTED),)
+    line = spread(left, ((right, Look.MUTED),), width)
     return block((2, (line,)), (30, (line, name)))

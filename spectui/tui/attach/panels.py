@@ -14,16 +14,10 @@ from spectui.server.watch.state import (
 )
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
-    CACHE,
-    DRAFT,
-    MUTED,
-    PLAIN,
-    STRONG,
-    TARGET,
-    WARNING,
     Block,
     Line,
     Lines,
+    Look,
     Panel,
     any_of,
     block,
@@ -42,7 +36,11 @@ _RATE_HEIGHTS = range(1, 4)
 _SMALLEST_BAR = 4
 _INDENT = 3
 _SPEED = len(" 123.4/s")
-_LOOKS = {SlotPhase.GENERATING: DRAFT, SlotPhase.PROMPT: TARGET, SlotPhase.IDLE: MUTED}
+_LOOKS = {
+    SlotPhase.GENERATING: Look.DRAFT,
+    SlotPhase.PROMPT: Look.TARGET,
+    SlotPhase.IDLE: Look.MUTED,
+}
 _PHASE = max(map(len, SlotPhase))
 _FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
 """Ranks: all that work are there before one that rests."""
@@ -67,12 +65,12 @@ class ServedPanel(Panel[ServedState]):
 
 def _headline(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
     now = state.now_tokens_per_s.value
-    work: Line = ((str(state.work), STRONG if state.work is not Work.IDLE else MUTED),)
+    work: Line = ((str(state.work), Look.STRONG if state.work is not Work.IDLE else Look.MUTED),)
     if state.work is Work.UNKNOWN:
         return ()
     if now is None or state.work is Work.IDLE:
         return (work,)
-    speed: Line = ((glyphs.tokens_per_s(now), STRONG), (" now", MUTED))
+    speed: Line = ((glyphs.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
     return (spread(speed, work, width),)
 
 
@@ -99,13 +97,13 @@ def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) 
     """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
         return ()
-    average: Line = ((f"mean {glyphs.tokens_per_s(mean.value)}", MUTED),)
+    average: Line = ((f"mean {glyphs.tokens_per_s(mean.value)}", Look.MUTED),)
     if last.value is None:
-        return (spread(((label, MUTED),), average, width),)
+        return (spread(((label, Look.MUTED),), average, width),)
     line = labelled(label, glyphs.tokens_per_s(last.value))
     number, _unit = glyphs.tokens_per_s(mean.value).split(" ", 1)
-    short: Line = ((f"mean {number}", MUTED),)
-    full = spread((*line, (" last", MUTED)), average, width)
+    short: Line = ((f"mean {number}", Look.MUTED),)
+    full = spread((*line, (" last", Look.MUTED)), average, width)
     return (full if len(full) > len(line) + 1 else spread(line, short, width),)
 
 
@@ -114,7 +112,7 @@ def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
         return ()
 
     def draw(height: int) -> Lines:
-        return chart(state.history, width, height, glyphs, DRAFT)
+        return chart(state.history, width, height, glyphs, Look.DRAFT)
 
     return charted(15, 10, _SPEED_HEIGHTS, draw)
 
@@ -124,10 +122,10 @@ def _counts(state: ServedState, width: int) -> Lines:
     if counters is None:
         return ()
     cached = counters.n_prompt_cached
-    left: Line = (("generated ", MUTED), (f"{counters.n_predicted:,}", TARGET))
-    right: Line = (("prompt tokens ", MUTED), (f"{counters.n_prompt:,}", TARGET))
+    left: Line = (("generated ", Look.MUTED), (f"{counters.n_predicted:,}", Look.TARGET))
+    right: Line = (("prompt tokens ", Look.MUTED), (f"{counters.n_prompt:,}", Look.TARGET))
     if cached:
-        more: Line = (*right, (", cached ", MUTED), (f"{cached:,}", TARGET))
+        more: Line = (*right, (", cached ", Look.MUTED), (f"{cached:,}", Look.TARGET))
         line = spread(left, more, width)
         if len(line) > len(left):
             return (line,)
@@ -156,9 +154,9 @@ class DraftsPanel(Panel[DraftState]):
 def _draft_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     if state.overall is None:
         return ()
-    rate = labelled("rate", glyphs.number(state.overall.acceptance_rate), STRONG)
+    rate = labelled("rate", glyphs.number(state.overall.acceptance_rate), Look.STRONG)
     length = glyphs.number(state.overall.mean_accepted_length)
-    return (spread(rate, ((f"{length} tokens/round", STRONG),), width),)
+    return (spread(rate, ((f"{length} tokens/round", Look.STRONG),), width),)
 
 
 def _last_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
@@ -166,7 +164,7 @@ def _last_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
         return ()
     rate = labelled("last request", glyphs.number(state.last.acceptance_rate))
     length = glyphs.number(state.last.mean_accepted_length)
-    return (spread(rate, ((f"{length} tokens/round", MUTED),), width),)
+    return (spread(rate, ((f"{length} tokens/round", Look.MUTED),), width),)
 
 
 def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
@@ -174,8 +172,8 @@ def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
         return ()
 
     def draw(height: int) -> Lines:
-        label: Line = (("rate of each request", MUTED),)
-        return (label, *chart(state.history, width, height, glyphs, DRAFT, maximum=1.0))
+        label: Line = (("rate of each request", Look.MUTED),)
+        return (label, *chart(state.history, width, height, glyphs, Look.DRAFT, maximum=1.0))
 
     return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
@@ -190,7 +188,7 @@ def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     )
     if state.drafters:
         text += f" of {', '.join(state.drafters)}"
-    return sentence(text, MUTED, width, glyphs)
+    return sentence(text, Look.MUTED, width, glyphs)
 
 
 class SlotsPanel(Panel[SlotsState]):
@@ -211,7 +209,7 @@ class SlotsPanel(Panel[SlotsState]):
 def _summary(state: SlotsState, width: int, glyphs: Glyphs) -> Line:
     n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
-    left: Line = ((text, STRONG if n_busy else MUTED),)
+    left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
     wide = spread(left, _waiting(state, glyphs), width)
     # Who waits is worth a shorter word.
     return spread(left, _waiting(state, glyphs, is_short=True), width) if wide == left else wide
@@ -221,7 +219,7 @@ def _waiting(state: SlotsState, glyphs: Glyphs, *, is_short: bool = False) -> Li
     if not state.n_deferred:
         return ()
     who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
-    return ((f"{glyphs.warning} {who} waiting", WARNING),)
+    return ((f"{glyphs.warning} {who} waiting", Look.WARNING),)
 
 
 def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
@@ -238,14 +236,24 @@ def _row(slot: SlotState, width: int, glyphs: Glyphs) -> Line:
     speed = f"{glyphs.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
     if slot.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
-    left: Line = ((f"{sample.id:>2} ", PLAIN), (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]))
+    left: Line = (
+        (f"{sample.id:>2} ", Look.PLAIN),
+        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
+    )
     context = _context(slot, glyphs)
     room = width - cells(left) - len(context) - len(speed) - 2
     if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
         used = glyphs.bar(sample.n_used / sample.n_ctx, room)
-        return (*left, (" ", ""), (used, CACHE), (" ", ""), (context, MUTED), (speed, STRONG))
+        return (
+            *left,
+            (" ", ""),
+            (used, Look.CACHE),
+            (" ", ""),
+            (context, Look.MUTED),
+            (speed, Look.STRONG),
+        )
     gap = " " * max(width - cells(left) - len(context) - len(speed), 1)
-    return (*left, (gap, ""), (context, MUTED), (speed, STRONG))
+    return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
 def _context(slot: SlotState, glyphs: Glyphs) -> str:
@@ -268,7 +276,7 @@ def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
         else f"{sample.n_remaining} left",
     ]
     text = glyphs.spelt(", ".join(filter(None, said)))
-    return ((((" " * _INDENT) + text, MUTED),),) if text else ()
+    return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
 def _prompt(slot: SlotState) -> str | None:

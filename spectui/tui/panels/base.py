@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from itertools import zip_longest
 from textwrap import wrap
@@ -18,25 +19,28 @@ from textual.widget import Widget
 
 from spectui.tui.glyphs import Glyphs, glyphs_of
 
+
+class Look(StrEnum):
+    """Component classes of every panel."""
+
+    PLAIN = ""
+    STRONG = "panel--strong"
+    MUTED = "panel--muted"
+    TARGET = "panel--target"
+    DRAFT = "panel--draft"
+    """The draft's tokens, as in the transcript."""
+    CACHE = "panel--cache"
+    COMPUTE = "panel--compute"
+    REJECTED = "panel--rejected"
+    WARNING = "panel--warning"
+    GAIN = "panel--gain"
+    LOSS = "panel--loss"
+
+
 Part = tuple[str, str]
-"""Text, and how it looks: a component class of the panels, empty for plain."""
+"""Text, and how it looks: a ``Look``, or an empty string for plain."""
 Line = tuple[Part, ...]
 Lines = tuple[Line, ...]
-
-PLAIN = ""
-STRONG = "panel--strong"
-MUTED = "panel--muted"
-TARGET = "panel--target"
-DRAFT = "panel--draft"
-"""Class of the draft's tokens, as in the transcript."""
-CACHE = "panel--cache"
-COMPUTE = "panel--compute"
-REJECTED = "panel--rejected"
-WARNING = "panel--warning"
-GAIN = "panel--gain"
-LOSS = "panel--loss"
-LOOKS = (STRONG, MUTED, TARGET, DRAFT, CACHE, COMPUTE, REJECTED, WARNING, GAIN, LOSS)
-"""Component classes of every panel."""
 
 _NOTABLE = 0.02
 """A speedup this near to 1 is neither good nor bad."""
@@ -73,7 +77,7 @@ def growing(rank: int, forms: Iterable[Lines], step: int = 1) -> Block:
 
 
 def prose(
-    rank: int, text: str, width: int, glyphs: Glyphs, *, look: str = MUTED, step: int = 1
+    rank: int, text: str, width: int, glyphs: Glyphs, *, look: str = Look.MUTED, step: int = 1
 ) -> Block:
     """Return a block of a sentence: as one line, which is cropped to the panel, and in full."""
     lines = sentence(text, look, width, glyphs)
@@ -139,17 +143,17 @@ def sentence(text: str, look: str, width: int, glyphs: Glyphs) -> Lines:
     return tuple(((line, look),) for line in lines)
 
 
-def labelled(label: str, value: str, look: str = PLAIN) -> tuple[Part, Part]:
+def labelled(label: str, value: str, look: str = Look.PLAIN) -> tuple[Part, Part]:
     """Return a muted label and a value."""
-    return (f"{label} ", MUTED), (value, look)
+    return (f"{label} ", Look.MUTED), (value, look)
 
 
 def speedup(value: float | None, glyphs: Glyphs) -> Part:
     """Return a factor, its direction as an arrow and as a colour."""
     text = glyphs.speedup(value)
     if value is None or abs(value - 1) < _NOTABLE:
-        return text, STRONG
-    arrow, look = (glyphs.up, GAIN) if value > 1 else (glyphs.down, LOSS)
+        return text, Look.STRONG
+    arrow, look = (glyphs.up, Look.GAIN) if value > 1 else (glyphs.down, Look.LOSS)
     return f"{arrow}{text}", look
 
 
@@ -184,26 +188,26 @@ def positions(shares: Sequence[float | None], title: str, width: int, glyphs: Gl
     if not shares:
         return ()
     one: Line = (
-        ("by position ", MUTED),
-        (glyphs.spark(shares, len(shares), maximum=1.0)[0], DRAFT),
+        ("by position ", Look.MUTED),
+        (glyphs.spark(shares, len(shares), maximum=1.0)[0], Look.DRAFT),
     )
     n_shown = width // _COLUMN
     more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
     shown = shares[: max(n_shown - bool(more), 0)]
     bars = "".join(glyphs.spark([rate], 1, maximum=1.0)[0] * (_COLUMN - 1) + " " for rate in shown)
     numbers = "".join(glyphs.number(rate).ljust(_COLUMN) for rate in shown)
-    two: Lines = (((bars, DRAFT),), ((f"{numbers}{more}", MUTED),))
+    two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
     rows = tuple(
         _row(position, rate, width, glyphs)
         for position, rate in enumerate(shares[:_MAX_ROWS], start=1)
     )
-    return block((30, (one,)), (40, two), (60, (((title, MUTED),), *rows)))
+    return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
 
 
 def _row(position: int, rate: float | None, width: int, glyphs: Glyphs) -> Line:
     label, number = f"{position:>2} ", glyphs.number(rate).rjust(_COLUMN)
     room = max(width - len(label) - len(number), 0)
-    return (label, MUTED), (glyphs.bar(rate or 0.0, room), DRAFT), (number, "")
+    return (label, Look.MUTED), (glyphs.bar(rate or 0.0, room), Look.DRAFT), (number, "")
 
 
 State = TypeVar("State")
@@ -216,7 +220,7 @@ class Panel(Widget, Generic[State]):
     beside an engine that needs the cores.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(LOOKS)
+    COMPONENT_CLASSES: ClassVar[set[str]] = {look for look in Look if look}
     DEFAULT_CSS = """
     Panel {
         & > .panel--strong { text-style: bold; }
@@ -254,7 +258,7 @@ class Panel(Widget, Generic[State]):
         alert = self.alert()
         # Cropped here: Textual's ellipsis is not in every terminal.
         room = max(self.size.width - _FRAME, 0)
-        parts = crop(((alert or self.heading, PLAIN),), room, glyphs_of(self).ellipsis)
+        parts = crop(((alert or self.heading, Look.PLAIN),), room, glyphs_of(self).ellipsis)
         title = "".join(text for text, _look in parts)
         if title != self._shown_title:
             self._shown_title = title
@@ -301,9 +305,9 @@ class Panel(Widget, Generic[State]):
         """Paint one line."""
         lines, width = self.lines(), self.size.width
         if y >= len(lines):
-            return Strip.blank(width, self._style(PLAIN))
+            return Strip.blank(width, self._style(Look.PLAIN))
         segments = [Segment(text, self._style(look)) for text, look in lines[y] if text]
-        return Strip(segments).adjust_cell_length(width, self._style(PLAIN))
+        return Strip(segments).adjust_cell_length(width, self._style(Look.PLAIN))
 
     def _style(self, look: str) -> Style:
         # Kept, because Textual works styles out anew each time.

@@ -6,17 +6,10 @@ from spectui.live.machine import MemoryPool, MemoryState, Samples, TrafficState,
 from spectui.monitor.readings import GpuReading
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.panels.base import (
-    CACHE,
-    COMPUTE,
-    DRAFT,
-    MUTED,
-    PLAIN,
-    STRONG,
-    TARGET,
-    WARNING,
     Block,
     Line,
     Lines,
+    Look,
     Panel,
     block,
     cells,
@@ -29,11 +22,11 @@ from spectui.tui.panels.base import (
 )
 
 _STYLES = {
-    Use.TARGET: TARGET,
-    Use.DRAFT: DRAFT,
-    Use.KV: CACHE,
-    Use.COMPUTE: COMPUTE,
-    Use.OTHER: MUTED,
+    Use.TARGET: Look.TARGET,
+    Use.DRAFT: Look.DRAFT,
+    Use.KV: Look.CACHE,
+    Use.COMPUTE: Look.COMPUTE,
+    Use.OTHER: Look.MUTED,
 }
 _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
@@ -66,13 +59,13 @@ class MemoryPanel(Panel[MemoryState]):
 def pool_blocks(state: MemoryState, width: int, glyphs: Glyphs) -> list[Block]:
     """Return the bars with what must be said of them."""
     if state.reason is not None:
-        return [block((0, sentence(state.reason, MUTED, width, glyphs)))]
+        return [block((0, sentence(state.reason, Look.MUTED, width, glyphs)))]
     blocks: list[Block] = []
     for pool in state.pools:
         blocks.append(block((0, (_bar(pool, width, glyphs),))))
         if pool.warning is not None:
             warning = f"{glyphs.warning} {pool.warning}"
-            blocks.append(prose(10, warning, width, glyphs, look=WARNING, step=20))
+            blocks.append(prose(10, warning, width, glyphs, look=Look.WARNING, step=20))
         if pool.reason is not None:
             blocks.append(prose(25, pool.reason, width, glyphs))
     if state.gpu_reason is not None:
@@ -88,32 +81,32 @@ def _bar(pool: MemoryPool, width: int, glyphs: Glyphs) -> Line:
     bars = glyphs.stacked(sizes, pool.total_bytes or sum(sizes), room)
     rest = room - sum(map(len, bars))
     filled = ((text, _STYLES[use]) for text, (use, _size) in zip(bars, pool.parts, strict=True))
-    return (label, MUTED), *filled, (" " * rest, ""), (numbers, "")
+    return (label, Look.MUTED), *filled, (" " * rest, ""), (numbers, "")
 
 
 def _legend(glyphs: Glyphs) -> Line:
     return tuple(
         part
         for use, filling in zip(Use, glyphs.segments, strict=False)
-        for part in ((filling, _STYLES[use]), (f"{use} ", MUTED))
+        for part in ((filling, _STYLES[use]), (f"{use} ", Look.MUTED))
     )
 
 
 def _table(pools: Sequence[MemoryPool], glyphs: Glyphs) -> Lines:
     """Bytes by use, a column per memory."""
     names = "".join(pool.name.rjust(_COLUMN) for pool in pools)
-    rows: list[Line] = [(("".ljust(_LABEL) + names, MUTED),)]
+    rows: list[Line] = [(("".ljust(_LABEL) + names, Look.MUTED),)]
     for index, (use, filling) in enumerate(zip(Use, glyphs.segments, strict=False)):
         sizes = (glyphs.size(pool.parts[index][1]).rjust(_COLUMN) for pool in pools)
         rows.append(
             (
                 (f"{filling} ", _STYLES[use]),
-                (str(use).ljust(_LABEL - 2), MUTED),
-                ("".join(sizes), PLAIN),
+                (str(use).ljust(_LABEL - 2), Look.MUTED),
+                ("".join(sizes), Look.PLAIN),
             )
         )
     free = (glyphs.size(pool.free_bytes).rjust(_COLUMN) for pool in pools)
-    rows.append((("  free".ljust(_LABEL), MUTED), ("".join(free), PLAIN)))
+    rows.append((("  free".ljust(_LABEL), Look.MUTED), ("".join(free), Look.PLAIN)))
     return tuple(rows)
 
 
@@ -151,13 +144,15 @@ def _link(
     received, sent = glyphs.rate(rx.value), glyphs.rate(tx.value)
     use, limit = glyphs.percent(link_use(gpu)), gpu.pcie_limit_bytes_per_s.value
     into = spread(
-        labelled(f"{name} {glyphs.down} received", received), ((f"{use} used", STRONG),), width
+        labelled(f"{name} {glyphs.down} received", received), ((f"{use} used", Look.STRONG),), width
     )
-    out = spread(labelled(f"{name} {glyphs.up} sent", sent), ((_limit(gpu, glyphs), MUTED),), width)
+    out = spread(
+        labelled(f"{name} {glyphs.up} sent", sent), ((_limit(gpu, glyphs), Look.MUTED),), width
+    )
 
     def draw(height: int) -> Lines:
-        above = chart(history[0], width, height // 2, glyphs, TARGET, maximum=limit)
-        below = chart(history[1], width, height // 2, glyphs, COMPUTE, maximum=limit)
+        above = chart(history[0], width, height // 2, glyphs, Look.TARGET, maximum=limit)
+        below = chart(history[1], width, height // 2, glyphs, Look.COMPUTE, maximum=limit)
         return (into, *above, out, *below)
 
     one = _one_line(name, f"{glyphs.down}{received} {glyphs.up}{sent}", use, width)
@@ -166,11 +161,11 @@ def _link(
 
 
 def _one_line(name: str, rates: str, use: str, width: int) -> Line:
-    line: Line = ((f"{name} ", MUTED), (rates, ""))
+    line: Line = ((f"{name} ", Look.MUTED), (rates, ""))
     if cells(line) + len(f" {use}") > width:
         # The panel's title names it too.
         line = line[1:]
-    return spread(line, ((use, STRONG),), width)
+    return spread(line, ((use, Look.STRONG),), width)
 
 
 def _limit(gpu: GpuReading, glyphs: Glyphs) -> str:
@@ -185,11 +180,11 @@ def _dram(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
     reading, best = state.dram_bytes_per_s, state.dram_best_bytes_per_s
     if reading.value is None:
         return prose(5, f"DRAM: {reading.reason}", width, glyphs, step=20)
-    left: Line = (*labelled("DRAM", glyphs.rate(reading.value)), (" estimated", MUTED))
-    line = spread(left, ((f"best {glyphs.rate(best)}", MUTED),), width)
+    left: Line = (*labelled("DRAM", glyphs.rate(reading.value)), (" estimated", Look.MUTED))
+    line = spread(left, ((f"best {glyphs.rate(best)}", Look.MUTED),), width)
 
     def draw(height: int) -> Lines:
-        return (line, *chart(state.dram_history, width, height, glyphs, TARGET, maximum=best))
+        return (line, *chart(state.dram_history, width, height, glyphs, Look.TARGET, maximum=best))
 
     return block((5, (line,))) + charted(30, 25, _HEIGHTS, draw, n_more=1)
 
@@ -201,10 +196,10 @@ def disk_block(state: TrafficState, width: int, glyphs: Glyphs) -> Block:
         return prose(10, f"disk: {reading.reason}", width, glyphs, step=20)
     line: Line = labelled("disk reads", glyphs.rate(reading.value))
     if faults is not None:
-        line = spread(line, ((f"{faults:.0f} major faults/s", MUTED),), width)
+        line = spread(line, ((f"{faults:.0f} major faults/s", Look.MUTED),), width)
 
     def draw(height: int) -> Lines:
-        return (line, *chart(state.disk_history, width, height, glyphs, WARNING))
+        return (line, *chart(state.disk_history, width, height, glyphs, Look.WARNING))
 
     charts = charted(40, 30, _HEIGHTS, draw, n_more=1) if any(state.disk_history) else ()
     return block((10, (line,))) + charts
