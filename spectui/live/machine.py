@@ -229,6 +229,9 @@ _N_READINGS = 8
 class TrafficState:
     """All traffic, with a history each, oldest first."""
 
+    reason: str | None = _UNREAD.reason
+    """Why nothing of the machine was read; None if it was."""
+    cpu_per_core: tuple[float, ...] = ()
     links: tuple[GpuReading, ...] = ()
     """GPUs, each with its PCIe link."""
     link_history: tuple[tuple[Samples, Samples], ...] = ()
@@ -272,6 +275,8 @@ def traffic_state(
     if snapshot is None:
         return TrafficState(dram_bytes_per_s=dram, dram_best_bytes_per_s=best)
     return TrafficState(
+        reason=None,
+        cpu_per_core=snapshot.host.cpu_per_core,
         links=snapshot.gpus,
         link_history=tuple(
             (history.of("rx", gpu.index), history.of("tx", gpu.index)) for gpu in snapshot.gpus

@@ -16,10 +16,11 @@ from spectui.monitor.readings import Snapshot
 from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
 from spectui.settings import Settings
 from spectui.tui.attach.app import AttachPanels
-from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
+from spectui.tui.attach.machine import MachinePanel, ServerPanel
 from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
 from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.panels.base import Panel
+from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import MonitorFailed
 from spectui.tui.widgets import StatusBar
 from tests.support.attach_app import Watched, shown
@@ -231,7 +232,7 @@ def test_the_machine_is_shown_where_the_server_is() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         panels = pilot.app.screen.query_one(AttachPanels)
-        memory = panels.query_one(HostMemoryPanel)
+        memory = panels.query_one(MemoryPanel)
         assert not is_shown(memory)
         await watched.told(pilot, sample(0.0, where=ELSEWHERE))
         assert not is_shown(memory)
@@ -323,7 +324,7 @@ def test_the_palette_has_what_the_keys_do() -> None:
         titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
         assert {"Ask now (r)", "Pause (p)", "Quit (q)"} <= set(titles)
         assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
-        places = [place for place, _ in groupby(attach_actions(watched.app), lambda one: one.place)]
+        places = [place for place, _ in groupby(attach_actions(watched.app), lambda one: str(one.id).split(".")[0])]
         assert len(places) == len(set(places))
 
     watched.run(scenario)

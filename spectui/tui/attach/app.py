@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
@@ -18,17 +17,13 @@ from spectui.server.watch.state import AttachState, LinkState
 from spectui.server.watch.tracker import Tracker
 from spectui.server.watch.words import model_name, named, waiting_for
 from spectui.settings import Settings
-from spectui.tui.attach.machine import (
-    HostMemoryPanel,
-    IdentityState,
-    Machine,
-    MachinePanel,
-    ServerPanel,
-)
+from spectui.tui.attach.machine import Machine, MachinePanel, ServerPanel
 from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
 from spectui.tui.base_app import BaseApp
-from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.glyphs import glyphs_of
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
+from spectui.tui.panels.base import PanelStack
+from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
 from spectui.tui.widgets import KeyBar, StatusBar, hidden, key
 
@@ -66,35 +61,22 @@ def trouble(link: LinkState) -> str:
     return f"{waiting_for(link.failure)}{again}."
 
 
-class AttachPanels(VerticalScroll, can_focus=False):
+class AttachPanels(PanelStack):
     """Panels of the server, and of its machine if that is this one."""
 
     DEFAULT_CSS = """
     AttachPanels {
         height: 1fr;
-        scrollbar-size-vertical: 1;
-        & > Panel {
-            height: 1fr; min-height: 2;
-            border-top: solid $foreground 30%;
-            border-title-color: $text-primary;
-            padding-left: 1;
-        }
         & > ServedPanel, & > SlotsPanel { height: 3fr; }
-        & > DraftsPanel, & > ServerPanel, & > HostMemoryPanel, & > MachinePanel { height: 2fr; }
-        & > Panel.-alert { border-title-color: $text-warning; }
-        &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }
-
+        & > DraftsPanel, & > ServerPanel, & > MemoryPanel, & > MachinePanel { height: 2fr; }
         &.-two-columns { layout: grid; grid-size: 2; grid-rows: 3fr 3fr 2fr; }
         &.-two-columns.-remote { grid-rows: 1fr; }
         &.-three-columns { layout: grid; grid-size: 3; grid-rows: 3fr 2fr; }
         &.-three-columns.-remote { grid-size: 2; grid-rows: 1fr; }
         &.-two-columns > Panel, &.-three-columns > Panel { height: 1fr; }
 
-        &.-remote > HostMemoryPanel, &.-remote > MachinePanel { display: none; }
-        &.-few > HostMemoryPanel, &.-few > MachinePanel { display: none; }
-
-        &.-ascii > Panel { border-top: ascii $foreground 30%; }
-        &.-ascii.-framed > Panel { border: ascii $foreground 30%; }
+        &.-remote > MemoryPanel, &.-remote > MachinePanel { display: none; }
+        &.-few > MemoryPanel, &.-few > MachinePanel { display: none; }
     }
     """
 
@@ -104,12 +86,8 @@ class AttachPanels(VerticalScroll, can_focus=False):
         yield DraftsPanel()
         yield SlotsPanel()
         yield ServerPanel()
-        yield HostMemoryPanel()
+        yield MemoryPanel()
         yield MachinePanel()
-
-    def on_mount(self) -> None:
-        """Frames are characters too."""
-        self.set_class(glyphs_of(self) is ASCII, "-ascii")
 
     def on_resize(self, event: Resize) -> None:
         """Choose columns and frames."""
@@ -128,15 +106,10 @@ class AttachPanels(VerticalScroll, can_focus=False):
         self.query_one(ServedPanel).state = state.served
         self.query_one(DraftsPanel).state = state.drafts
         self.query_one(SlotsPanel).state = state.slots
-        self.query_one(ServerPanel).state = IdentityState(
-            link=state.link,
-            facts=state.facts,
-            host=state.host,
-            drafters=state.drafts.drafters,
-        )
+        self.query_one(ServerPanel).state = state
         if state.host.is_here:
-            self.query_one(HostMemoryPanel).state = machine.memory
-            self.query_one(MachinePanel).state = machine.state
+            self.query_one(MemoryPanel).state = machine.memory
+            self.query_one(MachinePanel).state = machine.traffic
 
 
 class AttachScreen(Screen[None]):

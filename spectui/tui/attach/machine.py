@@ -1,10 +1,9 @@
 """Panels of an attached server itself: its model and process, and the machine under it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spectui.format import counted
-from spectui.known import Known
 from spectui.live.machine import (
     MemoryPool,
     MemoryState,
@@ -16,7 +15,7 @@ from spectui.live.machine import (
 )
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.watch.sample import ServerFacts
-from spectui.server.watch.state import HostState, LinkState
+from spectui.server.watch.state import AttachState, HostState, LinkState
 from spectui.server.watch.words import context_facts, model_facts, model_name
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
@@ -31,30 +30,19 @@ from spectui.tui.panels.base import (
     sentence,
     spread,
 )
-from spectui.tui.panels.machine import MemoryPanel, disk_block, link_blocks, pool_blocks
+from spectui.tui.panels.machine import disk_block, link_blocks
 
 _LONGEST_LIST = 8
-_UNREAD = TrafficState()
 _NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
 _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityState:
-    """State of the server's panel."""
-
-    link: LinkState
-    facts: Known[ServerFacts]
-    host: HostState
-    drafters: tuple[str, ...] = ()
-
-
-class ServerPanel(Panel[IdentityState]):
+class ServerPanel(Panel[AttachState]):
     """Shows facts that hardly change."""
 
     heading = "Server"
 
-    def blocks(self, state: IdentityState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: AttachState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
         link = block((40, sentence(_link(state.link, glyphs), Look.MUTED, width, glyphs)))
@@ -66,7 +54,7 @@ class ServerPanel(Panel[IdentityState]):
         if facts is None:
             return (prose(0, state.facts.reason or "", width, glyphs), *around, link)
         asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
-        drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
+        drafters = f"drafts by {', '.join(state.drafts.drafters)}" if state.drafts.drafters else ""
         context = ", ".join(filter(None, (*context_facts(facts), drafters)))
         return (
             prose(0, model_name(facts), width, glyphs, look=Look.STRONG, step=15),
@@ -88,7 +76,7 @@ def _process(host: HostState, glyphs: Glyphs) -> str:
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
-def _where(state: IdentityState, facts: ServerFacts | None) -> str:
+def _where(state: AttachState, facts: ServerFacts | None) -> str:
     build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
     return f"{state.link.url}{build}"
 
@@ -107,16 +95,6 @@ def _models(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
     names = ", ".join(facts.models[:_LONGEST_LIST])
     tail = f" and {more} more" if more > 0 else ""
     return sentence(f"models: {names}{tail}", Look.MUTED, width, glyphs)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineState:
-    """State of the machine's panel."""
-
-    reason: str | None = "the machine has not been read yet"
-    gpus: tuple[GpuReading, ...] = ()
-    cpu_per_core: tuple[float, ...] = ()
-    traffic: TrafficState = _UNREAD
 
 
 class Machine:
@@ -151,16 +129,10 @@ class Machine:
         return replace(state, pools=tuple(map(_undivided, state.pools)))
 
     @property
-    def state(self) -> MachineState:
-        """The rest."""
-        if self._snapshot is None:
-            return MachineState(reason=self._reason) if self._reason else MachineState()
-        return MachineState(
-            reason=None,
-            gpus=self._snapshot.gpus,
-            cpu_per_core=self._snapshot.host.cpu_per_core,
-            traffic=traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None),
-        )
+    def traffic(self) -> TrafficState:
+        """Load of cores and GPUs, and what moves between them."""
+        state = traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None)
+        return state if self._reason is None else replace(state, reason=self._reason)
 
 
 def _undivided(pool: MemoryPool) -> MemoryPool:
@@ -168,28 +140,20 @@ def _undivided(pool: MemoryPool) -> MemoryPool:
     return replace(pool, parts=((Use.OTHER, used_bytes),))
 
 
-class HostMemoryPanel(MemoryPanel):
-    """Shows a bar per memory, without saying whose parts they are."""
-
-    def blocks(self, state: MemoryState, width: int, glyphs: Glyphs) -> Sequence[Block]:
-        """Bars and warnings."""
-        return pool_blocks(state, width, glyphs)
-
-
-class MachinePanel(Panel[MachineState]):
+class MachinePanel(Panel[TrafficState]):
     """Shows cores, GPUs, links and disk."""
 
     heading = "CPU, GPU, PCIe, disk"
 
-    def blocks(self, state: MachineState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: TrafficState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """One block each."""
         if state.reason is not None:
             return (block((0, sentence(state.reason, Look.MUTED, width, glyphs))),)
         return (
             _cores(state.cpu_per_core, width, glyphs),
-            *(_gpu(gpu, width, glyphs) for gpu in state.gpus),
-            *link_blocks(state.traffic, width, glyphs),
-            disk_block(state.traffic, width, glyphs),
+            *(_gpu(gpu, width, glyphs) for gpu in state.links),
+            *link_blocks(state, width, glyphs),
+            disk_block(state, width, glyphs),
         )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.events import Resize
 
 from spectui.format import counted
@@ -11,13 +10,14 @@ from spectui.live.rounds import IDEALS, AcceptanceState, ExpectationState, Round
 from spectui.live.tally import LiveState, Phase, ThroughputState
 from spectui.speculative.counters import RoundTimes
 from spectui.speculative.expectation import RoundModel
-from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
+from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
     Block,
     Line,
     Lines,
     Look,
     Panel,
+    PanelStack,
     Part,
     any_of,
     block,
@@ -387,23 +387,14 @@ def _durations(durations_s: Sequence[float | None], width: int, glyphs: Glyphs) 
     return charted(50, 1, _ROUND_HEIGHTS, draw)
 
 
-class Panels(VerticalScroll, can_focus=False):
+class Panels(PanelStack):
     """The six live panels, each in the detail that its size allows."""
 
     DEFAULT_CSS = """
     Panels {
-        scrollbar-size-vertical: 1;
-        & > Panel {
-            border-top: solid $foreground 30%;
-            border-title-color: $text-primary;
-            padding-left: 1;
-            min-height: 2;
-        }
-        & > Panel.-alert { border-title-color: $text-warning; }
         & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
         & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
 
-        &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }
         &.-framed > ThroughputPanel { height: 5fr; }
         &.-framed > AcceptancePanel { height: 7fr; }
         &.-framed > RoundPanel { height: 9fr; }
@@ -413,9 +404,6 @@ class Panels(VerticalScroll, can_focus=False):
 
         &.-two-columns { layout: grid; grid-size: 2 3; }
         &.-two-columns > Panel { height: 1fr; }
-
-        &.-ascii > Panel { border-top: ascii $foreground 30%; }
-        &.-ascii.-framed > Panel { border: ascii $foreground 30%; }
     }
     """
 
@@ -427,10 +415,6 @@ class Panels(VerticalScroll, can_focus=False):
         yield MemoryPanel()
         yield TrafficPanel()
         yield ExpectationPanel()
-
-    def on_mount(self) -> None:
-        """Frames are characters too."""
-        self.set_class(glyphs_of(self) is ASCII, "-ascii")
 
     def on_resize(self, event: Resize) -> None:
         """Choose columns and frames."""

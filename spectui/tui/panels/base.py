@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Region
@@ -318,3 +319,27 @@ class Panel(Widget, Generic[State]):
                 style += self.get_component_rich_style(look, partial=True)
             self._styles_by_look[look] = style
         return style
+
+
+class PanelStack(VerticalScroll, can_focus=False):
+    """Panels below each other, with frames where there is room."""
+
+    DEFAULT_CSS = """
+    PanelStack {
+        scrollbar-size-vertical: 1;
+        & > Panel {
+            height: 1fr; min-height: 2;
+            border-top: solid $foreground 30%;
+            border-title-color: $text-primary;
+            padding-left: 1;
+        }
+        & > Panel.-alert { border-title-color: $text-warning; }
+        &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }
+        &.-ascii > Panel { border-top: ascii $foreground 30%; }
+        &.-ascii.-framed > Panel { border: ascii $foreground 30%; }
+    }
+    """
+
+    def on_mount(self) -> None:
+        """Frames are characters too."""
+        self.set_class(glyphs_of(self).is_ascii, "-ascii")

@@ -39,12 +39,22 @@ class MemoryPanel(Panel[MemoryState]):
     heading = "VRAM and RAM"
 
     def blocks(self, state: MemoryState, width: int, glyphs: Glyphs) -> Sequence[Block]:
-        """Bars, each with its warning and its parts; a legend; why there is no GPU."""
-        blocks = pool_blocks(state, width, glyphs)
+        """Bars, each with its warning; why there is no GPU; the parts, if they are known."""
         if state.reason is not None:
-            return blocks
-        table = _table(state.pools[: (width - _LABEL) // _COLUMN], glyphs)
-        blocks.append(block((20, (_legend(glyphs),)), (40, table)))
+            return [block((0, sentence(state.reason, Look.MUTED, width, glyphs)))]
+        blocks: list[Block] = []
+        for pool in state.pools:
+            blocks.append(block((0, (_bar(pool, width, glyphs),))))
+            if pool.warning is not None:
+                warning = f"{glyphs.warning} {pool.warning}"
+                blocks.append(prose(10, warning, width, glyphs, look=Look.WARNING, step=20))
+            if pool.reason is not None:
+                blocks.append(prose(25, pool.reason, width, glyphs))
+        if state.gpu_reason is not None:
+            blocks.append(prose(25, state.gpu_reason, width, glyphs))
+        if all(len(pool.parts) == len(Use) for pool in state.pools):
+            table = _table(state.pools[: (width - _LABEL) // _COLUMN], glyphs)
+            blocks.append(block((20, (_legend(glyphs),)), (40, table)))
         return blocks
 
     def alert(self) -> str | None:
@@ -54,23 +64,6 @@ class MemoryPanel(Panel[MemoryState]):
         if not warnings or self.size.height > len(pools):
             return None
         return f"{glyphs_of(self).warning} {warnings[0]}"
-
-
-def pool_blocks(state: MemoryState, width: int, glyphs: Glyphs) -> list[Block]:
-    """Return the bars with what must be said of them."""
-    if state.reason is not None:
-        return [block((0, sentence(state.reason, Look.MUTED, width, glyphs)))]
-    blocks: list[Block] = []
-    for pool in state.pools:
-        blocks.append(block((0, (_bar(pool, width, glyphs),))))
-        if pool.warning is not None:
-            warning = f"{glyphs.warning} {pool.warning}"
-            blocks.append(prose(10, warning, width, glyphs, look=Look.WARNING, step=20))
-        if pool.reason is not None:
-            blocks.append(prose(25, pool.reason, width, glyphs))
-    if state.gpu_reason is not None:
-        blocks.append(prose(25, state.gpu_reason, width, glyphs))
-    return blocks
 
 
 def _bar(pool: MemoryPool, width: int, glyphs: Glyphs) -> Line:
