@@ -28,6 +28,8 @@ from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import LiveSetup
 from spectui.live.traces import chat_trace
 from spectui.measure.workload import tokenize
+from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
