@@ -9,8 +9,7 @@ from spectui.engine.events import Role
 from spectui.live.rounds import N_MEAN, VerifyCost, ratio
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
-from spectui.monitor.history import Ring
-from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
+from spectui.monitor.readings import GpuReading, HostReading, Reading, Ring, Snapshot
 from spectui.speculative.counters import Round
 
 _NEAR_FULL = 0.92

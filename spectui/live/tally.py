@@ -41,8 +41,7 @@ from spectui.live.rounds import (
     usual_batch,
 )
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.history import Ring
-from spectui.monitor.readings import Reading, Snapshot
+from spectui.monitor.readings import Reading, Ring, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 

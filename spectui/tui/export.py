@@ -20,10 +20,8 @@ from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.text.display import Display
-from spectui.tui.widgets import ChoiceRow, KeyBar
-from spectui.tune.trials import best_trial
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
-from spectui.tune.trials import OFF, Arm, best_trial
+from spectui.tune.trials import best_trial
 from spectui.writing import write_file, write_new_file
 
 if TYPE_CHECKING:

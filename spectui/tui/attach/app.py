@@ -12,10 +12,15 @@ from textual.widgets import Static
 
 from spectui.monitor.readings import Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import FailedSample, ServerSample, WaitingSample
-from spectui.server.watch.state import AttachState, LinkState
-from spectui.server.watch.tracker import Tracker
-from spectui.server.watch.words import model_name, named, waiting_for
+from spectui.server.watch.sample import (
+    FailedSample,
+    ServerSample,
+    WaitingSample,
+    model_name,
+    named,
+    waiting_for,
+)
+from spectui.server.watch.tracker import AttachState, LinkState, Tracker
 from spectui.settings import Settings
 from spectui.tui.attach.machine import Machine, MachinePanel, ServerPanel
 from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel

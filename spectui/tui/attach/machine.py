@@ -21,12 +21,7 @@ from spectui.server.watch.sample import (
     model_facts,
     model_name,
 )
-from spectui.server.watch.tracker import LinkState
-from spectui.tui import units
-from spectui.tui.charts import spark
-from spectui.server.watch.sample import ServerFacts
-from spectui.server.watch.state import AttachState, HostState, LinkState
-from spectui.server.watch.words import context_facts, model_facts, model_name
+from spectui.server.watch.tracker import AttachState, LinkState
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
     Block,

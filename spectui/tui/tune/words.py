@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from spectui.format import counted
 from spectui.measure.statistics import Speedup
-from spectui.tui.glyphs import Glyphs, one_line, own_line
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
