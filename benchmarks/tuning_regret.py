@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
+from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
-from spectui.export import server_arguments
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.monitor.machine import this_machine

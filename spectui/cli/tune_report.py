@@ -98,7 +98,7 @@ def report(
 def _command(tuning: Tuning, arm: Arm) -> tuple[list[str], str]:
     """Flags and command line of an arm."""
     launch = tuning.setup_of(arm).launch(tuning.setup.command.dialect)
-    return list(launch.arguments), launch.command
+    return list(launch.arguments), launch.text
 
 
 def _findings(found: Tuned) -> Findings:

@@ -23,10 +23,8 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
-from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
-from spectui.live.recording import ChatRecorder, ChatRecording
-from spectui.live.setup import LiveSetup
-from spectui.live.traces import chat_trace
+from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
 from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.commands.launch import ExportSetup
+from spectui.commands.measured import own_arguments
 from spectui.errors import HopelessError, ServerError
-from spectui.export.held_back import own_arguments
-from spectui.export.setup import ExportSetup
 from spectui.format import counted
 from spectui.options.setup import Setup
 from spectui.server import Completion, LlamaClient, LlamaServer

@@ -12,8 +12,8 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from spectui.closing import Closing
+from spectui.commands.measured import own_environment
 from spectui.errors import ServerError
-from spectui.export.held_back import own_environment
 from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, last_words, manner_of

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from spectui.export import ExportSetup
-from spectui.export.starting import Start
+from spectui.commands.command import Start
+from spectui.commands.launch import ExportSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.promise import Case
 from spectui.measure.verdict import Verdict

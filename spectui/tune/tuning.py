@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from spectui.commands.command import Start
+from spectui.commands.launch import ExportSetup
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
-from spectui.export import ExportSetup
-from spectui.export.starting import Start
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spectui.export.held_back import own_environment
+from spectui.commands.measured import own_environment
 from spectui.format import counted
 from spectui.measure.promise import Case, Promise
 from spectui.measure.statistics import Speedup

@@ -9,9 +9,9 @@ from pathlib import Path
 import optuna
 import pytest
 
+from spectui.commands.arguments import server_command
+from spectui.commands.items import divide
 from spectui.errors import BadInputError
-from spectui.export import server_command
-from spectui.export.words import divide
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple

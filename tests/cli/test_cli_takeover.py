@@ -10,8 +10,8 @@ import optuna
 import pytest
 import yaml
 
-from spectui.export.starting import Start
-from spectui.export.unmeasured import unmeasured
+from spectui.commands.command import Start
+from spectui.commands.measured import unmeasured
 from spectui.tune.stored import to_plain
 from spectui.tune.studies.storage import own_storage
 from spectui.tune.studies.study import OUTCOME

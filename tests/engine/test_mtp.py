@@ -13,12 +13,12 @@ from textual.app import App
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
+from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.export import server_arguments
 from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag

@@ -23,8 +23,9 @@ import spectui.cli.run_sweep
 import spectui.cli.run_trace
 import spectui.cli.run_tune  # noqa: F401 - for what it imports
 from spectui import __version__
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export import ExportSetup, Format, render
 from spectui.llama import library
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
@@ -124,7 +125,7 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
         has_gpu=has_gpu,
     )
     try:
-        text = render(whole, dialect=Dialect(dialect), format=Format(format_))
+        text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:
         return f"refused: {error}"
     return text.replace(f'"spectui": "{__version__}"', '"spectui": "VERSION"')

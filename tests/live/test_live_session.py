@@ -25,9 +25,8 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError
-from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import BaselineMeasured, LiveSetup, TuningChanged
 from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple

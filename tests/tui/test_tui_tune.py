@@ -21,8 +21,8 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.tune import table as lines
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError, UsageError
-from spectui.export import ExportSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
