@@ -16,7 +16,7 @@ from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.given import Models, find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
@@ -28,8 +28,8 @@ from spectui.errors import UsageError
 from spectui.options.drafters import MODEL_KIND, ONLY_BY_SERVER, HiddenStateDrafter
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
-from spectui.speculative.rollback import unserved
 
 
 def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:

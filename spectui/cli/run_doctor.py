@@ -8,7 +8,7 @@ from spectui.cli.doctor_view import told
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_unmeasured

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from spectui.cli.given import Models, find_models
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.served_session import check_schedule, wanted_binary
 from spectui.cli.session import read_prompts

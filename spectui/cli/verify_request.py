@@ -13,7 +13,7 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.given import find_models
 from spectui.cli.output import complain
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra

@@ -10,8 +10,8 @@ from spectui.measure.measurer import Pair
 from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.prompts import Prompt
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import effective_schedule
-from spectui.speculative.rollback import unserved
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.measuring import Measuring, Prepared
 

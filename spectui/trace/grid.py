@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.speculative.decoder import Stop, draft_cap
-from spectui.speculative.rollback import can_forget
+from spectui.speculative.models import can_forget
 from spectui.trace.costs import Prices
 from spectui.trace.record import Chains, Recording, spread_out
 

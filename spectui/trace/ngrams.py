@@ -15,10 +15,9 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import ChainedDrafter, Drafter, float32, model_drafter
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import can_forget, usable_snapshots
 from spectui.trace.costs import Costs, Prices, RoundPrices
 from spectui.trace.grid import Grid, check_depth
 from spectui.trace.record import Chains, Recording, spread_out

@@ -6,9 +6,8 @@ from itertools import takewhile
 
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.speculative.decoder import Stop, draft_cap
-from spectui.speculative.models import DraftModel, Outputs, SequenceModel
+from spectui.speculative.models import DraftModel, Outputs, Rollback, SequenceModel
 from spectui.speculative.mtp import longest_draft
-from spectui.speculative.rollback import Rollback
 from spectui.trace.costs import Costs
 
 

@@ -1,5 +1,12 @@
-"""The terms of a mean round: what a setting drafts and has accepted, and where its time goes."""
+"""The terms of a mean round, and its break-even: how much faster or better a draft had to be.
 
+Tokens per round follow from α as if every drafted token were accepted independently of the others
+(Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
+taken off by scaling the estimate to its known speedup. Of a draft that is always right it misses
+nothing: as α grows towards 1, what it misses in tokens per round goes.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,9 +15,101 @@ from functools import partial
 import numpy as np
 
 from spectui.speculative.counters import Counters
-from spectui.trace.break_even import MeanRound, Outlook
-from spectui.trace.costs import Costs
+from spectui.speculative.expectation import expected_tokens
+from spectui.trace.costs import Costs, MeanRound, rounds_of_lengths
 from spectui.trace.replay import Total
+
+_BISECTIONS = 60
+"""Halvings of the interval of α: beyond the precision of a float."""
+
+
+class Outlook:
+    """Speedups of one draft for one target if it were faster, or guessed better."""
+
+    def __init__(
+        self,
+        own: MeanRound,
+        lengths: Sequence[MeanRound],
+        *,
+        alpha: float,
+        emitted: float,
+        speedup: float,
+    ) -> None:
+        """Scale the model so that it says ``speedup`` of the setting as it is.
+
+        Args:
+            own: the mean round of the setting.
+            lengths: rounds of other draft lengths that may be chosen as well. None of them is
+                taken to be better than ``own`` as things are: the setting is the best one found.
+            alpha: acceptance per token of the setting.
+            emitted: tokens per round of the setting.
+            speedup: speedup of the setting, measured or replayed.
+        """
+        self.own = own
+        self.alpha = alpha
+        self.now = speedup
+        self._known = emitted
+        estimate = self._estimate(own, alpha)
+        self._level = speedup / estimate
+        self._rounds = tuple(
+            (one, speedup / max(estimate, self._estimate(one, alpha))) for one in (own, *lengths)
+        )
+
+    def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
+        """Speedup at the best length."""
+        tried = self.alpha if alpha is None else alpha
+        return max(level * self._estimate(one, tried, draft_scale) for one, level in self._rounds)
+
+    def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
+        """Speedup of the setting itself if its round were ``own``."""
+        return self._level * self._estimate(own, self.alpha if alpha is None else alpha)
+
+    def _estimate(self, one: MeanRound, alpha: float, draft_scale: float = 1.0) -> float:
+        return one.speedup(alpha, draft_scale, emitted=self._emitted(one, alpha))
+
+    def _emitted(self, one: MeanRound, alpha: float) -> float:
+        """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
+        own, drafted = expected_tokens(self.alpha, self.own.drafted), self.own.drafted
+        share = self._known / own
+        if alpha > self.alpha:
+            # In step with what is gained on the way to all, so that more is never worth less.
+            way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
+            share **= 1 - way
+        return min(share * expected_tokens(alpha, one.drafted), one.drafted + 1)
+
+    def break_even_draft(self, wanted: float = 1.0) -> float | None:
+        """Share of its present seconds that the draft may take for a speedup of ``wanted``.
+
+        Returns:
+            More than 1 where it may be slower than it is; None where even a draft for nothing
+            would not do, or where the draft costs nothing.
+        """
+        found = [
+            one.draft_scale(self.alpha, wanted / level, emitted=self._emitted(one, self.alpha))
+            for one, level in self._rounds
+        ]
+        best = max((scale for scale in found if scale is not None), default=-1.0)
+        return best if best > 0 else None
+
+    def break_even_alpha(self, wanted: float = 1.0) -> float | None:
+        """Acceptance per token from which on the speedup is ``wanted``.
+
+        Returns:
+            None where even perfect acceptance would not do.
+        """
+        if self.speedup(alpha=1.0) < wanted:
+            return None
+        low, high = 0.0, 1.0
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.speedup(alpha=middle) >= wanted else (middle, high)
+        return high
+
+    def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
+        """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
+        best = max((self.own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
+        return self._level * best.speedup(1.0, 0.0), best
+
 
 REST = "the rest"
 
@@ -151,26 +250,6 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         sample_s=sample_s,
         rollback_s=rollback_s,
         other_s=costs.fixed_s,
-    )
-
-
-def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, ...]:
-    """Return the costs of rounds that always draft so many tokens."""
-    wanted = np.asarray(lengths, float)
-    verify, again = costs.verifying(wanted), costs.drafting_again(wanted)
-    return tuple(
-        MeanRound(
-            drafted=float(length),
-            chain_s=length * costs.step_s,
-            again_s=float(again_s),
-            verify_s=float(verify_s),
-            fixed_s=costs.fixed_s,
-            token_s=costs.token_s,
-            rejection_s=costs.rollback_s,
-            redone_s=costs.rollback_token_s,
-            off_s=costs.off_s,
-        )
-        for length, verify_s, again_s in zip(lengths, verify, again, strict=True)
     )
 
 

@@ -12,16 +12,16 @@ from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.expectation import expected_tokens
-from spectui.trace.break_even import MeanRound, Outlook
+from spectui.trace.costs import MeanRound, rounds_of_lengths
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
 from spectui.trace.terms import (
+    Outlook,
     RoundTerms,
     Term,
     find,
     measured_terms,
     replayed_terms,
-    rounds_of_lengths,
 )
 from spectui.tune.explain import explain_measured, explain_replayed, paragraph
 from tests.support.replay import COSTS, SCENE, record

@@ -14,10 +14,9 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import ChainedDrafter
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, usable_snapshots
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import usable_snapshots
 from spectui.trace.file import check_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import replay_chained

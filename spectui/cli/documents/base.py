@@ -5,7 +5,7 @@ from typing import Any
 from spectui import __version__
 from spectui.models.facts import ModelFacts
 from spectui.monitor.machine import Machine
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 Json = dict[str, Any]
 
