@@ -47,3 +47,11 @@ def model_with(info: ModelFacts, *, rollback: Rollback, n_ctx: int) -> Json:
 def or_reason(name: str, value: object, reason: str) -> Json:
     """A value, or null with its sibling ``<name>_reason``."""
     return {name: value} if value is not None else {name: None, f"{name}_reason": reason}
+
+
+def fields_of(source: object, reason: str, *names: str) -> Json:
+    """The named attributes; ``reason`` stands in for those that are None."""
+    found: Json = {}
+    for name in names:
+        found |= or_reason(name, getattr(source, name), reason)
+    return found
