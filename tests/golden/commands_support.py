@@ -73,10 +73,9 @@ from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import served_spec, study_name
-from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 DIALECTS = tuple(map(str, Dialect))
@@ -305,8 +304,7 @@ def _make_tried(url: str) -> None:
                 study.interrupt(proposal)
             else:
                 study.finish(_measured(proposal.number, proposal.arm, 1 + 0.05 * number))
-        study.keep(to_plain(_outcome(_MODEL)))
-        study.keep_promise(to_plain(_promise()))
+        study.keep(_outcome(_MODEL), _promise())
         # Its process ends before it is measured.
         study.ask()
 
@@ -400,7 +398,7 @@ def _promise() -> Promise:
 
 def _make_advice(url: str, name: str, outcome: Outcome | dict[str, Any]) -> None:
     with _open(url, name, _SPACE) as study:
-        study.keep(outcome if isinstance(outcome, dict) else to_plain(outcome))
+        study.keep(outcome, None)
 
 
 def studies_told(url: str) -> dict[str, Any]:
