@@ -19,7 +19,7 @@ from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.result import TuneResult
 from spectui.verify.comparison import verdict
-from spectui.verify.preference import Delivery, Preference, preferred
+from spectui.verify.preference import Preference, preferred
 from spectui.verify.result import Verified, warnings
 from spectui.verify.subject import Origin
 from spectui.verify.verification import Claim, Verification
@@ -126,11 +126,11 @@ def serve(
                 ended = verified.ended
     except (KeyboardInterrupt, SpectuiError) as error:
         ended = error
-    deliveries = [
-        Delivery(arm=arm, speedup=one.summary.speedup)
+    deliveries = {
+        arm: one.summary.speedup
         for arm, one in found
         if one.summary is not None and one.ended is None
-    ]
+    }
     preference = preferred(result.verdict, result.best, deliveries, min_gain=run.options.min_gain)
     return Served(
         found=tuple(found),
