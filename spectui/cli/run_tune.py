@@ -6,20 +6,12 @@ from typing import Any
 
 from spectui.cli.defaults import given_extra
 from spectui.cli.documents.common import model
-from spectui.cli.documents.served import ENGINE, served_by, served_model
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.served_extra import served_extra
-from spectui.cli.served_session import (
-    check_schedule,
-    keeps_off,
-    open_fleet,
-    served_workload,
-)
-from spectui.cli.serving import Serving
+from spectui.cli.served_session import check_schedule, served_extra
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -47,11 +39,12 @@ from spectui.errors import BadInputError, CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
-from spectui.measure.served_models import ServedModel, look_at
+from spectui.measure.backend import ENGINE
+from spectui.measure.served_models import ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.servers import measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
-from spectui.measure.workload import Workload
+from spectui.measure.workload import Workload, served_workload
 from spectui.monitor.host import hottest_c
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
@@ -69,6 +62,7 @@ from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import Sampler
 from spectui.tune.trials import n_measured
 from spectui.tune.tuning import CommandOptions, StudyOptions, Tuning, TuningSetup
+from spectui.verify.verification import Verification
 
 
 def tune(parsed: dict[str, Any]) -> None:
@@ -234,15 +228,22 @@ class _Search:
         self.progress.say(_plan(options, target, keeps_off=stays))
         with open_fleet(
             binary,
-            self.progress,
             keeps_off=stays,
             timeout_s=options.timeout,
+            say=self.progress.say,
             name=lambda setup: _arm_of(setup, placed).label,
         ) as fleet:
             n_ctx = off.context.ctx_size
             workload = served_workload(
-                fleet.of(off), self.prompts, shared, self.progress, n_ctx=n_ctx
+                fleet.of(off),
+                self.prompts,
+                n_predict=shared.n_predict,
+                sampling=shared.sampling_config(),
+                n_ctx=n_ctx,
             )
+            if workload.repeated:
+                repeated = ", ".join(workload.repeated)
+                self.progress.say(f"left out, the same text as another prompt: {repeated}")
             backend = ServerBackend(
                 fleet, off, placed, keeps_off=stays, redoes_rounds=target.redoes_rounds
             )
@@ -255,7 +256,7 @@ class _Search:
             tuning=tuning,
             result=result,
             conditions=met,
-            target=served_model(target, n_ctx),
+            target=target.document(n_ctx),
             backend=served_by(
                 binary,
                 _server_arguments(backend, binary, result.best),
@@ -400,15 +401,17 @@ def _finalists_served(
     """Measure the best on the user's llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
-    serving = Serving(
+    verification = Verification(
         binary=binary,
-        shared=search.shared,
-        progress=search.progress,
-        counts=False,
+        open_engine=lambda: open_engine(search.shared, search.progress),
+        say=search.progress.say,
+        on_run=search.progress.on_run,
         timeout_s=search.options.timeout,
+        seed=search.shared.seed,
+        counts=False,
     )
     budget_s = search.options.time_budget
-    served = serve(found.tuning, found.result, serving, search.prompts, budget_s=budget_s)
+    served = serve(found.tuning, found.result, verification, search.prompts, budget_s=budget_s)
     interrupts.hold()
     return served
 

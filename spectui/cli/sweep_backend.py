@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spectui.cli.documents.base import Json
-from spectui.cli.documents.served import ENGINE, version_fields
 from spectui.cli.progress import Progress
-from spectui.cli.served_session import keeps_off, open_fleet
 from spectui.cli.session import open_engine
 from spectui.cli.sweep_run import SweepRun
-from spectui.measure.served_models import look_at
+from spectui.documents import Json
+from spectui.measure.backend import ENGINE
+from spectui.measure.served_models import keeps_off, look_at
+from spectui.measure.servers import open_fleet, version_document
 from spectui.options.setup import Setup
 from spectui.server.binary import ServerBinary
 from spectui.sweep.backend import Backend
@@ -51,9 +51,9 @@ def _servers(run: SweepRun, binary: ServerBinary, progress: Progress) -> Iterato
     progress.say(f"two llama-servers: the target alone, and each setting, which {how}")
     with open_fleet(
         binary,
-        progress,
         keeps_off=keeps_both,
         timeout_s=run.request.timeout,
+        say=progress.say,
         name=_name,
     ) as fleet:
         yield Served(
@@ -81,7 +81,7 @@ def backend_document(run: SweepRun) -> Json:
         "backend": "server",
         "server": {
             "path": run.binary.path,
-            **version_fields(run.binary.version),
+            **version_document(run.binary.version),
             "dialect": str(run.binary.dialect),
         },
     }

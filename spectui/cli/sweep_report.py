@@ -7,11 +7,10 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.bench_run import REMEMBERS
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
 from spectui.cli.sweep_request import plain_defaults
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
-from spectui.measure.server_backend import remembers
+from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.monitor.machine import Machine
 from spectui.sweep.cells import Cell, NamedCell
 from spectui.sweep.expand import expand

@@ -9,7 +9,7 @@ import msgspec
 
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
-from spectui.cli.served_extra import served_extra
+from spectui.cli.served_session import served_extra
 from spectui.cli.session import SUITE_PROMPTS
 from spectui.cli.sweep_grid import given_grid
 from spectui.errors import UsageError

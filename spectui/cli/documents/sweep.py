@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spectui import __version__
-from spectui.cli.documents.base import Json, or_reason
-from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document, header, speedup_of
-from spectui.cli.documents.served import UNREAD
+from spectui.cli.documents.common import header
+from spectui.documents import Json, or_reason
 from spectui.measure.lossless import UNTOLD
+from spectui.measure.measurer import NOTHING_DRAFTED
+from spectui.measure.served_models import UNREAD
 from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.flattening import Flattening, flattenings
@@ -112,7 +113,7 @@ def _cell(one: CellSummary, records: Sequence[VisitRecord]) -> Json:
 def _config(cell: Cell) -> Json:
     return {
         "drafter": cell.arm.drafter,
-        **arm_document(cell.arm),
+        **cell.arm.document(),
         **_around(cell.place, cell.task),
         "rerun": cell.rerun,
     }
@@ -144,7 +145,7 @@ def _totals(found: Totals) -> Json:
 
 def _speedup(one: CellSummary) -> Json:
     if one.speedup is not None:
-        return speedup_of(one.speedup)
+        return one.speedup.document()
     reason = one.error or _NOTHING
     return {
         **or_reason("speedup", None, reason),
@@ -192,7 +193,7 @@ def _category(best: CategoryBest) -> Json:
     return {
         "category": best.category,
         "name": best.summary.named.name,
-        **speedup_of(best.speedup),
+        **best.speedup.document(),
         **or_reason("acceptance_rate", best.totals.acceptance_rate, NOTHING_DRAFTED),
     }
 
