@@ -94,7 +94,7 @@ def command(context: click.Context, /, **parsed: Any) -> None:
     they end; the same command goes on from there. Prints what each is worth, and writes tables
     and plots with --out.
     """
-    from spectui.cli.run_sweep import list_all, sweep
+    from spectui.cli.run_sweep import list_all, run
 
     if parsed.pop("list_grids") or parsed["grid"] == "list":
         list_all(parsed["json_path"])
@@ -109,4 +109,4 @@ def command(context: click.Context, /, **parsed: Any) -> None:
         for name in parsed
         if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT_MAP
     }
-    sweep(parsed, typed=typed, set_by_preset=set_by_preset)
+    run(parsed, typed=typed, set_by_preset=set_by_preset)

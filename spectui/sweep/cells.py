@@ -1,5 +1,6 @@
-"""One point of a grid: its place, task and drafting."""
+"""One point of a grid: its place, task and drafting. Pure."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from spectui.format import counted
@@ -18,11 +19,15 @@ class Place:
     cache_type_v: str
 
     @property
+    def cache_type(self) -> str:
+        """Types of the cache; one where K and V have the same."""
+        return "/".join(dict.fromkeys((self.cache_type_k, self.cache_type_v)))
+
+    @property
     def text(self) -> str:
         """Text for tables."""
-        kinds = dict.fromkeys((self.cache_type_k, self.cache_type_v))
         threads = f"{counted(self.threads, 'thread')}, " if self.threads else ""
-        return f"{threads}KV {'/'.join(kinds)}"
+        return f"{threads}KV {self.cache_type}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +69,15 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedCell:
-    """A cell with its name in the grid."""
+class Visit:
+    """One measurement of a cell on all prompts."""
 
     cell: Cell
-    name: str
+    repeat: int
 
 
 Value = str | int | float
 """Coordinate of a cell along an axis."""
-
-OFF_NAME = "off"
 
 
 def coordinates(cell: Cell) -> dict[str, Value]:
@@ -84,9 +87,7 @@ def coordinates(cell: Cell) -> dict[str, Value]:
         # Among several drafters, whose number it is.
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
     found["threads"] = cell.place.threads
-    found["cache-type"] = "/".join(
-        dict.fromkeys((cell.place.cache_type_k, cell.place.cache_type_v))
-    )
+    found["cache-type"] = cell.place.cache_type
     if cell.task.prompt_length is not None:
         found["prompt-length"] = cell.task.prompt_length
     found["temp"] = cell.task.temp
@@ -94,3 +95,31 @@ def coordinates(cell: Cell) -> dict[str, Value]:
     if cell.rerun:
         found["rerun"] = cell.rerun
     return found
+
+
+Columns = Mapping[str, Callable[[Cell], str]]
+"""Values of cells by a heading."""
+
+_COLUMNS: Columns = {
+    "threads": lambda cell: str(cell.place.threads or "auto"),
+    "KV": lambda cell: cell.place.cache_type,
+    "prompt": lambda cell: str(cell.task.prompt_length or "own"),
+    "temp": lambda cell: f"{cell.task.temp:g}",
+    "n": lambda cell: str(cell.task.n_predict),
+}
+
+
+def varying(cells: Iterable[Cell]) -> Columns:
+    """Columns for the values that differ between cells and are not in their names."""
+    found = tuple(cells)
+    return {
+        heading: column
+        for heading, column in _COLUMNS.items()
+        if len({column(cell) for cell in found}) > 1
+    }
+
+
+def with_values(name: str, cell: Cell, columns: Columns) -> str:
+    """A name with the cell's values in ``columns``."""
+    values = ", ".join(f"{heading} {column(cell)}" for heading, column in columns.items())
+    return f"{name} [{values}]" if values else name

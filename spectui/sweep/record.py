@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.statistics import PairedMeasurement
-from spectui.sweep.order import Visit
+from spectui.sweep.cells import Visit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,97 +15,107 @@ run.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from spectui import __version__
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document, header, speedup_of
-from spectui.cli.documents.served import UNREAD
+from spectui.cli.documents.served import ENGINE, UNREAD, version_fields
 from spectui.measure.lossless import UNTOLD
+from spectui.models.gguf import weights_bytes
+from spectui.options.setup import ModelOptions
 from spectui.sweep.axes import Axes
-from spectui.sweep.cells import Cell, Place, Task
-from spectui.sweep.flattening import Flattening, flattenings
-from spectui.sweep.grid_file import Grid
-from spectui.sweep.record import PromptRun, VisitRecord, VisitState
+from spectui.sweep.cells import Cell
+from spectui.sweep.grid import Grid
+from spectui.sweep.record import PromptRun
+from spectui.sweep.setup import SweepSetup
 from spectui.sweep.summary import (
-    CategoryBest,
     CellSummary,
-    Totals,
+    Flattening,
     against_off,
     best_per_category,
     best_per_drafter,
+    flattenings,
 )
-
-if TYPE_CHECKING:
-    from spectui.cli.sweep_report import Plan, SweepResult
+from spectui.sweep.sweep import Sweep
 
 _NOTHING = "nothing was decoded"
 _NO_ROUNDS = "no round was run, or the server does not tell"
 
 
-def sweep_document(result: "SweepResult", *, interrupted: bool) -> Json:
+def sweep_document(
+    sweep: Sweep, summaries: Sequence[CellSummary], notes: Sequence[str], *, interrupted: bool
+) -> Json:
     """``spectui.sweep/1``."""
-    records: dict[Cell, list[VisitRecord]] = {}
-    for record in result.records:
-        records.setdefault(record.visit.cell, []).append(record)
-    places = {one.cell: index for index, one in enumerate(result.summaries)}
+    setup, spec = sweep.setup, sweep.spec
+    places = {one.cell: index for index, one in enumerate(summaries)}
     return {
-        **header("sweep", result.machine),
-        "name": result.name,
-        "grid": {"name": result.grid.name or None, "source": result.grid.source or None},
-        **result.backend,
-        "target": _model(result.spec["target"], result.weights_bytes[None]),
+        **header("sweep", setup.machine),
+        "name": sweep.name,
+        "grid": _named(setup.grid),
+        **_backend(setup),
+        "target": _model(spec["target"], setup.base.target),
         "drafts": {
-            name: _model(spec, result.weights_bytes[name])
-            for name, spec in result.spec["drafts"].items()
+            name: _model(spec["drafts"][name], options) for name, options in setup.drafts.items()
         },
-        "n_prompts": result.n_prompts,
+        "n_prompts": len(setup.prompts),
         "interrupted": interrupted,
-        "n_cells_left": result.n_left,
-        "left_out": list(result.left_out),
-        "notes": list(result.notes),
-        "cells": [_cell(one, records[one.cell]) for one in result.summaries],
+        "n_cells_left": len(sweep.cells) - len(summaries),
+        "left_out": list(sweep.left_out),
+        "notes": list(notes),
+        "cells": [_cell(one) for one in summaries],
         "best_per_drafter": [
-            {"drafter": drafter, "cell": places[one.cell], "name": one.named.name}
-            for drafter, one in best_per_drafter(result.summaries).items()
+            {"drafter": drafter, "cell": places[one.cell], "name": one.name}
+            for drafter, one in best_per_drafter(summaries).items()
         ],
         "best_per_category": [
-            {"cell": places[one.summary.cell], **_category(one)}
-            for one in best_per_category(result.summaries)
+            {"cell": places[one.cell], **_category(category, one)}
+            for category, one in best_per_category(summaries).items()
         ],
-        "flattening": [_flattening(one) for one in flattenings(result.summaries)],
+        "flattening": [_flattening(one) for one in flattenings(summaries)],
     }
 
 
-def _model(spec: Json, weights_bytes: int | None) -> Json:
+def _named(grid: Grid) -> Json:
+    return {"name": grid.name or None, "source": grid.source or None}
+
+
+def _backend(setup: SweepSetup) -> Json:
+    if setup.binary is None:
+        return ENGINE
+    return {
+        "backend": "server",
+        "server": {
+            "path": setup.binary.path,
+            **version_fields(setup.binary.version),
+            "dialect": str(setup.binary.dialect),
+        },
+    }
+
+
+def _model(spec: Json, options: ModelOptions) -> Json:
     """A model of the sweep, which knows it by its files' size."""
     others = {key: value for key, value in spec.items() if key not in {"file", "size_bytes"}}
     return {
         "file": spec["file"],
-        **or_reason("size_bytes", weights_bytes, UNREAD),
+        **or_reason("size_bytes", weights_bytes(options.path), UNREAD),
         "file_bytes": spec["size_bytes"],
         **others,
     }
 
 
-def _cell(one: CellSummary, records: Sequence[VisitRecord]) -> Json:
+def _cell(one: CellSummary) -> Json:
     return {
-        "name": one.named.name,
+        "name": one.name,
         "config": _config(one.cell),
         "state": "complete" if one.is_measured else "failed",
         "error": one.error,
         "n_repeats": one.n_repeats,
         "n_noisy": one.n_noisy,
-        **_totals(one.totals),
+        **_totals(one),
         **_speedup(one),
         "against_off": str(against_off(one.speedup)),
         **_lossless(one),
-        "runs": [
-            _run(run, record)
-            for record in records
-            if record.state is VisitState.COMPLETE
-            for run in record.runs
-        ],
+        "runs": [_run(run, record.visit.repeat) for record in one.complete for run in record.runs],
     }
 
 
@@ -113,12 +123,13 @@ def _config(cell: Cell) -> Json:
     return {
         "drafter": cell.arm.drafter,
         **arm_document(cell.arm),
-        **_around(cell.place, cell.task),
+        **_around(cell),
         "rerun": cell.rerun,
     }
 
 
-def _around(place: Place, task: Task) -> Json:
+def _around(cell: Cell) -> Json:
+    place, task = cell.place, cell.task
     return {
         **or_reason("threads", place.threads or None, "one per physical core"),
         "cache_type_k": place.cache_type_k,
@@ -129,7 +140,7 @@ def _around(place: Place, task: Task) -> Json:
     }
 
 
-def _totals(found: Totals) -> Json:
+def _totals(found: CellSummary) -> Json:
     return {
         **or_reason("off_tokens_per_s", found.off_tokens_per_s, _NOTHING),
         **or_reason("on_tokens_per_s", found.on_tokens_per_s, _NOTHING),
@@ -170,9 +181,9 @@ def _lossless(one: CellSummary) -> Json:
     }
 
 
-def _run(run: PromptRun, record: VisitRecord) -> Json:
+def _run(run: PromptRun, repeat: int) -> Json:
     return {
-        "repeat": record.visit.repeat + 1,
+        "repeat": repeat + 1,
         "prompt": run.prompt_id,
         "category": run.category,
         "n_prompt_tokens": run.n_prompt_tokens,
@@ -188,19 +199,19 @@ def _run(run: PromptRun, record: VisitRecord) -> Json:
     }
 
 
-def _category(best: CategoryBest) -> Json:
+def _category(category: str, best: CellSummary) -> Json:
     return {
-        "category": best.category,
-        "name": best.summary.named.name,
-        **speedup_of(best.speedup),
-        **or_reason("acceptance_rate", best.totals.acceptance_rate, NOTHING_DRAFTED),
+        "category": category,
+        "name": best.name,
+        **_speedup(best),
+        **or_reason("acceptance_rate", best.acceptance_rate, NOTHING_DRAFTED),
     }
 
 
 def _flattening(one: Flattening) -> Json:
     return {
         "drafter": one.drafter,
-        **_around(one.place, one.task),
+        **_around(one.around),
         "category": one.category,
         "speedup_by_draft_max": {str(length): value for length, value in one.by_length.items()},
         "best": one.best,
@@ -208,27 +219,26 @@ def _flattening(one: Flattening) -> Json:
     }
 
 
-def plan_document(plan: "Plan") -> Json:
+def plan_document(sweep: Sweep) -> Json:
     """``spectui.sweep-plan/1``."""
-    names = {one.cell: one.name for one in plan.cells}
     return {
-        **header("sweep-plan", plan.machine),
-        "name": plan.name,
-        "grid": {"name": plan.grid.name or None, "source": plan.grid.source or None},
-        "n_cells": len(plan.cells),
-        "left_out": list(plan.left_out),
-        "n_prompts": plan.n_prompts,
-        "n_measurements": len(plan.visits),
-        "n_measurements_left": len(plan.left),
-        "n_decodes_left": plan.n_decodes,
-        **or_reason("left_s", plan.left_s, "nothing was measured yet"),
+        **header("sweep-plan", sweep.setup.machine),
+        "name": sweep.name,
+        "grid": _named(sweep.setup.grid),
+        "n_cells": len(sweep.cells),
+        "left_out": list(sweep.left_out),
+        "n_prompts": len(sweep.setup.prompts),
+        "n_measurements": len(sweep.visits),
+        "n_measurements_left": len(sweep.pending),
+        "n_decodes_left": sweep.n_decodes,
+        **or_reason("left_s", sweep.left_s(), "nothing was measured yet"),
         "order": [
             {
-                "name": names[visit.cell],
+                "name": sweep.cells[visit.cell],
                 "repeat": visit.repeat + 1,
                 "config": _config(visit.cell),
             }
-            for visit in plan.left
+            for visit in sweep.pending
         ],
     }
 

@@ -1,15 +1,17 @@
-"""Grid files: the shipped studies, the user's own, and their schema."""
+"""Grids by name: the shipped studies, the user's own files, and those made of options."""
 
+import os
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, UsageError
+from spectui.format import counted
 from spectui.paths import config_dir
-from spectui.sweep.axes import Axes, names
+from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
 
 _MOST_BYTES = 1_000_000
 _Sentence = Annotated[str, msgspec.Meta(min_length=1)]
@@ -45,19 +47,20 @@ class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
     name: str
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Drafters of all cells."""
+        return frozenset[str]().union(*(axes.kinds for axes in self.cells))
+
 
 def shipped_grids() -> tuple[Grid, ...]:
     """The grids that come with spectui, by name."""
-    files = (file for file in _shipped().iterdir() if file.name.endswith(".toml"))
+    files = resources.files("spectui.sweep").joinpath("grids").iterdir()
     return tuple(
         _decode(file.read_bytes(), name=Path(file.name).stem, where=file.name)
         for file in sorted(files, key=lambda file: file.name)
+        if file.name.endswith(".toml")
     )
-
-
-def own_folder() -> Path:
-    """Folder of the user's own grids."""
-    return config_dir() / "grids"
 
 
 def find_grid(name: str) -> Grid:
@@ -68,21 +71,18 @@ def find_grid(name: str) -> Grid:
     """
     if name.endswith(".toml"):
         return _read(Path(name))
-    own = own_folder() / f"{name}.toml"
-    if own.parent == own_folder() and own.is_file():
+    folder = config_dir() / "grids"
+    own = folder / f"{name}.toml"
+    if own.parent == folder and own.is_file():
         return _read(own)
     known = {grid.name: grid for grid in shipped_grids()}
     if name not in known:
-        mine = {path.stem for path in own_folder().glob("*.toml")}
+        mine = {path.stem for path in folder.glob("*.toml")}
         raise BadInputError(
             f"no grid is called {name!r}; there are {', '.join(sorted({*known, *mine}))}, or give "
             "a path that ends in .toml"
         )
     return known[name]
-
-
-def _shipped() -> Traversable:
-    return resources.files("spectui.sweep").joinpath("grids")
 
 
 def _read(path: Path) -> Grid:
@@ -127,6 +127,75 @@ def _what_there_is(problem: str) -> str:
     """Advice on a problem; for an unknown key, the list of known keys."""
     if "unknown field" not in problem:
         return "correct it"
-    fields = msgspec.structs.fields(GridFile)
-    known = names() if "cells" in problem else tuple(field.encode_name for field in fields)
-    return f"there are {', '.join(known)}"
+    fields = msgspec.structs.fields(Axes if "cells" in problem else GridFile)
+    return f"there are {', '.join(field.encode_name for field in fields)}"
+
+
+def given_grid(
+    name: str | None, typed: Mapping[str, tuple[object, ...]]
+) -> tuple[Grid, tuple[str, ...]]:
+    """The grid, and a sentence for the part that is left out here.
+
+    Args:
+        name: value of ``--grid``, None for options alone.
+        typed: axes of the command line, by field names.
+
+    Raises:
+        BadInputError: there is no such grid, or it is malformed.
+        UsageError: options are of drafters that do not draft, or say nothing to compare.
+    """
+    if name is None:
+        if not _is_grid(typed):
+            raise UsageError(
+                "say what to measure: axes such as --draft-max 2,4,8 and --draft-p-min 0,0.5, or a "
+                "named study with --grid (spectui sweep --list shows them)"
+            )
+        entry = _typed(Axes(), typed)
+        _check_used((entry,), typed, "no drafter here")
+        return Grid(name="", description="The options of the command line.", cells=(entry,)), ()
+    grid = find_grid(name)
+    replaced = tuple(_typed(axes, typed) for axes in grid.cells)
+    _check_used(replaced, typed, f"no drafter of the grid {grid.name}")
+    cells, left_out = replaced, list[str]()
+    if "threads" not in typed:
+        cells = tuple(_on_this_machine(axes, left_out) for axes in replaced)
+    return msgspec.structs.replace(grid, cells=cells), tuple(dict.fromkeys(left_out))
+
+
+def _is_grid(typed: Mapping[str, tuple[object, ...]]) -> bool:
+    """Whether the options define a comparison; one temperature or number of threads does not."""
+    around = {"threads", "temp", "prompt_length"}
+    return any(name not in around or len(values) > 1 for name, values in typed.items())
+
+
+def _typed(axes: Axes, typed: Mapping[str, tuple[object, ...]]) -> Axes:
+    # The target alone stays what it is, whoever else is asked to draft.
+    fitting = dict(typed)
+    if axes.alternatives == ((OFF_KIND,),):
+        fitting.pop("spec_type", None)
+    try:
+        return axes.with_typed(fitting)
+    except ValueError as error:
+        raise UsageError(f"--spec-type {error}") from error
+
+
+def _check_used(entries: Sequence[Axes], typed: Mapping[str, tuple[object, ...]], who: str) -> None:
+    asked = frozenset[str]().union(*(axes.kinds for axes in entries))
+    for name, kinds in axis_owners().items():
+        if name in typed and not kinds & asked:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "
+                f"{who} takes it; leave it out, or name in --spec-type who does"
+            )
+
+
+def _on_this_machine(axes: Axes, left_out: list[str]) -> Axes:
+    """Drop numbers of threads that exceed the processors of this machine."""
+    most = os.cpu_count() or 1
+    usable = tuple(n for n in axes.threads if n <= most)
+    if usable == axes.threads:
+        return axes
+    left_out.append(
+        f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
+    )
+    return msgspec.structs.replace(axes, threads=usable or (most,))
