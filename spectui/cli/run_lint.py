@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
+from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.export.sources import read_source
 from spectui.lint import Command, Finding, Reader, fixed, lint

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import header
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.cli.findings import Findings, look_at, tune_command
@@ -11,6 +10,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.scan_view import scan_view, shown
+from spectui.documents import Json, or_reason
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
 from spectui.format import counted

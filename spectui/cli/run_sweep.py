@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from spectui.cli.documents.sweep import grids_document, plan_document, sweep_document
+from spectui import __version__
+from spectui.cli.documents.common import header
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_backend import BackendKind
@@ -15,8 +16,7 @@ from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.served_extra import served_extra
-from spectui.cli.served_session import check_schedule, keeps_off, open_fleet, wanted_binary
+from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.sweep_report import (
     check_folder,
@@ -37,6 +37,8 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.measure.arm import Arm
+from spectui.measure.served_models import keeps_off
+from spectui.measure.servers import open_fleet
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -68,7 +70,12 @@ _AXES = tuple(
 def list_all(json_path: str | None) -> None:
     """Print the named grids."""
     grids = shipped_grids()
-    write_result(grids_document(grids), grid_list(grids), json_path)
+    document = {
+        "schema": "spectui.sweep-grids/1",
+        "spectui": __version__,
+        "grids": [grid.document() for grid in grids],
+    }
+    write_result(document, grid_list(grids), json_path)
 
 
 def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]) -> None:
@@ -226,7 +233,8 @@ def _show_plan(sweep: Sweep, parsed: Mapping[str, Any]) -> None:
     if sweep.is_stored and not parsed["restart"]:
         with sweep.open():
             pass
-    write_result(plan_document(sweep), whole_plan(sweep), parsed["json_path"])
+    document = {**header("sweep-plan", sweep.setup.machine), **sweep.plan_document()}
+    write_result(document, whole_plan(sweep), parsed["json_path"])
 
 
 def _measure(
@@ -267,9 +275,9 @@ def _opened(
     progress.say(f"two llama-servers: the target alone, and each setting, which {how}")
     with open_fleet(
         setup.binary,
-        progress,
         keeps_off=keeps_both,
         timeout_s=parsed["timeout"],
+        say=progress.say,
         name=_name,
     ) as fleet:
         yield ServedMeasurer(fleet, setup, keeps_off=keeps_both)
@@ -288,7 +296,10 @@ def _report(
     is_interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
     summaries = sweep.summaries()
     if summaries:
-        document = sweep_document(sweep, summaries, notes, interrupted=is_interrupted)
+        document = {
+            **header("sweep", sweep.setup.machine),
+            **sweep.document(summaries, notes, interrupted=is_interrupted),
+        }
         _write(sweep, summaries, document, parsed)
     if is_interrupted:
         n_done = len({record.visit for record in sweep.records} & set(sweep.visits))

@@ -8,8 +8,8 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.serving import Serving
 from spectui.cli.session import (
+    open_engine,
     read_prompts,
     with_candidates,
 )
@@ -29,6 +29,7 @@ from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import n_measured
+from spectui.verify.verification import Verification
 
 
 def tune(parsed: dict[str, Any]) -> None:
@@ -99,14 +100,16 @@ def _served(
     """Verify the result on llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
-    serving = Serving(
+    verification = Verification(
         binary=binary,
-        shared=run.shared,
-        progress=progress,
-        counts=False,
+        open_engine=lambda: open_engine(run.shared, progress),
+        say=progress.say,
+        on_run=progress.on_run,
         timeout_s=run.options.timeout,
+        seed=run.shared.seed,
+        counts=False,
     )
-    served = serve(run, result, serving, prompts, budget_s=budget_s)
+    served = serve(run, result, verification, prompts, budget_s=budget_s)
     interrupts.hold()
     return served
 

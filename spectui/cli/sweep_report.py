@@ -10,12 +10,11 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.bench_run import REMEMBERS
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
 from spectui.errors import BadInputError
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.arm import Arm
-from spectui.measure.server_backend import remembers
+from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
 from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir

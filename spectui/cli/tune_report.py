@@ -6,23 +6,22 @@ from dataclasses import replace
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.bench_run import REMEMBERS
-from spectui.cli.documents.base import Json
 from spectui.cli.documents.common import model
-from spectui.cli.documents.served import ENGINE, served_by, served_model
 from spectui.cli.documents.tune import Findings, tune_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.cli.tune_present import present_document, present_lines
 from spectui.cli.tune_request import TuneRun
 from spectui.cli.tune_served import Served
+from spectui.documents import Json
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.measurer import measurements
 from spectui.measure.served_models import ServedModel
-from spectui.measure.server_backend import remembers
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.server_backend import REMEMBERS, remembers
+from spectui.measure.servers import measuring_arguments, served_by
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
@@ -87,7 +86,7 @@ def report(
 def _target(run: TuneRun) -> Json:
     target = run.target
     if isinstance(target, ServedModel):
-        return served_model(target, run.loaded.context.ctx_size)
+        return target.document(run.loaded.context.ctx_size)
     return model(target)
 
 

@@ -10,14 +10,7 @@ from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.served_extra import served_extra
-from spectui.cli.served_session import (
-    check_schedule,
-    keeps_off,
-    open_fleet,
-    served_workload,
-    wanted_binary,
-)
+from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import find_candidates
 from spectui.cli.taken import taken
 from spectui.cli.tune_present import arm_of, present_of
@@ -28,10 +21,10 @@ from spectui.errors import BadInputError, HopelessError
 from spectui.format import bytes_text
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer
-from spectui.measure.served_models import ServedModel, look_at
+from spectui.measure.served_models import ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import Fleet, measuring_arguments
-from spectui.measure.workload import Workload
+from spectui.measure.servers import Fleet, measuring_arguments, open_fleet
+from spectui.measure.workload import Workload, served_workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
@@ -119,13 +112,21 @@ def run_served(
     progress.say(_plan(ground))
     with open_fleet(
         binary,
-        progress,
         keeps_off=backend.keeps_off,
         timeout_s=options.timeout,
+        say=progress.say,
         name=lambda one: _name(one, ground),
     ) as fleet:
-        n_ctx = setup.context.ctx_size
-        workload = served_workload(fleet.of(setup), prompts, shared, progress, n_ctx=n_ctx)
+        workload = served_workload(
+            fleet.of(setup),
+            prompts,
+            n_predict=shared.n_predict,
+            sampling=shared.sampling_config(),
+            n_ctx=setup.context.ctx_size,
+        )
+        if workload.repeated:
+            repeated = ", ".join(workload.repeated)
+            progress.say(f"left out, the same text as another prompt: {repeated}")
         run = replace(_run(ground, space, workload), present=present)
         before = hottest_c()
         with run.study:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from spectui.documents import Json, encoded
 from spectui.options import catalogue
 from spectui.options.drafters import (
     DRAFTERS,
@@ -82,6 +83,10 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def kinds(self) -> frozenset[str]:
         """Drafters of all alternatives."""
         return frozenset(kind for alternative in self.alternatives for kind in alternative)
+
+    def document(self) -> Json:
+        """The axes that are not empty, in documents."""
+        return {name: value for name, value in encoded(self).items() if value not in ((), "")}
 
     def with_typed(self, typed: Mapping[str, tuple[object, ...]]) -> "Axes":
         """The axes with those of the command line in place of their own.

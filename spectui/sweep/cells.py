@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from spectui.documents import Json, or_reason
 from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.options.drafters import numbers_of
@@ -66,6 +67,23 @@ class Cell:
     def mtp(self) -> bool:
         """Whether the target's own MTP layers draft."""
         return self.speculation is not None and self.speculation.is_mtp
+
+    def document(self) -> Json:
+        """The configuration in documents."""
+        arm = {"drafter": self.arm.drafter, **self.arm.document()}
+        return {**arm, **self.surroundings(), "rerun": self.rerun}
+
+    def surroundings(self) -> Json:
+        """Place and task in documents."""
+        place, task = self.place, self.task
+        return {
+            **or_reason("threads", place.threads or None, "one per physical core"),
+            "cache_type_k": place.cache_type_k,
+            "cache_type_v": place.cache_type_v,
+            **or_reason("prompt_length", task.prompt_length, "every prompt has its own"),
+            "temp": task.temp,
+            "n_predict": task.n_predict,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted
 from spectui.paths import config_dir
@@ -51,6 +52,16 @@ class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     def kinds(self) -> frozenset[str]:
         """Drafters of all cells."""
         return frozenset[str]().union(*(axes.kinds for axes in self.cells))
+
+    def document(self) -> Json:
+        """The grid in documents."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "source": self.source or None,
+            "notes": list(self.notes),
+            "cells": [axes.document() for axes in self.cells],
+        }
 
 
 def shipped_grids() -> tuple[Grid, ...]:

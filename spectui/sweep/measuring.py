@@ -1,6 +1,5 @@
 """Measures cells with the engine in this process, or with the user's llama-servers."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
@@ -16,15 +15,14 @@ from spectui.errors import (
 )
 from spectui.measure.backend import Backend
 from spectui.measure.lossless import check_lossless
-from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.measure.measurer import Measurer, Pair, measurements, sha256
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, Servers
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import (
     WorkItem,
     Workload,
-    as_tokens,
-    distinct,
+    served_workload,
     tokenize,
     with_length,
 )
@@ -246,11 +244,14 @@ class ServedMeasurer(CellMeasurer):
             # Without the target alone there is nothing to compare with.
             raise HopelessError(str(error)) from error
         self._has_served = True
-        found = as_tokens(server, self._setup.prompts, n_predict=n_predict, n_ctx=n_ctx)
-        items, _repeated = distinct(found)
-        if not items:
-            raise BadInputError("there are no prompts to measure; give --prompts")
-        return items
+        setup = self._setup
+        return served_workload(
+            server,
+            setup.prompts,
+            n_predict=n_predict,
+            sampling=setup.sampling,
+            n_ctx=n_ctx,
+        ).items
 
 
 def _anchor(measurer: Measurer) -> float | None:
@@ -288,12 +289,11 @@ def _run(pair: Pair) -> PromptRun:
 
 def _decoded(result: GenerationResult) -> Decoded:
     counters = result.counters
-    output = "\n".join(map(str, result.tokens))
     return Decoded(
         n_tokens=result.n_decoded,
         decode_s=result.decode_s,
         n_drafted=counters.n_drafted,
         n_accepted=counters.n_accepted,
         n_rounds=counters.known_rounds,
-        output_sha256=hashlib.sha256(output.encode()).hexdigest(),
+        output_sha256=sha256(result.tokens),
     )

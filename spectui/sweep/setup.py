@@ -8,9 +8,12 @@ from typing import Any
 
 import msgspec
 
+from spectui.documents import Json
 from spectui.gguf_names import series_of
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
+from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import spec_digest
+from spectui.measure.servers import version_document
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.paths import text_of
@@ -48,6 +51,19 @@ class SweepSetup:
     """Whether what has failed before is tried again."""
     left_out: tuple[str, ...] = ()
     """Sentences on parts of the grid that were dropped from it for this machine."""
+
+    def backend_document(self) -> Json:
+        """What decodes, in documents."""
+        if self.binary is None:
+            return ENGINE
+        return {
+            "backend": "server",
+            "server": {
+                "path": self.binary.path,
+                **version_document(self.binary.version),
+                "dialect": str(self.binary.dialect),
+            },
+        }
 
 
 def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, Any]:

@@ -5,15 +5,29 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from spectui.documents import Json, or_reason
 from spectui.measure.arm import OFF
-from spectui.measure.lossless import Divergence
+from spectui.measure.lossless import UNTOLD, Divergence, LosslessCheck, lossless_document
+from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.sweep.cells import Cell, varying, with_values
-from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
+from spectui.sweep.record import NO_ROUNDS, Decoded, PromptRun, VisitRecord, VisitState
 
 _ENOUGH = 0.98
 """Share of the best speedup beyond which a longer draft is not worth it."""
 _FEWEST_LENGTHS = 3
+_NOTHING = "nothing was decoded"
+_SUMS = {
+    "off_tokens_per_s": _NOTHING,
+    "on_tokens_per_s": _NOTHING,
+    "n_tokens": "",
+    "n_drafted": "",
+    "n_accepted": "",
+    "n_rounds": NO_ROUNDS,
+    "acceptance_rate": NOTHING_DRAFTED,
+    "mean_accepted_length": NO_ROUNDS,
+}
+"""Sums in documents, with the reason where one may be missing."""
 
 
 class Against(StrEnum):
@@ -164,6 +178,62 @@ class CellSummary:
             for category in dict.fromkeys(run.category for run in self.runs)
         }
 
+    def document(self) -> Json:
+        """Sums, speedup and runs of the cell in documents."""
+        found: Json = {
+            "name": self.name,
+            "config": self.cell.document(),
+            "state": "complete" if self.is_measured else "failed",
+            "error": self.error,
+            "n_repeats": self.n_repeats,
+            "n_noisy": self.n_noisy,
+        }
+        for name, reason in _SUMS.items():
+            found |= or_reason(name, getattr(self, name), reason)
+        return {
+            **found,
+            **self._speedup_document(),
+            "against_off": str(against_off(self.speedup)),
+            **self._lossless_document(),
+            "runs": [
+                run.document(record.visit.repeat + 1)
+                for record in self.complete
+                for run in record.runs
+            ],
+        }
+
+    def _speedup_document(self) -> Json:
+        if self.speedup is not None:
+            return self.speedup.document()
+        reason = self.error or _NOTHING
+        return {
+            **or_reason("speedup", None, reason),
+            **or_reason("speedup_ci95", None, reason),
+        }
+
+    def _lossless_document(self) -> Json:
+        found = self.divergence
+        if found is None:
+            return lossless_document(LosslessCheck(divergence=None) if self.is_checked else None)
+        return {
+            **or_reason("lossless", found.explained, UNTOLD),
+            "divergence": {
+                "prompt": found.prompt_id,
+                "position": found.position,
+                "margin": found.margin,
+                "noise": found.noise,
+            },
+        }
+
+    def best_document(self, category: str) -> Json:
+        """The best cell of a category in documents."""
+        return {
+            "category": category,
+            "name": self.name,
+            **self._speedup_document(),
+            **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
+        }
+
 
 def _within(record: VisitRecord, category: str) -> VisitRecord:
     return replace(record, runs=tuple(run for run in record.runs if run.category == category))
@@ -254,6 +324,17 @@ class Flattening:
         """The shortest ``draft_max`` with 98 % of the best one's speedup."""
         enough = _ENOUGH * self.by_length[self.best]
         return min(length for length, speedup in self.by_length.items() if speedup >= enough)
+
+    def document(self) -> Json:
+        """The speedups by length in documents."""
+        return {
+            "drafter": self.drafter,
+            **self.around.surroundings(),
+            "category": self.category,
+            "speedup_by_draft_max": {str(length): y for length, y in self.by_length.items()},
+            "best": self.best,
+            "flattens_at": self.flattens_at,
+        }
 
 
 def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:

@@ -1,10 +1,11 @@
 """Runs a grid, cell by cell, and stores every result as it comes."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from spectui.documents import Json, or_reason
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -15,15 +16,23 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.measure.arm import OFF
-from spectui.measure.served_models import look_at
+from spectui.measure.served_models import UNREAD, look_at
+from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND
+from spectui.options.setup import ModelOptions
 from spectui.sweep.cells import Task, Visit
 from spectui.sweep.expand import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore, sweep_folder
-from spectui.sweep.summary import CellSummary, summarise
+from spectui.sweep.summary import (
+    CellSummary,
+    best_per_category,
+    best_per_drafter,
+    flattenings,
+    summarise,
+)
 
 RUNS_PER_PROMPT = 2
 """Runs without and with speculation."""
@@ -137,6 +146,74 @@ class Sweep:
             n_new = self._n_tokens(record.visit)
             self._took[record.visit.cell.task] = (seconds + record.wall_s, n_tokens + n_new)
 
+    def plan_document(self) -> Json:
+        """``spectui.sweep-plan/1`` but for its header."""
+        return {
+            "name": self.name,
+            "grid": self._grid_document(),
+            "n_cells": len(self.cells),
+            "left_out": list(self.left_out),
+            "n_prompts": len(self.setup.prompts),
+            "n_measurements": len(self.visits),
+            "n_measurements_left": len(self.pending),
+            "n_decodes_left": self.n_decodes,
+            **or_reason("left_s", self.left_s(), "nothing was measured yet"),
+            "order": [
+                {
+                    "name": self.cells[visit.cell],
+                    "repeat": visit.repeat + 1,
+                    "config": visit.cell.document(),
+                }
+                for visit in self.pending
+            ],
+        }
+
+    def document(
+        self, summaries: Sequence[CellSummary], notes: Sequence[str], *, interrupted: bool
+    ) -> Json:
+        """``spectui.sweep/1`` but for its header.
+
+        Args:
+            summaries: ``summaries()``. ``cells`` has for each its ``name``, ``config``, ``state``,
+                sums, ``speedup`` with its interval, what that says ``against_off``, and ``runs``, a
+                row per prompt and repeat. ``best_per_drafter`` and ``best_per_category`` name cells
+                by their index. ``flattening`` holds speedup by ``draft_max``, and from where on
+                longer drafts add less than 2 %.
+            notes: what of the command of ``--from`` is not measured.
+            interrupted: whether it was stopped.
+        """
+        setup = self.setup
+        index = {one.cell: number for number, one in enumerate(summaries)}
+        return {
+            "name": self.name,
+            "grid": self._grid_document(),
+            **setup.backend_document(),
+            "target": _model(self.spec["target"], setup.base.target),
+            "drafts": {
+                name: _model(self.spec["drafts"][name], options)
+                for name, options in setup.drafts.items()
+            },
+            "n_prompts": len(setup.prompts),
+            "interrupted": interrupted,
+            "n_cells_left": len(self.cells) - len(summaries),
+            "left_out": list(self.left_out),
+            "notes": list(notes),
+            "cells": [one.document() for one in summaries],
+            "best_per_drafter": [
+                {"drafter": drafter, "cell": index[one.cell], "name": one.name}
+                for drafter, one in best_per_drafter(summaries).items()
+            ],
+            "best_per_category": [
+                {"cell": index[one.cell], **one.best_document(category)}
+                for category, one in best_per_category(summaries).items()
+            ],
+            "flattening": [one.document() for one in flattenings(summaries)],
+        }
+
+    def _grid_document(self) -> Json:
+        grid = self.setup.grid
+        return {"name": grid.name or None, "source": grid.source or None}
+
     def estimate(self, measurer: CellMeasurer) -> float | None:
         """Estimated seconds for what is pending; without measurements, from the target's speed.
 
@@ -209,3 +286,14 @@ class Sweep:
         self._learn(record)
         self.pending = self.pending[1:]
         on_event(record)
+
+
+def _model(spec: Json, options: ModelOptions) -> Json:
+    """A model in documents: its files' size, by which a sweep is found again, and its tensors'."""
+    others = {key: value for key, value in spec.items() if key not in {"file", "size_bytes"}}
+    return {
+        "file": spec["file"],
+        **or_reason("size_bytes", weights_bytes(options.path), UNREAD),
+        "file_bytes": spec["size_bytes"],
+        **others,
+    }

@@ -1,12 +1,14 @@
 """Likely causes of differences in counts between llama-server and the engine. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.format import counted
+from spectui.measure.lossless import differs
+from spectui.measure.measurer import Pair
 from spectui.verify.builds import Builds
 from spectui.verify.counts import CountCheck
-from spectui.verify.served import Delivered
 
 _FEW = 4
 """Near ties are rare: one is likely only if at most one prompt in this many differs."""
@@ -54,14 +56,16 @@ class Differing:
         return _SAID[self.cause]
 
 
-def differing(check: CountCheck | None, builds: Builds, delivered: Delivered) -> Differing | None:
+def differing(
+    check: CountCheck | None, builds: Builds, delivered: Sequence[Pair]
+) -> Differing | None:
     """The prompts whose counts differ; None if all are equal or none were compared."""
     names = set() if check is None else {one.prompt_id for one in check.differences}
     if not names:
         return None
-    prompts = {pair.item.id for pair in delivered.pairs}
+    prompts = {pair.item.id for pair in delivered}
     # The server's own greedy output changed with the size of its batches.
-    unsteady = {pair.item.id for pair in delivered.pairs if pair.on.tokens != pair.off.tokens}
+    unsteady = {pair.item.id for pair in delivered if differs(pair)}
     cause = Cause.OTHER
     if builds.is_same is False:
         cause = Cause.BUILD

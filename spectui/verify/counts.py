@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spectui.documents import Json, encoded, or_reason
 from spectui.engine.events import GenerationResult
+from spectui.measure.lossless import parting
+from spectui.measure.measurer import Run
 from spectui.measure.server_backend import remembers
-from spectui.measure.workload import WorkItem
 from spectui.options.drafters import HiddenStateDrafter
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.server import Completion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,15 @@ class Difference:
     parted_at: int | None
     """Position of the first differing token of the output; None if all are equal."""
 
+    def document(self) -> Json:
+        """The prompt in documents."""
+        return {
+            "id": self.prompt_id,
+            "engine": encoded(self.engine),
+            "server": encoded(self.server),
+            **or_reason("output_parts_at", self.parted_at, "the output is the same"),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountCheck:
@@ -45,36 +55,28 @@ class CountCheck:
         return self.n_compared - len(self.differences)
 
 
-Tokens = tuple[int, ...]
-
-
 def compare_counts(
-    served: Sequence[tuple[WorkItem, Completion]], results: Mapping[Tokens, GenerationResult]
+    served: Sequence[Run], results: Mapping[tuple[int, ...], GenerationResult]
 ) -> CountCheck:
     """Compare what the server did with the engine's results, by the prompts' tokens."""
-    known = [(item, done, results[item.tokens]) for item, done in served if item.tokens in results]
-    found = [_difference(item, done, result) for item, done, result in known]
+    known = [(run, results[run.item.tokens]) for run in served if run.item.tokens in results]
+    found = [_difference(run, result) for run, result in known]
     return CountCheck(
         n_compared=len(found), differences=tuple(one for one in found if one is not None)
     )
 
 
-def _difference(item: WorkItem, done: Completion, result: GenerationResult) -> Difference | None:
-    ours = Counts(n_drafted=result.counters.n_drafted, n_accepted=result.counters.n_accepted)
-    theirs = Counts(n_drafted=done.n_drafted, n_accepted=done.n_accepted)
-    at = parting(result.tokens, done.tokens)
+def _difference(run: Run, result: GenerationResult) -> Difference | None:
+    done = run.speculative
+    ours, theirs = _counts(result), _counts(done)
+    at = None if result.tokens == done.tokens else parting(result.tokens, done.tokens)
     if ours == theirs and at is None:
         return None
-    return Difference(prompt_id=item.id, engine=ours, server=theirs, parted_at=at)
+    return Difference(prompt_id=run.item.id, engine=ours, server=theirs, parted_at=at)
 
 
-def parting(ours: Tokens, theirs: Tokens) -> int | None:
-    """Position of the first difference of two outputs; None if they are equal."""
-    if ours == theirs:
-        return None
-    pairs = zip(ours, theirs, strict=False)
-    shorter = min(len(ours), len(theirs))
-    return next((n for n, (one, other) in enumerate(pairs) if one != other), shorter)
+def _counts(result: GenerationResult) -> Counts:
+    return Counts(n_drafted=result.counters.n_drafted, n_accepted=result.counters.n_accepted)
 
 
 def incomparable(speculation: Speculation, sampling: SamplingConfig) -> str | None:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from spectui import __version__
-from spectui.cli.documents.base import Json, or_reason
+from spectui.documents import Json, or_reason
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.metrics import DraftCounts
 from spectui.server.watch.sample import ServerFacts

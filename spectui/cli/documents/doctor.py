@@ -3,10 +3,11 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from spectui.cli.documents.base import Json, header_with, model_with, or_reason
+from spectui.cli.documents.base import header_with, model_with
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.findings import Finding
 from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.documents import Json, or_reason
 from spectui.engine.demand import Demand
 from spectui.llama.planned import DeviceMemory, ModelPlan
 from spectui.models.pairs import PairReport, Tokenizer
