@@ -1,6 +1,6 @@
 """Runs ``spectui sweep``: from parsed options to a sweep, and on to its results."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -53,9 +53,7 @@ from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.grid import Grid, given_grid, shipped_grids
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer
-from spectui.sweep.record import VisitRecord
 from spectui.sweep.setup import SweepSetup
-from spectui.sweep.summary import CellSummary
 from spectui.sweep.sweep import Sweep
 
 _PLACEMENT_AXES = ("cache_type_k", "cache_type_v")
@@ -92,8 +90,15 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
         ServerError: the user's llama-server cannot be used at all.
         UsageError: options that contradict each other, or no grid.
     """
-    axes = {name: _axis(parsed[name]) for name in _AXES}
-    grid, left_out = _grid(parsed, axes, typed)
+    # Of --spec-type each value is a list itself.
+    axes = {
+        name: tuple(",".join(one) if name == "spec_type" else one for one in parsed[name] or ())
+        for name in _AXES
+    }
+    replaced = {name: values for name, values in axes.items() if name in typed}
+    if parsed["grid"] is not None:
+        replaced |= {name: (parsed[name],) for name in _PLACEMENT_AXES if name in typed}
+    grid, left_out = given_grid(parsed["grid"], replaced)
     if grid.n_predict is not None and "n_predict" not in {*typed, *set_by_preset}:
         parsed = {**parsed, "n_predict": grid.n_predict}
     shared = _shared(parsed, axes)
@@ -117,22 +122,6 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     finally:
         progress.close()
     _report(sweep, parsed, minded, ended)
-
-
-def _axis(values: Sequence[object]) -> tuple[object, ...]:
-    """Values of an option; of --spec-type each is a list itself."""
-    return tuple(",".join(one) if isinstance(one, tuple) else one for one in values or ())
-
-
-def _grid(
-    parsed: Mapping[str, Any], axes: Mapping[str, tuple[object, ...]], typed: Collection[str]
-) -> tuple[Grid, tuple[str, ...]]:
-    """The grid, with axes of the command line in place of its own, and what was left out."""
-    name = parsed["grid"]
-    replaced = {name: values for name, values in axes.items() if name in typed}
-    if name is not None:
-        replaced |= {name: (parsed[name],) for name in _PLACEMENT_AXES if name in typed}
-    return given_grid(name, replaced)
 
 
 def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> SharedOptions:
@@ -244,15 +233,11 @@ def _measure(
     if not sweep.pending:
         progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
         return None
-
-    def tell(record: VisitRecord) -> None:
-        progress.say(progress_line(record, sweep))
-
     try:
         with _opened(sweep, shared, parsed, progress) as measurer:
             sweep.estimate(measurer)
             progress.announce(plan_text(sweep))
-            sweep.run(measurer, tell)
+            sweep.run(measurer, lambda record: progress.say(progress_line(record, sweep)))
     except (KeyboardInterrupt, SpectuiError) as error:
         return error
     return None
@@ -300,7 +285,11 @@ def _report(
             **header("sweep", sweep.setup.machine),
             **sweep.document(summaries, notes, interrupted=is_interrupted),
         }
-        _write(sweep, summaries, document, parsed)
+        text, out = summary_text(sweep, summaries), parsed["out"]
+        writers = [lambda: write_result(document, text, parsed["json_path"])]
+        if out is not None:
+            writers.append(lambda: write_folder(out, sweep, summaries, document, png=parsed["png"]))
+        write_all(writers)
     if is_interrupted:
         n_done = len({record.visit for record in sweep.records} & set(sweep.visits))
         raise CancelledError(
@@ -311,19 +300,6 @@ def _report(
         raise ended
     if not any(one.is_measured for one in summaries):
         raise _nothing_measured(sweep)
-
-
-def _write(
-    sweep: Sweep,
-    summaries: Sequence[CellSummary],
-    document: dict[str, Any],
-    parsed: Mapping[str, Any],
-) -> None:
-    text, out = summary_text(sweep, summaries), parsed["out"]
-    writers: list[Callable[[], None]] = [lambda: write_result(document, text, parsed["json_path"])]
-    if out is not None:
-        writers.append(lambda: write_folder(out, sweep, summaries, document, png=parsed["png"]))
-    write_all(writers)
 
 
 def _nothing_measured(sweep: Sweep) -> SpectuiError:

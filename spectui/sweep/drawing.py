@@ -148,16 +148,10 @@ def _shifted(x: float, shift: float, values: Sequence[float], *, is_wide: bool) 
     return x + shift * (values[-1] - values[0])
 
 
-def _errors(points: Iterable[Point]) -> list[list[float]] | None:
+def _errors(points: Sequence[Point]) -> list[list[float]] | None:
     """Lengths of error bars down and up; None if no interval is known."""
-    down, up = [], []
-    for point in points:
-        if point.low is None or point.high is None:
-            down.append(math.nan)
-            up.append(math.nan)
-        else:
-            down.append(max(0.0, point.y - point.low))
-            up.append(max(0.0, point.high - point.y))
+    down = [math.nan if one.low is None else max(0.0, one.y - one.low) for one in points]
+    up = [math.nan if one.high is None else max(0.0, one.high - one.y) for one in points]
     return None if all(map(math.isnan, down)) else [down, up]
 
 

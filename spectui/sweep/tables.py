@@ -8,7 +8,7 @@ from io import StringIO
 from spectui.format import factor, percent_text
 from spectui.measure.statistics import Speedup
 from spectui.sweep.cells import Cell, coordinates, varying, with_values
-from spectui.sweep.record import PromptRun, VisitRecord, VisitState
+from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import (
     Against,
     CellSummary,
@@ -68,11 +68,11 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
 
 def _numbers(one: CellSummary) -> tuple[str, ...]:
     return (
-        _rate(one.off_tokens_per_s),
-        _rate(one.on_tokens_per_s),
+        _fixed(one.off_tokens_per_s, 1),
+        _fixed(one.on_tokens_per_s, 1),
         *_speedup(one.speedup),
-        _share(one.acceptance_rate),
-        _decimal(one.mean_accepted_length if one.n_drafted else None),
+        percent_text(one.acceptance_rate, 1),
+        _fixed(one.mean_accepted_length if one.n_drafted else None),
         ", ".join(_notes(one)),
     )
 
@@ -93,7 +93,7 @@ def _best(
 ) -> Sheet:
     told = telling(all_cells)
     rows = (
-        (name, told(one), *_speedup(one.speedup), _share(one.acceptance_rate))
+        (name, told(one), *_speedup(one.speedup), percent_text(one.acceptance_rate, 1))
         for name, one in best.items()
     )
     headings = (kind, "cell", "speedup", "interval", "rate")
@@ -109,7 +109,7 @@ def _lengths(summaries: Sequence[CellSummary]) -> Sheet:
         (
             with_values(one.drafter, one.around, columns),
             one.category or "all",
-            *(_decimal(one.by_length.get(length)) for length in lengths),
+            *(_fixed(one.by_length.get(length)) for length in lengths),
             str(one.best),
             str(one.flattens_at),
         )
@@ -192,16 +192,8 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"
 
 
-def _rate(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1f}"
-
-
-def _decimal(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.2f}"
-
-
-def _share(value: float | None) -> str:
-    return percent_text(value, 1)
+def _fixed(value: float | None, decimals: int = 2) -> str:
+    return _NONE if value is None else f"{value:.{decimals}f}"
 
 
 def markdown(
@@ -248,12 +240,20 @@ def _plain(text: str) -> str:
 
 
 _Row = Mapping[str, object]
+_OF_RUNS = (
+    "prompt,category,n_prompt_tokens,off_n_tokens,off_decode_s,off_tokens_per_s,on_n_tokens,"
+    "on_decode_s,on_tokens_per_s,speedup,n_drafted,n_accepted,n_rounds,same_output"
+)
+_OF_CELLS = (
+    "n_repeats,n_prompts,off_tokens_per_s,on_tokens_per_s,speedup,speedup_low,speedup_high,"
+    "against_off,n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,n_noisy,error"
+)
 
 
 def results_csv(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> str:
     """A row per cell, prompt and repeat, and one for each repeat that failed."""
     rows = [
-        {"cell": cells[record.visit.cell], **_place(record.visit.cell), **row}
+        {**_named(record.visit.cell, cells[record.visit.cell]), **row}
         for record in records
         if record.visit.cell in cells
         for row in _run_rows(record)
@@ -261,36 +261,30 @@ def results_csv(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> st
     return _written(rows)
 
 
-def _place(cell: Cell) -> _Row:
-    """Coordinates of the cell; threads are None if there are as many as cores."""
-    return {**coordinates(cell), "threads": cell.place.threads or None}
+def _named(cell: Cell, name: str) -> _Row:
+    """Name and coordinates of the cell; threads are None if there are as many as cores."""
+    return {"cell": name, **coordinates(cell), "threads": cell.place.threads or None}
 
 
-def _run_rows(record: VisitRecord) -> list[_Row]:
-    shared = {"repeat": record.visit.repeat + 1, "state": str(record.state)}
+def _run_rows(record: VisitRecord) -> Iterator[_Row]:
+    repeat = record.visit.repeat + 1
+    shared = {"repeat": repeat, "state": str(record.state)}
     if record.state is not VisitState.COMPLETE:
-        return [{**shared, "error": record.error}]
-    return [{**shared, "noisy": record.noisy, **_run_row(run)} for run in record.runs]
-
-
-def _run_row(run: PromptRun) -> _Row:
-    measured = run.measurement is not None
-    return {
-        "prompt": run.prompt_id,
-        "category": run.category,
-        "n_prompt_tokens": run.n_prompt_tokens,
-        "off_n_tokens": run.off.n_tokens,
-        "off_decode_s": run.off.decode_s,
-        "off_tokens_per_s": run.off.tokens_per_s,
-        "on_n_tokens": run.on.n_tokens,
-        "on_decode_s": run.on.decode_s,
-        "on_tokens_per_s": run.on.tokens_per_s,
-        "speedup": (run.on.tokens_per_s or 0) / (run.off.tokens_per_s or 1) if measured else None,
-        "n_drafted": run.on.n_drafted,
-        "n_accepted": run.on.n_accepted,
-        "n_rounds": run.on.n_rounds,
-        "same_output": run.on.output_sha256 == run.off.output_sha256,
-    }
+        yield {**shared, "error": record.error}
+    for run in record.runs:
+        off, on = run.off.tokens_per_s, run.on.tokens_per_s
+        values = {
+            **run.document(repeat),
+            "off_tokens_per_s": off,
+            "on_tokens_per_s": on,
+            "speedup": None if off is None or on is None else on / off,
+            "same_output": run.on.output_sha256 == run.off.output_sha256,
+        }
+        yield {
+            **shared,
+            "noisy": record.noisy,
+            **{name: values[name] for name in _OF_RUNS.split(",")},
+        }
 
 
 def summary_csv(summaries: Sequence[CellSummary]) -> str:
@@ -299,26 +293,10 @@ def summary_csv(summaries: Sequence[CellSummary]) -> str:
 
 
 def _summary_row(one: CellSummary) -> _Row:
-    speedup = one.speedup
-    return {
-        "cell": one.name,
-        **_place(one.cell),
-        "n_repeats": one.n_repeats,
-        "n_prompts": None if speedup is None else speedup.n_prompts,
-        "off_tokens_per_s": one.off_tokens_per_s,
-        "on_tokens_per_s": one.on_tokens_per_s,
-        "speedup": None if speedup is None else speedup.estimate,
-        "speedup_low": None if speedup is None else speedup.low,
-        "speedup_high": None if speedup is None else speedup.high,
-        "against_off": str(against_off(speedup)),
-        "n_drafted": one.n_drafted,
-        "n_accepted": one.n_accepted,
-        "n_rounds": one.n_rounds,
-        "acceptance_rate": one.acceptance_rate,
-        "mean_accepted_length": one.mean_accepted_length,
-        "n_noisy": one.n_noisy,
-        "error": one.error,
-    }
+    values = one.document()
+    values["speedup_low"], values["speedup_high"] = values["speedup_ci95"] or (None, None)
+    values["n_prompts"] = None if one.speedup is None else one.speedup.n_prompts
+    return {**_named(one.cell, one.name), **{name: values[name] for name in _OF_CELLS.split(",")}}
 
 
 def _written(rows: Sequence[_Row]) -> str:
