@@ -13,12 +13,10 @@ from rich.table import Table
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
 from spectui.errors import BadInputError
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
-from spectui.measure.arm import Arm
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
-from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
-from spectui.sweep.cells import Cell, Place, Task
+from spectui.sweep.cells import Cell
 from spectui.sweep.charts import Chart, charts
 from spectui.sweep.expand import expand, n_loads
 from spectui.sweep.grid import Grid
@@ -30,12 +28,6 @@ from spectui.writing import write_file
 
 _INDENT = "  "
 _TWO_DRAFTS = {"first": MODEL_KIND, "second": MODEL_KIND}
-_PLAIN = Cell(
-    arm=Arm(draft=None, speculation=Speculation()),
-    place=Place(threads=0, cache_type_k="f16", cache_type_v="f16"),
-    task=Task(prompt_length=None, temp=0.0, n_predict=64),
-)
-"""Defaults of a command without options."""
 _LEAST_NAME = 12
 """Minimum width in cells of a column of names, in a table as wide as the page."""
 
@@ -44,7 +36,7 @@ def grid_list(grids: Sequence[Grid]) -> str:
     """The named grids, with what they run and where they come from."""
     parts = []
     for grid in grids:
-        n_cells = len(expand(grid.cells, _TWO_DRAFTS, _PLAIN)[0])
+        n_cells = len(expand(grid.cells, _TWO_DRAFTS, Cell())[0])
         head = f"{grid.name} ({n_cells} cells with two drafts)"
         parts.append(f"{head}\n" + _indented(grid.description))
         if grid.source:
@@ -125,7 +117,7 @@ def progress_line(record: VisitRecord, sweep: Sweep) -> str:
     noisy = ", noisy" if record.noisy else ""
     return (
         f"  {rate_text(one.on_tokens_per_s)} tokens/s, {times_text(gain)}, acceptance "
-        f"{percent_text(one.acceptance_rate)}{noisy}"
+        f"{percent_text(one.counters.acceptance_rate)}{noisy}"
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted
-from spectui.measure.arm import Arm
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import numbers_of
 from spectui.options.speculation import Speculation
 
@@ -14,10 +14,10 @@ from spectui.options.speculation import Speculation
 class Place:
     """Placement of target and context; another place requires loading the target again."""
 
-    threads: int
+    threads: int = 0
     """``-t``, 0 for one per physical core."""
-    cache_type_k: str
-    cache_type_v: str
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
 
     @property
     def cache_type(self) -> str:
@@ -35,10 +35,10 @@ class Place:
 class Task:
     """The prompts of the sweep with a length, a temperature and a number of tokens."""
 
-    prompt_length: int | None
+    prompt_length: int | None = None
     """Tokens per prompt; None if every prompt keeps its own length."""
-    temp: float
-    n_predict: int
+    temp: float = 0.0
+    n_predict: int = 64
 
     @property
     def text(self) -> str:
@@ -51,10 +51,10 @@ class Task:
 class Cell:
     """One configuration. Equal cells are comparable runs of the same configuration."""
 
-    arm: Arm
+    arm: Arm = OFF
     """Drafter and setting; off for the target alone."""
-    place: Place
-    task: Task
+    place: Place = Place()
+    task: Task = Task()
     rerun: int = 0
     """Number of a repeated cell in its grid, to show how far results vary."""
 

@@ -74,7 +74,7 @@ def _speedup_point(one: CellSummary, x: float) -> Point | None:
 
 
 def _acceptance_point(one: CellSummary, x: float) -> Point | None:
-    rate = one.acceptance_rate
+    rate = one.counters.acceptance_rate
     return None if rate is None else Point(x=x, y=rate)
 
 

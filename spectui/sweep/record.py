@@ -6,6 +6,7 @@ from enum import StrEnum
 from spectui.documents import Json, or_reason
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.statistics import PairedMeasurement
+from spectui.speculative.counters import Counters, Detail
 from spectui.sweep.cells import Visit
 
 NO_ROUNDS = "no round was run, or the server does not tell"
@@ -29,6 +30,16 @@ class Decoded:
     def tokens_per_s(self) -> float | None:
         """Decode throughput; None if nothing was decoded."""
         return self.n_tokens / self.decode_s if self.n_tokens else None
+
+    @property
+    def counters(self) -> Counters:
+        """The counts, as far as they are known."""
+        return Counters(
+            n_rounds=self.n_rounds or 0,
+            n_drafted=self.n_drafted,
+            n_accepted=self.n_accepted,
+            detail=Detail.TOTALS if self.n_rounds is None else Detail.N_ROUNDS,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from spectui.measure.arm import OFF
 from spectui.measure.lossless import UNTOLD, Divergence, LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.speculative.counters import Counters
 from spectui.sweep.cells import Cell, varying, with_values
 from spectui.sweep.record import NO_ROUNDS, Decoded, PromptRun, VisitRecord, VisitState
 
@@ -17,17 +18,6 @@ _ENOUGH = 0.98
 """Share of the best speedup beyond which a longer draft is not worth it."""
 _FEWEST_LENGTHS = 3
 _NOTHING = "nothing was decoded"
-_SUMS = {
-    "off_tokens_per_s": _NOTHING,
-    "on_tokens_per_s": _NOTHING,
-    "n_tokens": "",
-    "n_drafted": "",
-    "n_accepted": "",
-    "n_rounds": NO_ROUNDS,
-    "acceptance_rate": NOTHING_DRAFTED,
-    "mean_accepted_length": NO_ROUNDS,
-}
-"""Sums in documents, with the reason where one may be missing."""
 
 
 class Against(StrEnum):
@@ -122,7 +112,7 @@ class CellSummary:
         speculation = self.cell.speculation
         if speculation is None or speculation.model is not None:
             return False
-        return self.is_measured and not self.n_drafted
+        return self.is_measured and not self.counters.n_drafted
 
     @property
     def is_noise(self) -> bool:
@@ -139,36 +129,10 @@ class CellSummary:
         """Throughput with speculation; None if nothing was decoded."""
         return _throughput([run.on for run in self.runs])
 
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens decoded with speculation."""
-        return sum(run.on.n_tokens for run in self.runs)
-
-    @property
-    def n_drafted(self) -> int:
-        """Number of drafted tokens."""
-        return sum(run.on.n_drafted for run in self.runs)
-
-    @property
-    def n_accepted(self) -> int:
-        """Number of accepted tokens."""
-        return sum(run.on.n_accepted for run in self.runs)
-
-    @property
-    def n_rounds(self) -> int | None:
-        """Number of rounds; None if a server does not report them all."""
-        rounds = [run.on.n_rounds for run in self.runs if run.on.n_rounds is not None]
-        return sum(rounds) if len(rounds) == len(self.runs) else None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted, None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
-
-    @property
-    def mean_accepted_length(self) -> float | None:
-        """1 + accepted / rounds. None where no rounds are known."""
-        return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
+    @cached_property
+    def counters(self) -> Counters:
+        """Counts with speculation."""
+        return sum((run.on.counters for run in self.runs), Counters())
 
     @cached_property
     def by_category(self) -> "dict[str, CellSummary]":
@@ -180,18 +144,22 @@ class CellSummary:
 
     def document(self) -> Json:
         """Sums, speedup and runs of the cell in documents."""
-        found: Json = {
+        counters = self.counters
+        return {
             "name": self.name,
             "config": self.cell.document(),
             "state": "complete" if self.is_measured else "failed",
             "error": self.error,
             "n_repeats": self.n_repeats,
             "n_noisy": self.n_noisy,
-        }
-        for name, reason in _SUMS.items():
-            found |= or_reason(name, getattr(self, name), reason)
-        return {
-            **found,
+            **or_reason("off_tokens_per_s", self.off_tokens_per_s, _NOTHING),
+            **or_reason("on_tokens_per_s", self.on_tokens_per_s, _NOTHING),
+            "n_tokens": sum(run.on.n_tokens for run in self.runs),
+            "n_drafted": counters.n_drafted,
+            "n_accepted": counters.n_accepted,
+            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+            **or_reason("acceptance_rate", counters.acceptance_rate, NOTHING_DRAFTED),
+            **or_reason("mean_accepted_length", counters.mean_accepted_length, NO_ROUNDS),
             **self._speedup_document(),
             "against_off": str(against_off(self.speedup)),
             **self._lossless_document(),
@@ -231,7 +199,7 @@ class CellSummary:
             "category": category,
             "name": self.name,
             **self._speedup_document(),
-            **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
+            **or_reason("acceptance_rate", self.counters.acceptance_rate, NOTHING_DRAFTED),
         }
 
 

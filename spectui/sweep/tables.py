@@ -71,8 +71,8 @@ def _numbers(one: CellSummary) -> tuple[str, ...]:
         _fixed(one.off_tokens_per_s, 1),
         _fixed(one.on_tokens_per_s, 1),
         *_speedup(one.speedup),
-        percent_text(one.acceptance_rate, 1),
-        _fixed(one.mean_accepted_length if one.n_drafted else None),
+        percent_text(one.counters.acceptance_rate, 1),
+        _fixed(one.counters.mean_accepted_length if one.counters.n_drafted else None),
         ", ".join(_notes(one)),
     )
 
@@ -93,7 +93,7 @@ def _best(
 ) -> Sheet:
     told = telling(all_cells)
     rows = (
-        (name, told(one), *_speedup(one.speedup), percent_text(one.acceptance_rate, 1))
+        (name, told(one), *_speedup(one.speedup), percent_text(one.counters.acceptance_rate, 1))
         for name, one in best.items()
     )
     headings = (kind, "cell", "speedup", "interval", "rate")
@@ -240,6 +240,7 @@ def _plain(text: str) -> str:
 
 
 _Row = Mapping[str, object]
+# Columns of the files, but for those that say which cell it is.
 _OF_RUNS = (
     "prompt,category,n_prompt_tokens,off_n_tokens,off_decode_s,off_tokens_per_s,on_n_tokens,"
     "on_decode_s,on_tokens_per_s,speedup,n_drafted,n_accepted,n_rounds,same_output"

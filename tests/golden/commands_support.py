@@ -68,7 +68,7 @@ from spectui.sessions import (
 )
 from spectui.settings import read_settings
 from spectui.sweep.axes import Axes
-from spectui.sweep.cells import Cell, Place, Task
+from spectui.sweep.cells import Cell
 from spectui.sweep.grid import Grid
 from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
@@ -474,11 +474,7 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
     workload = Workload(items=items, n_predict=64, sampling=SamplingConfig(temp=0.8))
     swept = SweepSetup(
         grid=Grid(name="", description="-", cells=(Axes(),)),
-        default=Cell(
-            arm=OFF,
-            place=Place(threads=0, cache_type_k="f16", cache_type_v="f16"),
-            task=Task(prompt_length=None, temp=0.0, n_predict=64),
-        ),
+        default=Cell(),
         base=Setup(target=models[0], draft=None, context=_CONTEXT, speculation=None),
         drafts={"draft": models[1]},
         sampling=SamplingConfig(),

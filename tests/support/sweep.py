@@ -24,9 +24,9 @@ from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from tests.support.search import items, result
 
-PLACE = Place(threads=0, cache_type_k="f16", cache_type_v="f16")
-TASK = Task(prompt_length=None, temp=0.0, n_predict=32)
-DEFAULT = Cell(arm=Arm(draft=None, speculation=Speculation()), place=PLACE, task=TASK)
+PLACE = Place()
+TASK = Task(n_predict=32)
+DEFAULT = Cell(task=TASK)
 
 
 def cell(

@@ -42,9 +42,10 @@ def ladder(drafts: Sequence[str] = ("draft",)) -> tuple[CellSummary, ...]:
 def test_sums_and_speedup_over_repeats() -> None:
     one = cell(4)
     found = summaries(record(one, 1.2), record(one, 1.4, repeat=1))[0]
-    assert (found.n_repeats, found.n_drafted, found.n_accepted) == (2, 320, 128)
-    assert found.acceptance_rate == pytest.approx(0.4)
-    assert found.mean_accepted_length == pytest.approx(1 + 128 / (16 * 24))
+    counters = found.counters
+    assert (found.n_repeats, counters.n_drafted, counters.n_accepted) == (2, 320, 128)
+    assert counters.acceptance_rate == pytest.approx(0.4)
+    assert counters.mean_accepted_length == pytest.approx(1 + 128 / (16 * 24))
     assert found.speedup is not None
     assert (found.speedup.n_pairs, found.speedup.n_prompts) == (16, 8)
     assert found.speedup.estimate == pytest.approx(1.29, abs=0.02)
