@@ -51,6 +51,7 @@ from spectui.options.setup import (
     ModelOptions,
     SamplingConfig,
     Schedule,
+    Setup,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
@@ -67,7 +68,10 @@ from spectui.sessions import (
     read_session,
 )
 from spectui.settings import read_settings
-from spectui.sweep.spec import sweep_name, sweep_spec
+from spectui.sweep.axes import Axes
+from spectui.sweep.cells import Cell
+from spectui.sweep.grid import Grid
+from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
@@ -467,16 +471,17 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
         WorkItem(id="b", category="y", tokens=(4, 5)),
     )
     workload = Workload(items=items, n_predict=64, sampling=SamplingConfig(temp=0.8))
-    sweep = sweep_spec(
-        machine=MACHINE,
-        backend={"name": "engine", "llama.cpp": ["0.0.0", "b0000", "CPU"]},
-        target=models[0],
+    swept = SweepSetup(
+        grid=Grid(name="", description="-", cells=(Axes(),)),
+        default=Cell(),
+        base=Setup(target=models[0], draft=None, context=_CONTEXT, speculation=None),
         drafts={"draft": models[1]},
-        context=_CONTEXT,
         sampling=SamplingConfig(),
         schedule=Schedule.SERVER,
         prompts=prompts,
+        machine=MACHINE,
     )
+    sweep = sweep_spec(swept, {"name": "engine", "llama.cpp": ["0.0.0", "b0000", "CPU"]})
     served = served_spec(
         machine=MACHINE,
         server={"path": "/opt/llama-server", "version": "b0000"},
