@@ -13,7 +13,7 @@ from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.output import check_writable, write_all, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_session import check_schedule, served_extra, wanted_binary

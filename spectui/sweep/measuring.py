@@ -27,8 +27,8 @@ from spectui.measure.workload import (
     with_length,
 )
 from spectui.options.setup import Schedule, Setup
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import effective_schedule
-from spectui.speculative.rollback import unserved
 from spectui.sweep.cells import Cell, Place, Task, Visit
 from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup
