@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.server_options import canonical, flags_of, server_option
-from spectui.commands.tables import ABSENT_IN_IK
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -189,4 +188,4 @@ class Reader:
                 only_ik = option.dialects == {Dialect.IK}
                 return not only_ik and not is_new(spelled)
             case Dialect.IK:
-                return spelled not in ABSENT_IN_IK and _GONE_IN_IK.match(spelled) is None
+                return spelled not in option.absent_in_ik and _GONE_IN_IK.match(spelled) is None
