@@ -12,6 +12,8 @@ from spectui.options.option import Option
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 
+EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""Pattern of the last part of the names of experts' tensors."""
 _DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default
 
 
@@ -116,7 +118,7 @@ def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
 def first_experts(n_layers: int) -> TensorOverride:
     """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
     layers = "|".join(str(layer) for layer in range(n_layers))
-    pattern = rf"blk\.({layers})\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    pattern = rf"blk\.({layers})\.{EXPERTS}"
     return TensorOverride(pattern=pattern, buffer="CPU")
 
 

@@ -23,6 +23,21 @@ _EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--no-mmap",): ("--load-mode", "none"),
 }
 """Equivalent options whose numbers of words differ."""
+NEW = re.compile(
+    r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
+    r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
+)
+"""Flags and variables introduced with the names of spring 2026."""
+_GONE_IN_IK = re.compile(
+    r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
+    r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
+)
+"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
+_NAMES = {
+    Dialect.LLAMA_CPP: "llama-server",
+    Dialect.LEGACY: "llama-server before spring 2026",
+    Dialect.IK: "ik_llama.cpp's llama-server",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,23 +139,6 @@ def drafters_of(placeholder: str) -> frozenset[str]:
     """The drafters listed in the help of ``--spec-type``; empty if its value is no list."""
     found = frozenset(re.findall(r"[a-z][\w-]*", placeholder))
     return found if "none" in found else frozenset()
-
-
-NEW = re.compile(
-    r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
-    r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
-)
-"""Flags and variables introduced with the names of spring 2026."""
-_GONE_IN_IK = re.compile(
-    r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
-    r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
-)
-"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
-_NAMES = {
-    Dialect.LLAMA_CPP: "llama-server",
-    Dialect.LEGACY: "llama-server before spring 2026",
-    Dialect.IK: "ik_llama.cpp's llama-server",
-}
 
 
 def is_new(flag: str) -> bool:

@@ -15,6 +15,7 @@ NEGATION = "LLAMA_ARG_NO_"
 TRUE = frozenset({"on", "enabled", "true", "1"})
 FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
+_NOT_IN_IK = "^"
 
 
 class Arity(Enum):
@@ -27,7 +28,6 @@ class Arity(Enum):
     UNTOLD = "builds disagree"
 
 
-_NOT_IN_IK = "^"
 _MARKS = {"=": Arity.ONE, "@": Arity.ONE, "?": Arity.MAYBE, "~": Arity.UNTOLD}
 
 

@@ -10,12 +10,14 @@ from spectui.commands.lint.finding import (
     warning,
 )
 from spectui.commands.reader import Reader
+from spectui.commands.server_options import FALSE
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
-_OFF = frozenset({"off", "0", "false", "disabled"})
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
+_BY_DEFAULT = 4
+"""Default number of slots in llama-server since winter 2025."""
 
 
 def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -75,7 +77,7 @@ def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
     if found is None or cache is None or cache in _FULL_PRECISION:
         return
     at, item = found
-    if item.name == "no-flash-attn" or item.value in _OFF:
+    if item.name == "no-flash-attn" or item.value in FALSE:
         yield error(
             (at, item),
             f"a V cache of {cache}, without flash attention",
@@ -98,10 +100,6 @@ def _batches(command: ServerCommand) -> Iterator[Finding]:
             f"no more than {batch:.0f} tokens are computed at once",
             write=("-b", f"{micro:.0f}"),
         )
-
-
-_BY_DEFAULT = 4
-"""Default number of slots in llama-server since winter 2025."""
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:

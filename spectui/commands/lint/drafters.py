@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import PurePath
 
 from spectui.commands.command import BY_LAYERS, ServerCommand
-from spectui.commands.drafting import IK_KINDS, KNOWN_TO_IK, drafting, in_stages
+from spectui.commands.drafting import IK_KINDS, KINDS_BY_NAME, KNOWN_TO_IK, drafting, in_stages
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, error, warning
 from spectui.commands.lint.values import meant_by
@@ -32,6 +32,20 @@ _OF_MODELS = ("draft", MODEL_KIND)
 _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
 """Former names of n-gram drafters' own options, before each kind had them."""
 _MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
+_FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
+"""Kinds of drafts that llama-server recognises by their files."""
+_MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
+_NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
+_OF_THE_DRAFT = (
+    *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
+    *("cpu-moe-draft", "n-cpu-moe-draft", "spec-draft-threads", "spec-draft-threads-batch"),
+    *("spec-draft-cpu-mask", "spec-draft-cpu-range", "spec-draft-cpu-strict", "spec-draft-prio"),
+    *("spec-draft-poll", "spec-draft-cpu-mask-batch", "spec-draft-cpu-strict-batch"),
+    *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
+    "spec-replace",
+)
+"""Options for the placement of a draft model."""
+_OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
 
 
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -160,29 +174,6 @@ def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
         )
 
 
-_FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
-"""Kinds of drafts that llama-server recognises by their files."""
-_MARKS = {
-    "eagle": "draft-eagle3",
-    "mtp": MTP_KIND,
-    "dflash": "draft-dflash",
-    "dspark": "draft-dspark",
-}
-"""Kinds by parts of file names."""
-_MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
-_NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
-_OF_THE_DRAFT = (
-    *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
-    *("cpu-moe-draft", "n-cpu-moe-draft", "spec-draft-threads", "spec-draft-threads-batch"),
-    *("spec-draft-cpu-mask", "spec-draft-cpu-range", "spec-draft-cpu-strict", "spec-draft-prio"),
-    *("spec-draft-poll", "spec-draft-cpu-mask-batch", "spec-draft-cpu-strict-batch"),
-    *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
-    "spec-replace",
-)
-"""Options for the placement of a draft model."""
-_OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
-
-
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
     if command.has_draft:
@@ -244,7 +235,7 @@ def _kind_of(item: Item | None, command: ServerCommand) -> str:
     if command.draft_kind is not None or command.draft_tensors is not None:
         return command.draft_kind or MODEL_KIND
     name = "" if item is None else PurePath(item.value).name.lower()
-    return next((kind for mark, kind in _MARKS.items() if mark in name), MODEL_KIND)
+    return next((kind for mark, kind in KINDS_BY_NAME.items() if mark in name), MODEL_KIND)
 
 
 def _other_kind(command: ServerCommand) -> Iterator[Finding]:

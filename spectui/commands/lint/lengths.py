@@ -26,6 +26,13 @@ _LONG = 8
 
 _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
 """Present flags of the options whose defaults changed; their names are the former flags."""
+_SHORTEST_MATCH = 16
+"""Tokens below which llama-server warns about ``ngram-mod``."""
+_UNREAD = {
+    "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
+    # common_ngram_map_draft
+    "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
+}
 
 
 def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -130,15 +137,6 @@ def _large_batches(command: ServerCommand) -> Iterator[Finding]:
             "the GPU, which costs more than it saves for so few tokens",
             write=(item.flag, str(_OFFLOAD_BATCH - 2)),
         )
-
-
-_SHORTEST_MATCH = 16
-"""Tokens below which llama-server warns about ``ngram-mod``."""
-_UNREAD = {
-    "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
-    # common_ngram_map_draft
-    "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
-}
 
 
 def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:

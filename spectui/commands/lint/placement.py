@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from spectui.commands.arguments import EXPERTS
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import (
@@ -14,6 +15,13 @@ from spectui.commands.lint.finding import (
 from spectui.commands.reader import Reader
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
+
+_PARTS = ("up", "down", "gate")
+_MOST_LAYERS = 128
+_EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
+_IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
+_CPU = "CPU"
+_EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +56,6 @@ def overrides(item: Item) -> Iterator[Override]:
     for text in (part for value in item.values for part in value.split(",")):
         pattern, _, buffer = text.partition("=")
         yield Override(text=text, pattern=pattern, buffer=buffer)
-
-
-_PARTS = ("up", "down", "gate")
-_MOST_LAYERS = 128
-_EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
-_IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
-_CPU = "CPU"
 
 
 def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -164,9 +165,6 @@ def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
     return warning(found, f"{found[1].text} does nothing", why, fix=())
-
-
-_EXPERT = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 
 
 def tensors_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:

@@ -24,6 +24,15 @@ _IN_IK = {"flash-attn": "today it takes on, off or auto"}
 """Options of these that have values in today's ik_llama.cpp, too."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
+_ADDING = frozenset(
+    {"override-tensor", "override-tensor-draft", "override-kv", "spec-type", "n-cpu-moe"}
+    | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
+    | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
+    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
+)
+"""Options that add to previous values."""
+_LISTS = ("override-tensor", "lora")
+"""Options that add, but whose repetition current builds deprecate."""
 
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -159,19 +168,6 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             f"{since}, and would take the next word for it",
             fix=(item.flag, "on"),
         )
-
-
-_ADDING = frozenset(
-    {"override-tensor", "override-tensor-draft", "override-kv", "spec-type", "n-cpu-moe"}
-    | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
-    | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
-    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
-)
-"""Options that add to previous values."""
-
-
-_LISTS = ("override-tensor", "lora")
-"""Options that add, but whose repetition current builds deprecate."""
 
 
 def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:

@@ -10,11 +10,11 @@ from spectui.commands.lint.finding import (
     error,
 )
 from spectui.commands.reader import Reader
+from spectui.commands.rewriting import OFF
 from spectui.commands.server_options import Arity
 from spectui.commands.values import Values, values_of
 from spectui.options.dialect import Dialect
 
-_OFF = frozenset({"off", "disabled", "false", "0", "none"})
 _INSTEAD = {"split-mode": "layer", **dict.fromkeys(("cache-type-k", "cache-type-v"), "q8_0")}
 """Nearest equivalents of values of ik_llama.cpp; a draft's caches have the same."""
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
@@ -112,7 +112,7 @@ def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     if server is None or server.arity is not Arity.MAYBE or not server.negations:
         return
     off = server.negation_of(item.flag)
-    flag = (off or item.flag) if item.value in _OFF else item.flag
+    flag = (off or item.flag) if item.value in OFF else item.flag
     yield error(
         (at, item),
         f"{reader.name} takes no {item.value} behind {item.flag}",
