@@ -25,6 +25,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.workload import Workload, tokenize
 from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -38,7 +39,6 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
-from spectui.tune.workload import Workload, tokenize
 
 DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
 DEPTH = 16

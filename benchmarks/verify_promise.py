@@ -23,13 +23,13 @@ from benchmarks.common import load_pair, start_server, write_results
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.promise import observed_of
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaServer
-from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.promise import observed_of
-from spectui.tune.workload import WorkItem, Workload
 from spectui.verify.comparison import ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts
 from spectui.verify.served import ServedPair

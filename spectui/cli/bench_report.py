@@ -8,12 +8,12 @@ from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.format import counted, factor, percent_text
+from spectui.measure.comparison import Comparison
+from spectui.measure.lossless import UNTOLD
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import NOISE, doubt
+from spectui.measure.workload import Workload
 from spectui.speculative.counters import Counters
-from spectui.tune.bench import BenchResult
-from spectui.tune.lossless import UNTOLD
-from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import NOISE, doubt
-from spectui.tune.workload import Workload
 
 
 def _nothing_drafted(cause: str) -> str:
@@ -44,7 +44,7 @@ class Benched:
     """A workload and its benchmark result."""
 
     workload: Workload
-    result: BenchResult
+    result: Comparison
 
 
 def table(found: Sequence[Benched], telling: Telling = _PLAIN) -> str:
@@ -104,7 +104,7 @@ def _bounds(speedup: Speedup) -> str:
     return f"{factor(speedup.low, 3)} to {factor(speedup.high, 3)}"
 
 
-def summary(result: BenchResult, alteration: str | None, telling: Telling = _PLAIN) -> str:
+def summary(result: Comparison, alteration: str | None, telling: Telling = _PLAIN) -> str:
     """Summary of one setting on one workload; ``alteration`` says how the target was altered."""
     speedup = result.speedup
     lines = [
@@ -131,7 +131,7 @@ def _acceptance(counters: Counters) -> str:
     )
 
 
-def _doubt(result: BenchResult, telling: Telling) -> str | None:
+def _doubt(result: Comparison, telling: Telling) -> str | None:
     if telling.untold is not None:
         return None
     if not result.counters.n_drafted:
@@ -145,7 +145,7 @@ def _interval(speedup: Speedup) -> str:
     return f"(95 % interval {_bounds(speedup)}, {speedup.n_prompts} prompts)"
 
 
-def _lossless(result: BenchResult) -> str:
+def _lossless(result: Comparison) -> str:
     check = result.lossless
     if check is None:
         return "not checked: only complete runs of greedy output are compared"

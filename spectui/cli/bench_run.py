@@ -10,13 +10,13 @@ from spectui.cli.documents.bench import bench_document, benches_document, withou
 from spectui.cli.output import write_result
 from spectui.cli.progress import Progress
 from spectui.errors import CancelledError, HopelessError, SpectuiError, UsageError
+from spectui.measure.backend import Backend
+from spectui.measure.comparison import compare
+from spectui.measure.measurer import Measurer
+from spectui.measure.workload import Workload, with_length
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.tune.bench import run_bench
-from spectui.tune.decoding import Decoding
-from spectui.tune.measurement import Measurer
-from spectui.tune.workload import Workload, with_length
 
 REMEMBERS = (
     "llama-server's n-gram drafters remember earlier requests, so that later prompts may draft "
@@ -91,7 +91,7 @@ def _varied(
 
 
 def measure(
-    decoding: Decoding,
+    decoding: Backend,
     workloads: Sequence[Workload],
     speculation: Speculation,
     schedule: Schedule,
@@ -103,7 +103,7 @@ def measure(
     found: list[Benched] = []
     for workload in workloads:
         try:
-            result = run_bench(
+            result = compare(
                 decoding,
                 workload,
                 Measurer(decoding, workload, schedule),

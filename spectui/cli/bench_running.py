@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from spectui.cli.api_key import api_key_from_environment
 from spectui.cli.bench_report import Telling
 from spectui.cli.bench_request import BenchOptions
 from spectui.cli.bench_run import BenchRun, Kinds, measure, raise_ended, report
@@ -23,23 +22,23 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.run_attach import questioned
+from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import served_workload
 from spectui.cli.session import SUITE_PROMPTS, read_prompts
 from spectui.errors import CancelledError, ServerError
 from spectui.format import counted, percent_text, rate_text
+from spectui.measure.comparison import AloneResult, Done, run_alone
+from spectui.measure.measurer import Measurer
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import RunningServers
+from spectui.measure.workload import Workload
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.served.decoding import ServerDecoding
-from spectui.served.fleet import RunningServers
 from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import ServerFacts
 from spectui.speculative.counters import Counters
-from spectui.tune.alone import AloneResult, Done, run_alone
-from spectui.tune.measurement import Measurer
-from spectui.tune.workload import Workload
 
 _REMEDY = "start the server with a larger context, lower -n"
 _ANY_LENGTH = 1 << 31
@@ -111,7 +110,7 @@ class _Running:
             context=ContextOptions(),
             speculation=None,
         )
-        self._decoding = ServerDecoding(servers, nothing, {}, keeps_off=True, redoes_rounds=True)
+        self._decoding = ServerBackend(servers, nothing, {}, keeps_off=True, redoes_rounds=True)
 
     def compared(
         self, workloads: Sequence[Workload], backend: BenchOptions

@@ -9,10 +9,10 @@ from spectui.cli.documents.running import NO_BASELINE, alone_document
 from spectui.cli.drawing import wrapped
 from spectui.cli.output import write_result
 from spectui.format import percent_text
+from spectui.measure.comparison import AloneResult
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import this_machine
 from spectui.server.watch.sample import ServerFacts
-from spectui.tune.alone import AloneResult
-from spectui.tune.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,12 @@ from spectui.cli.served_session import (
 )
 from spectui.errors import BadInputError
 from spectui.format import counted
+from spectui.measure.served_models import ServedModel, look_at
+from spectui.measure.server_backend import ServerBackend, remembers
+from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.options.drafters import MODEL_KIND, ModelDrafter, with_kind
 from spectui.options.setup import Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.served.decoding import ServerDecoding
-from spectui.served.fleet import Fleet
-from spectui.served.memory import remembers
-from spectui.served.models import ServedModel, look_at
-from spectui.served.setup import measuring_arguments
 from spectui.server.binary import ServerBinary
 
 
@@ -133,7 +131,7 @@ def _measured(
     workload = served_workload(
         fleet.of(ground.setup.off), wanted.prompts, wanted.shared, progress, n_ctx=ground.n_ctx
     )
-    decoding = ServerDecoding(
+    decoding = ServerBackend(
         fleet,
         ground.setup,
         {},

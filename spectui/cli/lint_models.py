@@ -4,17 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.progress import open_progress
-from spectui.cli.run_doctor import surroundings
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.finding import Finding
 from spectui.commands.takeover import take_over
-from spectui.doctor.examination import Examination, Examiner
+from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
 from spectui.llama.planned import PlanRequest
-from spectui.models.draft_files import kind_of_draft
-from spectui.models.gguf import GgufFile, check_is_gguf, read_gguf
+from spectui.models.facts import kind_of_draft
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.options.setup import Setup

@@ -21,9 +21,9 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted, percent_text
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
-from spectui.tune.workload import WorkItem, Workload
 
 
 def probe_experts(shared: dict[str, Any]) -> None:

@@ -21,14 +21,14 @@ from spectui.cli.verify_request import VerifyOptions, is_direct, of_options, of_
 from spectui.errors import CancelledError
 from spectui.format import counted, percent_text
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.measure.comparison import Comparison, compare
+from spectui.measure.measurer import Measurer
+from spectui.measure.promise import Case, Promise, observed_of
+from spectui.measure.workload import tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
 from spectui.server.binary import examine
 from spectui.speculative.mtp import effective_schedule
-from spectui.tune.bench import BenchResult, run_bench
-from spectui.tune.measurement import Measurer
-from spectui.tune.promise import Case, Promise, observed_of
-from spectui.tune.workload import tokenize
 from spectui.verify import engine_side
 from spectui.verify.comparison import Summary, gain, interval_text, verdict
 from spectui.verify.engine_side import Results
@@ -125,7 +125,7 @@ def _measured(shared: SharedOptions, wanted: Wanted, progress: Progress, repeats
             n_ctx=target.n_ctx,
         )
         progress.say("measuring in-process what llama-server is to deliver")
-        result = run_bench(
+        result = compare(
             engine,
             workload,
             Measurer(engine, workload, schedule),
@@ -136,7 +136,7 @@ def _measured(shared: SharedOptions, wanted: Wanted, progress: Progress, repeats
     return _made(case, result, schedule, shared.prompts)
 
 
-def _made(case: Case, result: BenchResult, schedule: Schedule, prompts: Path | None) -> _Made:
+def _made(case: Case, result: Comparison, schedule: Schedule, prompts: Path | None) -> _Made:
     promise = Promise(
         case=case,
         schedule=schedule,

@@ -6,16 +6,15 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
+from spectui.measure.served_models import both_fit, size_bytes
+from spectui.measure.servers import Fleet
+from spectui.measure.workload import WARM_UP_TOKENS, Workload, as_tokens, distinct
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import ModelOptions, Schedule, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
-from spectui.served.fleet import Fleet
-from spectui.served.models import both_fit, size_bytes
-from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct
 from spectui.server import LlamaClient, LlamaServer
 from spectui.server.binary import ServerBinary, examine
-from spectui.tune.workload import Workload
 
 _WARM_UP_TEXT = "The quick brown fox"
 

@@ -10,12 +10,12 @@ from spectui.cli.verify_words import pair_line, plan_line, start_line
 from spectui.errors import CancelledError, SpectuiError
 from spectui.format import counted
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.measure.promise import Case, Promise
+from spectui.measure.served_models import both_fit
+from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
-from spectui.served.models import both_fit
 from spectui.server.binary import ServerBinary
-from spectui.tune.promise import Case, Promise
-from spectui.tune.workload import WorkItem
 from spectui.verify import engine_side
 from spectui.verify.builds import Builds
 from spectui.verify.counts import CountCheck, compare_counts, incomparable

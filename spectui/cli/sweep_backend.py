@@ -9,8 +9,8 @@ from spectui.cli.progress import Progress
 from spectui.cli.served_session import keeps_off, open_fleet
 from spectui.cli.session import open_engine
 from spectui.cli.sweep_run import SweepRun
+from spectui.measure.served_models import look_at
 from spectui.options.setup import Setup
-from spectui.served.models import look_at
 from spectui.server.binary import ServerBinary
 from spectui.sweep.backend import Backend
 from spectui.sweep.in_process import InProcess

@@ -11,8 +11,8 @@ from spectui.cli.bench_run import REMEMBERS
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
 from spectui.cli.sweep_request import plain_defaults
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
+from spectui.measure.server_backend import remembers
 from spectui.monitor.machine import Machine
-from spectui.served.memory import remembers
 from spectui.sweep.cells import Cell, NamedCell
 from spectui.sweep.expand import expand
 from spectui.sweep.grid_file import Grid

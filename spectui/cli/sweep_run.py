@@ -15,11 +15,11 @@ from spectui.cli.session import read_prompts
 from spectui.cli.sweep_request import SweepRequest
 from spectui.errors import UsageError
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
+from spectui.measure.served_models import look_at
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.drafters import MODEL_KIND
 from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt
-from spectui.served.models import look_at
 from spectui.server.binary import ServerBinary, identity_of
 from spectui.sweep.expand import Expansion, expand
 from spectui.sweep.order import Visit, ordered

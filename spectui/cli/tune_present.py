@@ -9,13 +9,14 @@ from spectui.cli.documents.common import arm_document, speedup_of
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_defaults, taken, taken_setup
 from spectui.format import gain_percent
+from spectui.measure.arm import Arm
+from spectui.measure.statistics import Speedup
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import Arm, speedup_estimate
+from spectui.tune.trials import speedup_estimate
 from spectui.verify.comparison import gain_text
 
 NO_COMMAND = "no command was given with --from"

@@ -1,31 +1,16 @@
-"""Request of ``spectui tune``, and the run that results from it."""
+"""Request of ``spectui tune``, and the search space that follows from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.cli.given import Models
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
-from spectui.cli.taken import Taken
-from spectui.cli.tune_present import PresentArm
-from spectui.commands.command import Start
-from spectui.commands.launch import ExportSetup
-from spectui.engine.commands import LoadTarget
-from spectui.engine.events import ModelLoaded
-from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import UsageError
-from spectui.monitor.machine import Machine
-from spectui.options.setup import ModelOptions
-from spectui.served.models import ServedModel
-from spectui.server.binary import ServerBinary
+from spectui.options.dialect import NGRAM_DIALECTS, Dialect
+from spectui.options.drafters import MTP_KIND
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import MovableTarget
+from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies.study import TuningStudy
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
-
-_PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
-"""Options that a searched placement needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,91 +82,55 @@ class TuneOptions:
         return frozenset(Parameter(name) for name in wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedBackend:
-    """A llama-server in the place of the engine."""
+def takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
+    """Whether the target's MTP layers may draft.
 
-    binary: ServerBinary
-    keeps_off: bool
-    """Whether the server without speculation stays alive beside one that speculates."""
-    n_starts: int = 0
-    """Number of servers started in all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRun:
-    """A run that is ready to search."""
-
-    shared: SharedOptions
-    options: TuneOptions
-    models: Models
-    machine: Machine
-    target: ModelLoaded | ServedModel
-    candidates: tuple[Candidate, ...]
-    workload: Workload
-    study: TuningStudy
-    loaded: LoadTarget
-    """Command that loaded the target."""
-    served: ServedBackend | None = None
-    """The llama-server that measures; None for the engine."""
-    extra: tuple[str, ...] = ()
-    """The user's own arguments for servers that measure, without sizes left to the server."""
-    taken: Taken | None = None
-    """The command of ``--from``, to be exported with new drafting options."""
-    present: PresentArm | None = None
-    """The present drafting setting of that command."""
-
-    @property
-    def alteration(self) -> str | None:
-        """How the target was altered, in a sentence; None if it was not."""
-        target = self.target
-        return target.alteration if isinstance(target, ServedModel) else target.info.alteration
-
-    @property
-    def space(self) -> SearchSpace:
-        """The search space, with the placements that the study stores."""
-        return self.study.space
-
-    @property
-    def movable(self) -> MovableTarget | None:
-        """The target, if its placement may change for a draft."""
-        placements = self.space.placements
-        if placements is None:
-            return None
-        return MovableTarget(loaded=self.loaded, placements=placements)
-
-    def target_beside(self, draft: str | None) -> ModelOptions:
-        """The target with its placement for a draft; None for no draft."""
-        options, placements = self.loaded.options, self.space.placements
-        return options if placements is None else with_n_cpu_moe(options, placements.of(draft))
-
-    @property
-    def exported_extra(self) -> tuple[str, ...]:
-        """The user's own arguments, exported unchanged."""
-        return () if self.taken is None else self.taken.extra
-
-    @property
-    def given(self) -> frozenset[str] | None:
-        """Names of the options that are written into the user's command; None for all."""
-        if self.taken is None:
-            return None
-        return self.taken.given | (_PLACING if self.space.placements is not None else frozenset())
-
-    @property
-    def start(self) -> Start:
-        """Words before the arguments of the user's command."""
-        return Start() if self.taken is None else self.taken.takeover.start
-
-    def setup_of(self, arm: Arm) -> ExportSetup:
-        """Setup to export for an arm."""
-        drafts = {candidate.name: candidate.options for candidate in self.candidates}
-        return ExportSetup(
-            target=self.target_beside(arm.draft),
-            draft=None if arm.draft is None else drafts[arm.draft],
-            context=self.shared.context_options(),
-            speculation=arm.speculation,
-            extra=self.exported_extra,
-            given=self.given,
-            start=self.start,
-            name=self.models.target.stem,
+    Raises:
+        UsageError: they were asked for together with what does not go with them.
+    """
+    is_named = shared.names_mtp
+    has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
+    if is_named and not has_flags:
+        raise UsageError(
+            f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
+            "one of them out"
         )
+    if is_named and Parameter.N_CPU_MOE in options.parameters():
+        raise UsageError(
+            f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
+            f"{MTP_KIND} of --spec-type"
+        )
+    return has_flags
+
+
+def space_of(
+    options: TuneOptions,
+    mtp_layers: int,
+    candidates: Sequence[Candidate],
+    *,
+    max_draft: int,
+    placements: Placements | None = None,
+    with_ngrams: bool = True,
+    readers: tuple[tuple[str, str], ...] = (),
+) -> SearchSpace:
+    """Build the search space.
+
+    Raises:
+        UsageError: there is nothing to search.
+    """
+    usable = tuple(c.name for c in candidates if c.reason is None)
+    with_ngrams = with_ngrams and Dialect(options.dialect) in NGRAM_DIALECTS
+    if not usable and not with_ngrams:
+        raise UsageError(
+            f"there is nothing to try: no draft can be used, and --dialect {options.dialect} has "
+            "no n-gram drafters; give -md, or leave out --dialect"
+        )
+    return SearchSpace(
+        drafts=usable,
+        tuned=options.parameters(),
+        mtp_layers=mtp_layers,
+        with_ngrams=with_ngrams,
+        max_draft=max_draft,
+        placements=placements,
+        readers=readers,
+    )

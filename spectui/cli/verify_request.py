@@ -19,12 +19,13 @@ from spectui.cli.request import SharedOptions
 from spectui.cli.served_extra import served_extra
 from spectui.cli.serving import Wanted
 from spectui.errors import BadInputError, UsageError
+from spectui.measure.promise import Case, Promise
 from spectui.options.drafters import MODEL_KIND
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
-from spectui.tune.promise import Case, Promise
+from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
-from spectui.verify.subject import Origin, advice_of
+from spectui.verify.subject import Origin
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 """Parameters that select models and so exclude a study."""

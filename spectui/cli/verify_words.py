@@ -1,8 +1,8 @@
 """Progress messages of ``spectui verify``."""
 
 from spectui.format import bytes_text, counted, percent_text, rate_text
+from spectui.measure.served_models import size_bytes
 from spectui.options.setup import Setup
-from spectui.served.models import size_bytes
 from spectui.verify.order import blocks, n_starts
 from spectui.verify.served import ServedPair
 

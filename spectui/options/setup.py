@@ -88,6 +88,10 @@ class ModelOptions:
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
 
+    def absolute(self) -> "ModelOptions":
+        """A copy with an absolute path, valid from any folder."""
+        return replace(self, path=self.path.absolute())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from spectui.measure.lossless import LosslessCheck
 from spectui.sweep.cells import Cell
 from spectui.sweep.record import PromptRun
-from spectui.tune.lossless import LosslessCheck
 
 
 class Backend(Protocol):

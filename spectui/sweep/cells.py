@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from spectui.format import counted
+from spectui.measure.arm import Arm
 from spectui.options.drafters import numbers_of
 from spectui.options.speculation import Speculation
-from spectui.tune.trials import Arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

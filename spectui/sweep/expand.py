@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeVar
 
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
@@ -18,7 +19,6 @@ from spectui.options.drafters import (
 from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, PLACEHOLDER, Axes
 from spectui.sweep.cells import OFF_NAME, Cell, NamedCell, Place, Task, coordinates
-from spectui.tune.trials import OFF, Arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

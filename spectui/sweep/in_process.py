@@ -6,14 +6,14 @@ from dataclasses import replace
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.measure.measurer import Pair
+from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.prompts import Prompt
 from spectui.speculative.mtp import effective_schedule
 from spectui.speculative.rollback import unserved
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.measuring import Measuring, Prepared
-from spectui.tune.measurement import Pair
-from spectui.tune.workload import Workload, tokenize, with_length
 
 
 class InProcess(Measuring):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.backend import Backend
+from spectui.measure.lossless import LosslessCheck, check_lossless
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import Workload
 from spectui.options.setup import Schedule
 from spectui.sweep.cells import Cell
 from spectui.sweep.record import Decoded, PromptRun
-from spectui.tune.decoding import Decoding
-from spectui.tune.lossless import LosslessCheck, check_lossless
-from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Prepared:
     """A cell that is ready to be measured."""
 
     cell: Cell
-    decoding: Decoding
+    decoding: Backend
     workload: Workload
     schedule: Schedule
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.statistics import PairedMeasurement
 from spectui.sweep.order import Visit
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.statistics import PairedMeasurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

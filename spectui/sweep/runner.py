@@ -13,14 +13,13 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
+from spectui.measure.arm import OFF
+from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.sweep.backend import Backend
 from spectui.sweep.order import Visit
 from spectui.sweep.pace import Pace
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
-from spectui.tune.statistics import drift
-from spectui.tune.trialing import MAX_DRIFT
-from spectui.tune.trials import OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

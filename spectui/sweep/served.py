@@ -4,15 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from spectui.errors import BadInputError, HopelessError, ServerError
+from spectui.measure.measurer import Pair
+from spectui.measure.server_backend import ServerBackend, Servers
+from spectui.measure.workload import Workload, as_tokens, distinct, with_length
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.prompts import Prompt
-from spectui.served.decoding import ServerDecoding, Servers
-from spectui.served.prompts import as_tokens, distinct
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.in_process import check_length, check_room
 from spectui.sweep.measuring import Measuring, Prepared
-from spectui.tune.measurement import Pair
-from spectui.tune.workload import Workload, with_length
 
 
 class Served(Measuring):
@@ -64,7 +63,7 @@ class Served(Measuring):
         check_room(self._context, cell)
         check_length(cell.task, self._context.ctx_size)
         base = self._base(cell.place)
-        decoding = ServerDecoding(
+        decoding = ServerBackend(
             self._servers,
             base,
             self._drafts,

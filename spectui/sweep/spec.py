@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from spectui.gguf_names import series_of
+from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.paths import text_of
 from spectui.prompts import Prompt
-from spectui.tune.spec import spec_digest
 
 _OF_CELLS = ("cache_type_k", "cache_type_v")
 

@@ -12,11 +12,11 @@ import msgspec
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError
+from spectui.measure.comparable import differences
 from spectui.options.stored import current
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.order import Visit
 from spectui.sweep.record import VisitRecord, VisitState
-from spectui.tune.differences import differences
 
 _MOST_ATTEMPTS = 2
 """Number of times that a visit may end the process before it is given up."""

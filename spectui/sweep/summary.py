@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spectui.measure.lossless import Divergence
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.sweep.cells import Cell, NamedCell
 from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
-from spectui.tune.lossless import Divergence
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
 
 
 class Against(StrEnum):

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spectui.format import factor, percent_text
+from spectui.measure.arm import OFF
+from spectui.measure.statistics import Speedup
 from spectui.sweep.cells import Cell
 from spectui.sweep.flattening import flattenings
 from spectui.sweep.naming import telling, varying, with_values
@@ -15,8 +17,6 @@ from spectui.sweep.summary import (
     best_per_drafter,
     ranked,
 )
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import OFF
 
 _NONE = "–"
 

@@ -6,17 +6,18 @@ The race is on prompts that no choice was made by.
 from collections.abc import Callable, Sequence
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
+from spectui.measure.lossless import LosslessCheck, check_lossless, differs
+from spectui.measure.measurer import Pair
+from spectui.measure.workload import WorkItem
 from spectui.tune.estimates import finalists
 from spectui.tune.events import ConfirmationStarted
 from spectui.tune.forecast import Forecast
-from spectui.tune.lossless import LosslessCheck, check_lossless, differs
-from spectui.tune.measurement import Pair
 from spectui.tune.pace import RESERVED, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import Arm, TrialRecord, TrialState
-from spectui.tune.workload import WorkItem
+from spectui.tune.trials import TrialRecord, TrialState
 
 
 class Confirmation:

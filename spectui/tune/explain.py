@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spectui.format import percent_text
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Pair, measurements, throughput, total_counters
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Counters, Detail
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import ngram_costs
@@ -17,11 +21,7 @@ from spectui.trace.terms import (
     measured_terms,
     replayed_terms,
 )
-from spectui.tune.measurement import Pair, measurements, throughput, total_counters
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import paired_speedup
-from spectui.tune.trials import Arm
-from spectui.tune.verdict import doubt
 
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""

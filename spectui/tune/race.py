@@ -8,14 +8,14 @@ speculation and with every finalist, one right after the other.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.tune.measurement import Measurer, Pair, measurements
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.workload import WorkItem
 from spectui.tune.race_apart import ApartRuns
 from spectui.tune.race_legs import RaceLegs
 from spectui.tune.race_runs import RaceRuns
 from spectui.tune.sequential import ERROR, Looks
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.workload import WorkItem
 
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
 
-from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.trials import Arm
-from spectui.tune.workload import WorkItem
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import WorkItem
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from functools import partial
 from itertools import groupby
 
 from spectui.engine.events import GenerationResult
-from spectui.tune.measurement import Pair
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Pair
+from spectui.measure.workload import WorkItem
 from spectui.tune.race_legs import RaceLegs
-from spectui.tune.trials import Arm
-from spectui.tune.workload import WorkItem
 
 
 @dataclass(eq=False)

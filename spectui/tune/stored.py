@@ -1,12 +1,10 @@
 """Records beside a study, as its storage keeps them."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from spectui.options.setup import ModelOptions
 from spectui.options.stored import current
 
 T = TypeVar("T")
@@ -23,11 +21,6 @@ def from_plain(kept: object, kind: type[T]) -> T | None:
         return msgspec.convert(current(kept), kind, dec_hook=_path)
     except msgspec.ValidationError:
         return None
-
-
-def absolute(options: ModelOptions) -> ModelOptions:
-    """A copy with an absolute path, valid from any folder."""
-    return replace(options, path=options.path.absolute())
 
 
 def _path(kind: type, value: str) -> Path:

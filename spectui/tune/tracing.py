@@ -10,6 +10,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import Schedule
@@ -23,7 +24,6 @@ from spectui.trace.record import ModelIdentity, Recording, Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
-from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.format import factor, gain_percent, is_large
-from spectui.tune.promise import Observed
-from spectui.tune.statistics import Speedup, paired_ratio, paired_speedup
-from spectui.tune.verdict import doubt
+from spectui.measure.promise import Observed
+from spectui.measure.statistics import Speedup, paired_ratio, paired_speedup
+from spectui.measure.verdict import doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.server_backend import remembers
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import HiddenStateDrafter
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.served.memory import remembers
 from spectui.server import Completion
-from spectui.tune.workload import WorkItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
+from spectui.measure.promise import Case
+from spectui.measure.workload import WorkItem
 from spectui.options.setup import Schedule
 from spectui.speculative.decoder import Stop
-from spectui.tune.promise import Case
-from spectui.tune.workload import WorkItem
 
 Results = dict[tuple[int, ...], GenerationResult]
 

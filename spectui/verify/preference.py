@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict, judge
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict, judge
 from spectui.verify.comparison import gain_text
 
 

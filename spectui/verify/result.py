@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from spectui.commands.measured import own_environment
 from spectui.format import counted
+from spectui.measure.promise import Case, Promise
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import doubt, judge
 from spectui.options.setup import Schedule
-from spectui.tune.promise import Case, Promise
-from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import doubt, judge
 from spectui.verify.builds import Builds
 from spectui.verify.causes import Differing, differing
 from spectui.verify.comparison import Summary, ratio_of, summarise

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from spectui.measure.promise import Observed, digest_of
+from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.workload import WorkItem
 from spectui.server import Completion
-from spectui.tune.promise import Observed, digest_of
-from spectui.tune.statistics import PairedMeasurement
-from spectui.tune.workload import WorkItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

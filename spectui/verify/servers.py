@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from spectui.measure.promise import Case
+from spectui.measure.servers import measuring_arguments
 from spectui.options.setup import Setup
-from spectui.served.setup import measuring_arguments
 from spectui.server.binary import ServerBinary
-from spectui.tune.promise import Case
 from spectui.verify.order import Side
 
 Setups = Mapping[Side, Setup]

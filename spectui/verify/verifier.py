@@ -3,16 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from spectui.errors import BadInputError, HopelessError, SpectuiError
+from spectui.measure.promise import Case
+from spectui.measure.server_backend import Memory
+from spectui.measure.servers import Fleet
+from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, as_tokens, complete, distinct
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
-from spectui.served.fleet import Fleet
-from spectui.served.memory import Memory
-from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, complete, distinct
 from spectui.server import Completion, LlamaServer
 from spectui.server.binary import ServerBinary
-from spectui.tune.promise import Case
-from spectui.tune.workload import WorkItem
 from spectui.verify.order import Block, Side, blocks
 from spectui.verify.served import Delivered, ServedPair
 from spectui.verify.servers import setups_of

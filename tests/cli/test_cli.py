@@ -17,9 +17,9 @@ import pytest
 from spectui.cli.app import app
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
+from spectui.measure.comparison import Comparison, compare
+from spectui.measure.workload import Workload
 from spectui.options.drafters import NGRAM_KINDS
-from spectui.tune.bench import BenchResult, run_bench
-from spectui.tune.workload import Workload
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
@@ -707,13 +707,13 @@ def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
         workload: Workload,
         *others: Any,  # noqa: ANN401 - passed on
         **named: Any,  # noqa: ANN401 - passed on
-    ) -> BenchResult:
+    ) -> Comparison:
         if measured:
             raise BadInputError("there is no decoding to measure")
         measured.append(workload.sampling.temp)
-        return run_bench(engine, workload, *others, **named)
+        return compare(engine, workload, *others, **named)
 
-    monkeypatch.setattr("spectui.cli.bench_run.run_bench", fails_later)
+    monkeypatch.setattr("spectui.cli.bench_run.compare", fails_later)
     options = ["--prompts", prompts, "--temp", "0,0.7", "--json", "-", "--quiet"]
     assert spectui("bench", *pair, *options) == 3
     assert [run["config"]["temp"] for run in json.loads(spectui.out)["runs"]] == [0.0]

@@ -12,6 +12,7 @@ import pytest
 from spectui.commands.arguments import server_arguments
 from spectui.commands.items import divide
 from spectui.errors import BadInputError
+from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
@@ -19,7 +20,6 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.stored import to_plain
 from spectui.tune.studies.study import OUTCOME, TuningStudy
-from spectui.tune.verdict import Verdict
 from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script
 from tests.support.cli import Spectui
 

@@ -8,6 +8,7 @@ import pytest
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -18,7 +19,6 @@ from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
-from spectui.tune.workload import WorkItem, Workload
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 

@@ -26,9 +26,8 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
-from spectui.models.draft_files import check_is_target
-from spectui.models.gguf import GgufFile
-from spectui.models.header import TensorInfo
+from spectui.models.facts import check_is_target
+from spectui.models.header import GgufFile, TensorInfo
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule

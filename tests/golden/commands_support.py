@@ -27,6 +27,12 @@ from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.llama import library
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.comparable import spec_digest
+from spectui.measure.promise import Case, Observed, Promise, digest_of
+from spectui.measure.statistics import PairedMeasurement, Speedup
+from spectui.measure.verdict import Verdict
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.monitor.recording import load
 from spectui.options.dialect import Dialect
@@ -49,7 +55,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.prompts.prompt import ChatMessage
+from spectui.prompts.loader import ChatMessage
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
@@ -65,17 +71,13 @@ from spectui.sweep.spec import sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
-from spectui.tune.promise import Case, Observed, Promise, digest_of
 from spectui.tune.space import SearchSpace
-from spectui.tune.spec import served_spec, spec_digest, study_name
-from spectui.tune.statistics import PairedMeasurement, Speedup
+from spectui.tune.spec import served_spec, study_name
 from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
-from spectui.tune.verdict import Verdict
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 DIALECTS = tuple(map(str, Dialect))
 FORMATS = tuple(map(str, Format))

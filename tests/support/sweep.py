@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 from spectui.errors import SpectuiError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.cells import Cell, NamedCell, Place, Task
 from spectui.sweep.expand import Defaults
 from spectui.sweep.order import Visit
 from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.workload import WorkItem
 from tests.support.search import items
 
 PLACE = Place(threads=0, cache_type_k="f16", cache_type_v="f16")

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Pair
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
@@ -22,8 +24,6 @@ from spectui.trace.terms import (
     rounds_of_lengths,
 )
 from spectui.tune.explain import explain_measured, explain_replayed, paragraph
-from spectui.tune.measurement import Pair
-from spectui.tune.trials import Arm
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
 

@@ -20,9 +20,9 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
+from spectui.tui.base_app import THEMES
 from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.widgets import ChoiceRow
 from tests.support.cockpit import handled, press_keys, resize
 

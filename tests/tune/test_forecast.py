@@ -8,6 +8,8 @@ from typing import cast
 import pytest
 
 from spectui.engine.driver import Engine
+from spectui.measure.arm import Arm
+from spectui.measure.workload import Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -20,8 +22,6 @@ from spectui.tune.loading import Loader
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing, complete
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 
 RECORDING, _ = record(SCENE)

@@ -16,6 +16,9 @@ from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
@@ -40,10 +43,9 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
-from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
@@ -55,16 +57,7 @@ from spectui.tune.space import (
 from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.study import Proposal, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
-from spectui.tune.trials import (
-    OFF,
-    Arm,
-    TrialRecord,
-    TrialState,
-    best_trial,
-    n_measured,
-    off_level,
-)
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
 SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
@@ -206,15 +199,18 @@ def run(
         Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
         for name in drafts
     ]
-    search = Search(
-        driver,
-        study,
+    setup = SearchSetup(
+        engine=driver,
+        study=study,
         workload=workload,
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
         min_gain=min_gain,
         on_event=on_event,
+    )
+    search = Search(
+        setup,
         forecaster=cast("Forecaster | None", forecaster),
         clock=clock,
     )

@@ -12,6 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.engine.events import GenerationResult
+from spectui.measure import served_models as models
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.measure.verdict import Verdict
+from spectui.measure.workload import WorkItem, distinct
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
 from spectui.options.setup import (
@@ -23,18 +29,11 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
-from spectui.served import models
-from spectui.served.prompts import distinct
 from spectui.server import Completion
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.promise import Case, Observed, Promise, digest_of, lasting
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.tune.stored import from_plain, to_plain
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict
-from spectui.tune.workload import WorkItem
 from spectui.verify.builds import Builds, Compared
 from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts, incomparable

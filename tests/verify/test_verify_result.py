@@ -8,24 +8,24 @@ import pytest
 
 from spectui.cli.documents.verify import verify_document
 from spectui.cli.run_verify import text_of
+from spectui.measure.promise import Case, Observed, Promise
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.verdict import Verdict
+from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import Completion
 from spectui.server.help_text import Version
-from spectui.tune.outcome import Outcome
-from spectui.tune.promise import Case, Observed, Promise
-from spectui.tune.statistics import paired_speedup
-from spectui.tune.verdict import Verdict
-from spectui.tune.workload import WorkItem
+from spectui.tune.outcome import Outcome, advice_of
 from spectui.verify.builds import Builds
 from spectui.verify.causes import Cause
 from spectui.verify.counts import CountCheck, Counts, Difference
 from spectui.verify.order import Side
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.served import Delivered, ServedPair
-from spectui.verify.subject import Advice, Origin, advice_of, subject
+from spectui.verify.subject import Advice, Origin, subject
 
 TARGET = ModelOptions(path=Path("t.gguf"))
 CASE = Case(

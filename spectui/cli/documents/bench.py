@@ -15,19 +15,19 @@ from spectui.cli.documents.common import (
     throughput_of,
 )
 from spectui.errors import CancelledError
+from spectui.measure.comparison import Comparison
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Detail, RoundTimes
-from spectui.tune.bench import BenchResult
-from spectui.tune.workload import Workload
 
 _NO_MODEL = "n-gram drafters need no draft model"
 _OWN_LAYERS = "the target's own MTP layers draft"
 
 
 def bench_document(
-    result: BenchResult,
+    result: Comparison,
     *,
     machine: Machine,
     target: Json,

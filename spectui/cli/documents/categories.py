@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document
+from spectui.measure.measurer import Pair, throughput
 from spectui.speculative.counters import Counters
 from spectui.tune.categories import CategoryResult, Profiles
-from spectui.tune.measurement import Pair, throughput
 from spectui.tune.result import TuneResult
 
 _NOT_TRIED = "no trial measured a prompt of it"

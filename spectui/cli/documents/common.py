@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from spectui.cli.documents.base import Json, header_with, model_with, or_reason
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.arm import Arm
+from spectui.measure.lossless import UNTOLD, LosslessCheck
+from spectui.measure.measurer import Pair, throughput
+from spectui.measure.statistics import Speedup
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import (
     DrafterSetting,
@@ -17,11 +22,6 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.tune.lossless import UNTOLD, LosslessCheck
-from spectui.tune.measurement import Pair, throughput
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
 
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"

@@ -4,10 +4,10 @@ from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.bench import counters_document, ending
 from spectui.cli.documents.common import header, sampling_document, sha256, throughput_of
 from spectui.cli.documents.served import NOT_LOADED
+from spectui.measure.comparison import AloneResult, Done
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.server.watch.sample import ServerFacts
-from spectui.tune.alone import AloneResult, Done
-from spectui.tune.workload import Workload
 
 _UNTOLD = "the server does not tell"
 NO_BASELINE = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from spectui.cli.documents.base import Json, or_reason
-from spectui.served.models import ServedModel
+from spectui.measure.served_models import ServedModel
 from spectui.server.binary import ServerBinary
 from spectui.server.help_text import Version
 

@@ -21,6 +21,7 @@ from spectui import __version__
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document, header, speedup_of
 from spectui.cli.documents.served import UNREAD
+from spectui.measure.lossless import UNTOLD
 from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.flattening import Flattening, flattenings
@@ -34,7 +35,6 @@ from spectui.sweep.summary import (
     best_per_category,
     best_per_drafter,
 )
-from spectui.tune.lossless import UNTOLD
 
 if TYPE_CHECKING:
     from spectui.cli.sweep_report import Plan, SweepResult

@@ -18,6 +18,8 @@ from spectui.cli.documents.common import (
 )
 from spectui.cli.documents.explanation import explanation_fields
 from spectui.cli.documents.served import NOT_LOADED
+from spectui.measure.measurer import throughput
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import Schedule
 from spectui.tune.candidates import Candidate
@@ -25,13 +27,11 @@ from spectui.tune.categories import CategoryResult, Profiles
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation
 from spectui.tune.forecast import Forecast
-from spectui.tune.measurement import throughput
 from spectui.tune.pace import Spent
 from spectui.tune.placements import Placements
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord, speedup_estimate
-from spectui.tune.workload import Workload
 
 _FORECASTS = 50
 """Number of replayed settings that a document lists: the best ones."""

@@ -3,10 +3,10 @@
 from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import NOTHING_DRAFTED, header, setting, speedup_of
 from spectui.errors import CancelledError
+from spectui.measure.promise import Case
 from spectui.monitor.machine import Machine
 from spectui.options.setup import SamplingConfig
 from spectui.server import Completion
-from spectui.tune.promise import Case
 from spectui.verify.builds import Builds
 from spectui.verify.comparison import Summary, agreement, verdict
 from spectui.verify.counts import Counts

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from spectui.demo import DemoProgress
     from spectui.engine.events import Event
+    from spectui.measure.measurer import Pair
     from spectui.presets.plan import PullEvent
     from spectui.tune.events import TuneEvent
-    from spectui.tune.measurement import Pair
 
 
 class Progress(Protocol):

@@ -10,6 +10,7 @@ from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress
 from spectui.format import percent_text, rate_text
+from spectui.measure.measurer import Pair
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -22,7 +23,6 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.measurement import Pair
 from spectui.tune.trials import TrialRecord
 
 _SILENT_S = 15.0

@@ -18,6 +18,7 @@ from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text
+from spectui.measure.measurer import Pair
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
@@ -31,7 +32,6 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.measurement import Pair
 from spectui.tune.trials import TrialRecord, best_trial, speedup_estimate
 
 _REPAINT_S = 1.0

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from spectui.measure.statistics import Speedup
 from spectui.sweep.cells import Value, coordinates
 from spectui.sweep.flattening import flattenings
 from spectui.sweep.naming import telling
@@ -12,7 +13,6 @@ from spectui.sweep.summary import (
     ranked,
     speedup_of,
 )
-from spectui.tune.statistics import Speedup
 
 MOST_PANELS = 6
 MOST_LINES = 8

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.measure.arm import OFF, Arm
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState
 
 _STARTING = frozenset({"start", "source", "trials"})
 _FOUND = frozenset({"apply", "export"})

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import optuna
 
+from spectui.measure.arm import Arm
 from spectui.options.stored import current
 from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
-from spectui.tune.trials import Arm
 
 _OFF = "off"
 _ARM = "arm"

@@ -10,13 +10,14 @@ import optuna
 
 from spectui.closing import Closing
 from spectui.errors import UsageError
-from spectui.tune.differences import differences
+from spectui.measure.arm import Arm
+from spectui.measure.comparable import differences
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import importance, ownership, queue, records
 from spectui.tune.studies.samplers import Sampler, give_sampler
 from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
-from spectui.tune.trials import Arm, TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState
 
 _SPEC = "spec"
 _PLACEMENTS = "placements"
@@ -202,11 +203,6 @@ class TuningStudy(Closing):
     def defaults(self) -> tuple[Arm, ...]:
         """Arms that the user has or gets without tuning, besides off."""
         return self.space.first_arms()[1:]
-
-    def allows(self, arm: Arm) -> bool:
-        """Whether an arm of an earlier run is in the present space."""
-        speculation = arm.speculation
-        return speculation is None or not speculation.ngrams or self.space.with_ngrams
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""

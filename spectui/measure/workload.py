@@ -1,0 +1,159 @@
+"""Workload of a measurement: prompts as tokens, how far to continue them, how to sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spectui.engine.commands import Tokenize
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError
+from spectui.options.setup import SamplingConfig
+from spectui.prompts import Prompt
+from spectui.server import ChatMessage, Completion, LlamaClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """One prompt, ready for the target."""
+
+    id: str
+    category: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The prompts of a measurement and what happens with each."""
+
+    items: tuple[WorkItem, ...]
+    n_predict: int
+    sampling: SamplingConfig
+    prompt_length: int | None = None
+    """Tokens that every prompt was given; None where each has its own."""
+
+    def first(self, n: int) -> "Workload":
+        """This workload with the first ``n`` prompts only."""
+        return replace(self, items=self.items[:n])
+
+
+def tokenize(
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    n_ctx: int,
+) -> Workload:
+    """Tokenize every prompt with the loaded target, before anything is measured.
+
+    Raises:
+        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
+            or the chat template refuses it.
+    """
+    items = []
+    for prompt in prompts:
+        messages = tuple((message.role, message.content) for message in prompt.messages)
+        tokens = engine.tokenize(Tokenize(text=prompt.text, messages=messages))
+        needed = len(tokens) + max(n_predict, 1) + 1
+        if needed > n_ctx:
+            raise BadInputError(
+                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
+                f"needs a context of {needed}, but it has {n_ctx}; raise -c"
+            )
+        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
+    return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
+
+
+def with_length(workload: Workload, n_tokens: int) -> Workload:
+    """A workload with prompts of ``n_tokens`` tokens: to measure what decoding costs at that depth.
+
+    Before each stand the others, over and over where they are too few, cut off in front; its own
+    end stays, so that what is generated is still an answer to it. The first token stays too, which
+    may be one that has to begin a text.
+    """
+    items = workload.items
+
+    def lengthened(index: int) -> WorkItem:
+        first, *own = items[index].tokens
+        before: list[int] = []
+        others = (*items[index + 1 :], *items[:index]) or items
+        while len(before) + len(own) < n_tokens - 1:
+            for other in others:
+                before += other.tokens
+        kept = (*before, *own)
+        text = (first, *kept[len(kept) - n_tokens + 1 :])
+        return replace(items[index], tokens=text)
+
+    return replace(
+        workload, items=tuple(map(lengthened, range(len(items)))), prompt_length=n_tokens
+    )
+
+
+WARM_UP_TOKENS = 8
+"""Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
+
+
+def as_tokens(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    n_ctx: int,
+    remedy: str = "raise -c",
+) -> tuple[WorkItem, ...]:
+    """Render conversations with the server's own template, and tokenize everything.
+
+    Args:
+        server: does it.
+        prompts: prompts of the user.
+        n_predict: tokens that are to follow each.
+        n_ctx: tokens that the server has room for.
+        remedy: what to do where there is too little.
+
+    Raises:
+        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it.
+        ServerError: the server refused one.
+    """
+    items = []
+    for prompt in prompts:
+        messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
+        text = server.apply_template(messages) if prompt.text is None else prompt.text
+        tokens = server.tokenize(text)
+        needed = len(tokens) + n_predict + 1
+        if needed > n_ctx:
+            raise BadInputError(
+                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
+                f"needs a context of {needed}, but it has {n_ctx}; {remedy} or leave it out"
+            )
+        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
+    return tuple(items)
+
+
+def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
+    """The first prompt of each text, and the names of its duplicates."""
+    first: dict[tuple[int, ...], WorkItem] = {}
+    for item in items:
+        first.setdefault(item.tokens, item)
+    kept = tuple(first.values())
+    return kept, tuple(item.id for item in items if item not in kept)
+
+
+def complete(
+    server: LlamaClient, tokens: Sequence[int], sampling: SamplingConfig, n_predict: int
+) -> Completion:
+    """Have a server continue a prompt, evaluated anew, with spectui's sampling.
+
+    Raises:
+        ServerError: the server refused, failed or answered nonsense.
+    """
+    drawn: dict[str, Any] = {}
+    if sampling.temp > 0:
+        drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
+    return server.complete(
+        tokens,
+        n_predict=n_predict,
+        temperature=sampling.temp,
+        seed=sampling.seed,
+        ignore_eos=sampling.ignore_eos,
+        **drawn,
+    )
