@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.documents.base import Json, fields_of, header_with, model_with, or_reason
+from spectui.cli.documents.base import header_with, model_with
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
@@ -21,6 +21,7 @@ from spectui.doctor.examination import (
 )
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError

@@ -1,6 +1,6 @@
 """The explanation of a setting, and the costs it rests on."""
 
-from spectui.cli.documents.base import Json, or_reason
+from spectui.documents import Json, or_reason
 from spectui.trace.costs import Costs
 from spectui.tune.explain import Explanation
 
