@@ -13,17 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from spectui import __version__
+from spectui.engine import events
 from spectui.engine.commands import Generate, RecordChains
-from spectui.engine.events import (
-    ChainsRecorded,
-    EngineFailed,
-    Event,
-    GenerationFinished,
-    GenerationResult,
-    ModelLoaded,
-    PromptEvaluated,
-    RoundFinished,
-)
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
@@ -67,15 +58,15 @@ class RunMeter:
         """Start without any events."""
         self._rounds: list[Round] = []
 
-    def hear(self, event: Event, command: Generate) -> Run | None:
+    def hear(self, event: events.Event, command: Generate) -> Run | None:
         """Take an event of ``command``; return the run when it has ended."""
         match event:
-            case PromptEvaluated():
+            case events.PromptEvaluated():
                 # A generation that gave way to another client begins here once more.
                 self._rounds = []
-            case RoundFinished(round=finished):
+            case events.RoundFinished(round=finished):
                 self._rounds.append(finished)
-            case GenerationFinished(result=result):
+            case events.GenerationFinished(result=result):
                 return Run(
                     speculation=command.speculation,
                     schedule=command.schedule,
@@ -206,11 +197,11 @@ class ChatRecorder:
         """An answer is asked for."""
         self._turn = turn
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: events.Event) -> None:
         """Process an event of the chat's client."""
         turn = self._turn
         run = None if turn is None else self._meter.hear(event, turn)
-        if turn is None or run is None or not isinstance(event, GenerationFinished):
+        if turn is None or run is None or not isinstance(event, events.GenerationFinished):
             return
         self._turn = None
         runs = newest((*self.state.runs, run), self._max_tokens, lambda one: one.n_decoded)
@@ -218,13 +209,13 @@ class ChatRecorder:
         self._add(turn, event.result)
         self._record_next()
 
-    def hear_baseline(self, event: Event) -> None:
+    def hear_baseline(self, event: events.Event) -> None:
         """Process an event of the client that measures the target alone."""
         run = self._baseline_meter.hear(event, _ALONE)
         if run is not None:
             self._change(baseline=run)
 
-    def _add(self, turn: Generate, result: GenerationResult) -> None:
+    def _add(self, turn: Generate, result: events.GenerationResult) -> None:
         known = {(text.recording.prompt, text.recording.output) for text in self.state.texts}
         if not result.n_decoded or (turn.prompt, result.tokens) in known:
             return
@@ -261,14 +252,14 @@ class ChatRecorder:
             )
         )
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         match event:
-            case ChainsRecorded(chains=chains):
+            case events.ChainsRecorded(chains=chains):
                 self._recorded(chains)
-            case EngineFailed(error=CancelledError()):
+            case events.EngineFailed(error=CancelledError()):
                 # The pair is going.
                 return
-            case EngineFailed(error=error):
+            case events.EngineFailed(error=error):
                 self._forget(str(error))
             case _:
                 # It gave way to the chat, and will begin again by itself.
@@ -297,8 +288,8 @@ class ChatRecorder:
 def chat_trace(
     recording: ChatRecording,
     *,
-    target: ModelLoaded,
-    drafter: ModelLoaded,
+    target: events.ModelLoaded,
+    drafter: events.ModelLoaded,
     schedule: Schedule,
     costs: Costs | None,
 ) -> Trace:

@@ -324,7 +324,12 @@ def test_the_palette_has_what_the_keys_do() -> None:
         titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
         assert {"Ask now (r)", "Pause (p)", "Quit (q)"} <= set(titles)
         assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
-        places = [place for place, _ in groupby(attach_actions(watched.app), lambda one: str(one.id).split(".")[0])]
+        places = [
+            place
+            for place, _ in groupby(
+                attach_actions(watched.app), lambda one: str(one.id).split(".")[0]
+            )
+        ]
         assert len(places) == len(set(places))
 
     watched.run(scenario)

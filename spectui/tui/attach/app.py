@@ -219,10 +219,7 @@ class AttachApp(BaseApp):
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         post = self._mailbox.put
         self.poller = make_poller(
-            launch.attachment,
-            post,
-            interval_s=launch.interval_s,
-            on_failure=post,
+            launch.attachment, post, interval_s=launch.interval_s, on_failure=post
         )
         self.monitor = make_monitor(post)
         self._tracker = Tracker(launch.attachment.address.url)

@@ -87,10 +87,7 @@ def _averages(state: ThroughputState, width: int, glyphs: Glyphs) -> tuple[Lines
         both = baseline_line, session
         return ((baseline_line,), both) if state.session_tokens_per_s else ((baseline_line,),)
     average: Line = labelled("turn", glyphs.tokens_per_s(turn))
-    short: Line = (
-        *labelled("turn", glyphs.number(turn, 1)),
-        *labelled("  alone", alone),
-    )
+    short: Line = (*labelled("turn", glyphs.number(turn, 1)), *labelled("  alone", alone))
     factor = speedup(state.speedup_turn, glyphs)
     two = spread(average, (factor,), width), baseline_line
     return (short,), two, (*two, session)

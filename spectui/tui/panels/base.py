@@ -328,10 +328,8 @@ class PanelStack(VerticalScroll, can_focus=False):
     PanelStack {
         scrollbar-size-vertical: 1;
         & > Panel {
-            height: 1fr; min-height: 2;
-            border-top: solid $foreground 30%;
-            border-title-color: $text-primary;
-            padding-left: 1;
+            height: 1fr; min-height: 2; border-top: solid $foreground 30%;
+            border-title-color: $text-primary; padding-left: 1;
         }
         & > Panel.-alert { border-title-color: $text-warning; }
         &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }

@@ -11,8 +11,8 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected, assess, rank, unloadable
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
 
 ALONE = "alone"
@@ -152,15 +152,15 @@ def path_of(value: object) -> str:
             return str(value.path)
         case DraftOption():
             return str(value.model.path)
-        case RecentPair(target=target, draft=draft):
-            return f"{target} + {draft}" if draft else str(target)
+        case Session(header=header):
+            return f"{header.target} + {header.draft}" if header.draft else header.target
         case _:
             return ""
 
 
 def hint(value: object) -> str:
     """Say why the value of a target's row leaves no draft to choose."""
-    if isinstance(value, Preset | RecentPair | DemoModel):
+    if isinstance(value, Preset | Session | DemoModel):
         return "Brings its own draft."
     return ""
 

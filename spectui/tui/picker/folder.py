@@ -47,8 +47,7 @@ class FolderScreen(ModalScreen[Path | None]):
     FolderScreen {
         align: center middle;
         & > Vertical {
-            width: 80%; max-width: 100; height: 80%; max-height: 30;
-            padding: 1 2;
+            width: 80%; max-width: 100; height: 80%; max-height: 30; padding: 1 2;
             background: $surface;
         }
         Input { margin: 1 0; }

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -23,7 +22,7 @@ from textual.widgets.option_list import Option
 
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.text import display
-from spectui.tui.text.display import clip, fit
+from spectui.tui.text.display import aligned, clip, fit
 from spectui.tui.widgets import key
 
 _HUB = re.compile(r"models--([^/]+?)--([^/]+)/snapshots/[0-9a-f]{40}(/.*)?$")
@@ -108,14 +107,18 @@ class Row(Visual):
         widths = [cell.cells + extra * cell.share for cell in cells]
         room -= extra * (n_shares - _NAME_SHARE)
         name_cells = room + MARK_CELLS - self._indent
-        name = _padded(fit(self.name, name_cells, self._ellipsis), name_cells)
-        texts = [self._cell(cell, cells_) for cell, cells_ in zip(cells, widths, strict=True)]
+        name = aligned(self.name, name_cells, ellipsis=self._ellipsis, cut=fit)
+        texts = [
+            aligned(
+                cell.text,
+                cells_,
+                right=cell.to_right,
+                ellipsis=self._ellipsis,
+                cut=clip if cell.is_prose else fit,
+            )
+            for cell, cells_ in zip(cells, widths, strict=True)
+        ]
         return " " * self._indent + _GAP.join([name, *texts])
-
-    def _cell(self, cell: Cell, width: int) -> str:
-        cut = clip if cell.is_prose else fit
-        text = cut(cell.text, width, self._ellipsis)
-        return _padded(text, width, to_right=cell.to_right)
 
     @staticmethod
     def _room(width: int, cells: Sequence[Cell]) -> int:
@@ -138,11 +141,6 @@ class Row(Visual):
         """Take one line."""
         del rules, width
         return 1
-
-
-def _padded(text: str, width: int, *, to_right: bool = False) -> str:
-    padding = " " * (width - cell_len(text))
-    return padding + text if to_right else text + padding
 
 
 class Entry(Option):
@@ -176,21 +174,16 @@ class PickerList(OptionList):
             "Choose the highlighted row",
             action="select",
             display="enter",
-        ),
+        )
     ]
     DEFAULT_CSS = """
     PickerList {
-        height: 1fr;
-        border: none;
-        padding: 0;
-        background: transparent;
-        scrollbar-gutter: stable;
+        height: 1fr; border: none; padding: 0; background: transparent; scrollbar-gutter: stable;
         & > .option-list--option { padding: 0; }
         & > .option-list--option-disabled { color: $text-muted; }
         & > .option-list--option-highlighted { text-style: bold; }
         &:focus {
-            border: none;
-            background-tint: transparent;
+            border: none; background-tint: transparent;
             & > .option-list--option-highlighted { text-style: bold; }
         }
     }

@@ -16,8 +16,8 @@ from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import PickerList, Row, visible
@@ -88,7 +88,7 @@ class PickerScreen(Screen[None]):
         controller: "PickerController",
         *,
         folders: Sequence[Path],
-        recent: Sequence[RecentPair] = (),
+        recent: Sequence[Session] = (),
         presets: Sequence[Preset] = (),
         budget: Budget | None = None,
         can_close: bool = False,
@@ -208,7 +208,7 @@ class PickerScreen(Screen[None]):
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
         value = self.targets.value
-        if isinstance(value, Preset | DemoModel | RecentPair):
+        if isinstance(value, Preset | DemoModel | Session):
             self._controller.choose(value)
         elif value == OPEN_FOLDER:
             self.action_folder()

@@ -10,8 +10,9 @@ from spectui.demo import DemoModel
 from spectui.format import bytes_text, counted
 from spectui.models.files import FoundModel
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import Choice, RecentPair
+from spectui.tui.picker.controller import Choice
 from spectui.tui.picker.list import (
     Cell,
     Entry,
@@ -32,10 +33,10 @@ OPEN_FOLDER = "open a folder"
 
 
 def fixed_sections(
-    recent: Sequence[RecentPair], presets: Sequence[Preset], glyphs: Glyphs
+    recent: Sequence[Session], presets: Sequence[Preset], glyphs: Glyphs
 ) -> Iterator[tuple[str, list[tuple[str, Entry]]]]:
     """Titles and rows, each with the text that a filter looks at."""
-    yield "Last used", [_recent_entry(pair, index, glyphs) for index, pair in enumerate(recent)]
+    yield "Last used", [_recent_entry(one, index, glyphs) for index, one in enumerate(recent)]
     yield (
         "Presets",
         [_entry(preset, preset.name, preset.description, glyphs) for preset in presets],
@@ -50,19 +51,21 @@ def _entry(value: Choice, name: str, about: str, glyphs: Glyphs) -> tuple[str, E
     return f"{name} {about}", Entry(value, row, f"{type(value).__name__} {name}", about)
 
 
-def _recent_entry(pair: RecentPair, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
-    draft = f"with {pair.draft.stem}" if pair.draft else "alone"
-    when = pair.when.astimezone()
+def _recent_entry(session: Session, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
+    header, prompts = session.header, session.prompts
+    draft = f"with {Path(header.draft).stem}" if header.draft else "alone"
+    said = prompts[0].strip().partition("\n")[0] if prompts else ""
+    when = header.started.astimezone()
     cells = (
         Cell(text=visible(draft, glyphs), cells=_LABEL_CELLS, share=1),
-        Cell(text=visible(pair.said, glyphs), cells=_SAID_CELLS, share=2, is_prose=True),
+        Cell(text=visible(said, glyphs), cells=_SAID_CELLS, share=2, is_prose=True),
         Cell(text=when.strftime(_DAY), cells=len(_DAY)),
     )
-    row = Row(visible(pair.target.stem, glyphs), cells, ellipsis=glyphs.ellipsis)
-    about = f"{when:%Y-%m-%d %H:%M}, {counted(pair.n_turns, 'turn')}. "
+    row = Row(visible(Path(header.target).stem, glyphs), cells, ellipsis=glyphs.ellipsis)
+    about = f"{when:%Y-%m-%d %H:%M}, {counted(len(prompts), 'turn')}. "
     about += "Starts this pair again and takes the chat up."
-    entry = Entry(pair, row, f"recent {index}", about)
-    return f"{pair.target} {pair.draft or ''} {pair.said}", entry
+    entry = Entry(session, row, f"recent {index}", about)
+    return f"{header.target} {header.draft or ''} {said}", entry
 
 
 def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:
@@ -97,7 +100,7 @@ def models_heading(glyphs: Glyphs) -> Option:
 class TargetList(PickerList):
     """Last used pairs, presets, the demo pair, and the models found so far."""
 
-    def __init__(self, recent: Sequence[RecentPair], presets: Sequence[Preset]) -> None:
+    def __init__(self, recent: Sequence[Session], presets: Sequence[Preset]) -> None:
         """Offer these; models come one by one."""
         super().__init__(id="targets", markup=False)
         self._recent = tuple(recent)
@@ -132,7 +135,7 @@ class TargetList(PickerList):
             self.add_option(model_entry(model, glyphs_of(self)))
         return True
 
-    def show_recent(self, recent: Sequence[RecentPair]) -> None:
+    def show_recent(self, recent: Sequence[Session]) -> None:
         """Offer other pairs as the last used ones. The first row stays the highlighted one."""
         if tuple(recent) == self._recent:
             return

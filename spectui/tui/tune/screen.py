@@ -72,8 +72,6 @@ TuneScreen {
 
 
 _TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
-_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
 _NOT_MEASURED = (
     "There is nothing to apply yet: the best is only predicted, until it and off are measured."
 )
@@ -174,8 +172,12 @@ class TuneScreen(Screen[Filled]):
     ]
     DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-narrow"),
+        (110, "-wide"),
+        (170, "-broad"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012 - as Screen has it
 
     chat_is_busy: var[bool] = var(False, init=False)
     """Whether a turn of the chat has the engine."""
@@ -282,8 +284,9 @@ class TuneScreen(Screen[Filled]):
 
     def _apply(self, choice: Choice | None) -> None:
         if choice is not None:
-            self._controller.apply(choice.arm)
-            self.notify(glyphs_of(self).own_line(choice.reason), markup=False)
+            arm, reason = choice
+            self._controller.apply(arm)
+            self.notify(glyphs_of(self).own_line(reason), markup=False)
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""

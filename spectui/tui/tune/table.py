@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, cast
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
@@ -16,6 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
 from spectui.tui.widgets import hidden
@@ -26,20 +27,6 @@ GAP = 2
 _MIN_DRAFT = 8
 _HEADER = 1
 """Lines that stay in place above the rows."""
-
-
-def aligned(text: str, width: int, *, right: bool, ellipsis: str = "") -> str:
-    """Return ``text`` in exactly ``width`` cells; where it is longer, it ends with ``ellipsis``."""
-    if cell_len(text) > width:
-        return set_cell_size(cut(text, width, ellipsis), width)
-    return " " * (width - cell_len(text)) + text if right else set_cell_size(text, width)
-
-
-def cut(text: str, width: int, ellipsis: str) -> str:
-    """Return ``text`` in ``width`` cells at most; where it is longer, it ends with ``ellipsis``."""
-    if cell_len(text) <= width:
-        return text
-    return (set_cell_size(text, max(0, width - len(ellipsis))) + ellipsis)[: max(0, width)]
 
 
 class Column(Enum):
@@ -163,11 +150,7 @@ _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
 }
 """Values that the rows are sorted by."""
-_FORMS = {
-    Column.DRAFT_P_MIN: "{:.2f}",
-    Column.TOKENS_PER_S: "{:.1f}",
-    Column.ACCEPTANCE: "{:.0%}",
-}
+_FORMS = {Column.DRAFT_P_MIN: "{:.2f}", Column.TOKENS_PER_S: "{:.1f}", Column.ACCEPTANCE: "{:.0%}"}
 
 
 def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
@@ -216,8 +199,7 @@ class TrialsTable(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     TrialsTable {
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
+        scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
         & > .trials--header { color: $text-muted; text-style: bold; }
         & > .trials--selected { background: $primary-muted; color: $text; }
         & > .trials--best { color: $text-success; text-style: bold; }

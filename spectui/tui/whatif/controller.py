@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.format import counted
-from spectui.live.setup import Activity
+from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class WhatIfController:
     def _closed(self, _result: None) -> None:
         self._screen = None
 
-    def take(self, recording: "ChatRecording | None") -> None:
+    def take(self, event: ChatRecorded) -> None:
         """Take the present recording; None for another pair."""
-        self._recording = recording
+        self._recording = event.recording
         self.refresh()
 
     def take_tuning(self, state: "TuningState") -> None:
@@ -116,9 +116,7 @@ class WhatIfController:
         )
         conversation = self._app.session.conversation
         reason = nothing_recorded(
-            recording,
-            is_answering=conversation.is_answering,
-            n_turns=conversation.chat.n_turns,
+            recording, is_answering=conversation.is_answering, n_turns=conversation.chat.n_turns
         )
         return lambda: replace(make(), reason=reason)
 

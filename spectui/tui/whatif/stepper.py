@@ -1,6 +1,5 @@
 """A setting of three numbers, each on a scale: stepped with left and right, or typed."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -52,12 +51,8 @@ class Stepper(Widget, can_focus=True):
     typed: reactive[str] = reactive("")
     """Typed text; Enter takes it, and so do leaving and whatever uses the setting."""
 
-    @dataclass
     class Changed(Message):
         """The user wants another value."""
-
-        stepper: "Stepper"
-        value: float
 
     def __init__(self, name: str, *, low: float, high: float, step: float) -> None:
         """Show ``name`` at ``low``; the widget's id is the name as well."""
@@ -179,7 +174,7 @@ class Stepper(Widget, can_focus=True):
         before = self.value
         self.choose(min(max(value, self._low), self.high))
         if self.value != before:
-            self.post_message(self.Changed(self, self.value))
+            self.post_message(self.Changed())
 
 
 class Steppers(Vertical):
