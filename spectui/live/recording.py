@@ -231,9 +231,7 @@ class ChatRecorder:
             chains={},
             rollback=self._rollback,
         )
-        self._keep((*self.state.texts, ChatText(recording=recording, sampling=turn.sampling)))
-
-    def _keep(self, texts: tuple[ChatText, ...]) -> None:
+        texts = (*self.state.texts, ChatText(recording=recording, sampling=turn.sampling))
         kept = newest(texts, self._max_tokens, lambda text: len(text.recording.output))
         self._change(texts=kept)
 
@@ -260,7 +258,8 @@ class ChatRecorder:
                 # The pair is going.
                 return
             case events.EngineFailed(error=error):
-                self._forget(str(error))
+                texts = [one for one in self.state.texts if one.recording.id != self._under_way]
+                self._change(texts=tuple(texts), failure=str(error))
             case _:
                 # It gave way to the chat, and will begin again by itself.
                 return
@@ -275,10 +274,6 @@ class ChatRecorder:
             return replace(text, recording=recording)
 
         self._change(texts=tuple(map(finished, self.state.texts)), failure=None)
-
-    def _forget(self, reason: str) -> None:
-        texts = tuple(text for text in self.state.texts if text.recording.id != self._under_way)
-        self._change(texts=texts, failure=reason)
 
     def _change(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields

@@ -349,13 +349,10 @@ class LiveSession:
                 self._is_warm = True
                 self.measure_baseline()
             case events.GenerationFinished():
-                self._tell_baseline(event.result)
+                rounds, speed = event.result.counters.n_rounds, event.result.tokens_per_s
+                if speed is not None and rounds:
+                    step_s = event.result.counters.times.verify_s / rounds
+                    self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
             case events.EngineFailed() | events.CommandRestarted() | _:
                 # Cancelled, or no target any more: there is no baseline then.
                 return
-
-    def _tell_baseline(self, result: events.GenerationResult) -> None:
-        rounds, speed = result.counters.n_rounds, result.tokens_per_s
-        if speed is not None and rounds:
-            step_s = result.counters.times.verify_s / rounds
-            self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))

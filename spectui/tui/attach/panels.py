@@ -53,12 +53,14 @@ class ServedPanel(Panel[ServedState]):
 
     def blocks(self, state: ServedState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
+        generated = state.last_tokens_per_s, state.mean_tokens_per_s
+        read = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
         return (
             block((0, _headline(state, width, glyphs))),
             *_missing(state, width, glyphs),
-            block((10, _generation(state, width, glyphs))),
+            block((10, _pair("generation", *generated, width, glyphs))),
             _history(state, width, glyphs),
-            block((20, _prompts(state, width, glyphs))),
+            block((20, _pair("prompts", *read, width, glyphs))),
             block((40, _counts(state, width))),
         )
 
@@ -84,15 +86,6 @@ def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Iterator[Block]:
         yield prose(2, str(reason), width, glyphs, step=28)
 
 
-def _generation(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
-    return _pair("generation", state.last_tokens_per_s, state.mean_tokens_per_s, width, glyphs)
-
-
-def _prompts(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
-    last, mean = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
-    return _pair("prompts", last, mean, width, glyphs)
-
-
 def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) -> Lines:
     """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
@@ -110,11 +103,9 @@ def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) 
 def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
     if not any_of(state.history):
         return ()
-
-    def draw(height: int) -> Lines:
-        return chart(state.history, width, height, glyphs, Look.DRAFT)
-
-    return charted(15, 10, _SPEED_HEIGHTS, draw)
+    return charted(
+        15, 10, _SPEED_HEIGHTS, lambda h: chart(state.history, width, h, glyphs, Look.DRAFT)
+    )
 
 
 def _counts(state: ServedState, width: int) -> Lines:

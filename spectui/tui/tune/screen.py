@@ -17,7 +17,6 @@ from spectui.tui.tune.ledger import (
     ACTIONS,
     Choice,
     Ledger,
-    Row,
     available,
     best_choice,
     digest,
@@ -103,11 +102,6 @@ class TuneViews(Container):
             self.query_one(f"#{view}").border_title = title
         self.query_one(ImportanceBars).border_title = "Importance"
 
-    @property
-    def selected(self) -> Row | None:
-        """The selected trial."""
-        return self.query_one(TrialsTable).selected
-
     def show(self, ledger: Ledger) -> None:
         """Show the trials of ``ledger``."""
         self._ledger = ledger
@@ -116,17 +110,9 @@ class TuneViews(Container):
         self.query_one(HistoryPlot).show(ledger)
         self._show_selected()
 
-    def show_importance(self, importance: tuple[tuple[str, float], ...]) -> None:
-        """Show (parameter, share) pairs."""
-        self.query_one(ImportanceBars).importance = importance
-
-    def choose(self, view: str) -> None:
-        """Show one of the views, where they are tabs."""
-        self.query_one(Tabs).active = f"tab-{view}"
-
     @on(TrialsTable.Selected)
     def _show_selected(self) -> None:
-        row, detail = self.selected, self.query_one("#detail", Static)
+        row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
         if row is not None:
             detail.update(words.trial(row, self._ledger, glyphs_of(self)))
@@ -280,7 +266,7 @@ class TuneScreen(Screen[Filled]):
 
     def action_apply_selected(self) -> None:
         """Use in the chat what the selected trial ran."""
-        self._apply(selected_choice(self.query_one(TuneViews).selected))
+        self._apply(selected_choice(self.query_one(TrialsTable).selected))
 
     def _apply(self, choice: Choice | None) -> None:
         if choice is not None:
@@ -308,7 +294,7 @@ class TuneScreen(Screen[Filled]):
 
     def action_view(self, view: str) -> None:
         """Show one of the views."""
-        self.query_one(TuneViews).choose(view)
+        self.query_one(Tabs).active = f"tab-{view}"
 
     def action_sort(self, reverse: bool = False) -> None:  # noqa: FBT001, FBT002 - of a binding
         """Sort the trials by the next column, or reverse their order."""
@@ -333,7 +319,7 @@ class TuneScreen(Screen[Filled]):
         self.query_one(TuneStatus).show(
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
-        self.query_one(TuneViews).show_importance(state.importance)
+        self.query_one(ImportanceBars).importance = state.importance
         is_empty = state.phase is Phase.IDLE and not state.records
         self.set_class(is_empty, "-idle")
         introduction = self.query_one("#introduction", Static)
@@ -347,7 +333,7 @@ class TuneScreen(Screen[Filled]):
     @on(TrialsTable.Selected)
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
-        selected = self.query_one(TuneViews).selected
+        selected = self.query_one(TrialsTable).selected
         found = available(self._state, self._ledger, selected)
         if found != self._available:
             self._available = found

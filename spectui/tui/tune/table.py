@@ -308,12 +308,11 @@ class TrialsTable(ScrollView, can_focus=True):
         x = offset.x + self.scroll_offset.x
         for slot in self._slots:
             if slot.x - GAP < x < slot.x + slot.width + 1:
-                self._sort_clicked(slot.column)
+                if slot.column is self.sort.column:
+                    self.reverse()
+                else:
+                    self.sort_by(slot.column, descending=_best_first(slot.column))
                 return
-
-    def _sort_clicked(self, column: Column) -> None:
-        again = column is self.sort.column
-        self.sort_by(column, descending=not self.sort.descending if again else _best_first(column))
 
     def _arrange(self) -> None:
         self._order = ordered(self._ledger.rows, self.sort)

@@ -107,18 +107,16 @@ class Stepper(Widget, can_focus=True):
     def action_step(self, n: int) -> None:
         """Go to the next value of the scale."""
         # From a value between two steps to the nearest one in that direction.
-        steps = (self._value_now() - self._low) / self._step
+        typed, self.typed = self._parsed(), ""
+        steps = ((self.value if typed is None else typed) - self._low) / self._step
         nearest = round(steps)
         if abs(steps - nearest) > 1e-9:  # noqa: PLR2004 - rounding of the division
             nearest = int(steps) + (n < 0)
-        value = self._within(self._low + (nearest + n) * self._step)
+        value = round(self._low + (nearest + n) * self._step, 2)
+        value = min(max(value, self._low), self.high)
         # A step that leads nowhere chooses nothing.
         if value != self.value:
             self._want(value)
-
-    def _value_now(self) -> float:
-        value, self.typed = self._parsed(), ""
-        return self.value if value is None else value
 
     def action_jump(self, end: int) -> None:
         """Go to the least or the most."""
@@ -166,9 +164,6 @@ class Stepper(Widget, can_focus=True):
             share = (event.x - start) / (width - 1)
             steps = round(share * (self.high - self._low) / self._step)
             self._want(round(self._low + steps * self._step, 2))
-
-    def _within(self, value: float) -> float:
-        return min(max(round(value, 2), self._low), self.high)
 
     def _want(self, value: float) -> None:
         before = self.value
