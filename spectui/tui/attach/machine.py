@@ -17,19 +17,7 @@ from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.watch.sample import ServerFacts
 from spectui.server.watch.state import AttachState, HostState, LinkState
 from spectui.server.watch.words import context_facts, model_facts, model_name
-from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import (
-    Block,
-    Line,
-    Lines,
-    Look,
-    Panel,
-    block,
-    labelled,
-    prose,
-    sentence,
-    spread,
-)
+from spectui.tui.panels.base import Block, Line, Lines, Look, Panel, Pen, block, labelled
 from spectui.tui.panels.machine import disk_block, link_blocks
 
 _LONGEST_LIST = 8
@@ -42,37 +30,37 @@ class ServerPanel(Panel[AttachState]):
 
     heading = "Server"
 
-    def blocks(self, state: AttachState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
-        link = block((40, sentence(_link(state.link, glyphs), Look.MUTED, width, glyphs)))
-        process = "" if state.link.failure is not None else _process(state.host, glyphs)
+        link = block((40, pen.sentence(_link(state.link, pen))))
+        process = "" if state.link.failure is not None else _process(state.host, pen)
         around = (
-            prose(20, process, width, glyphs, look=Look.PLAIN, step=10),
-            prose(25, _where(state, facts), width, glyphs, step=10),
+            pen.prose(20, process, look=Look.PLAIN, step=10),
+            pen.prose(25, _where(state, facts), step=10),
         )
         if facts is None:
-            return (prose(0, state.facts.reason or "", width, glyphs), *around, link)
+            return (pen.prose(0, state.facts.reason or ""), *around, link)
         asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
         drafters = f"drafts by {', '.join(state.drafts.drafters)}" if state.drafts.drafters else ""
         context = ", ".join(filter(None, (*context_facts(facts), drafters)))
         return (
-            prose(0, model_name(facts), width, glyphs, look=Look.STRONG, step=15),
-            block((3, sentence(asleep, Look.WARNING, width, glyphs))),
-            prose(5, ", ".join(model_facts(facts)), width, glyphs, look=Look.PLAIN, step=25),
-            prose(10, context, width, glyphs, look=Look.PLAIN, step=25),
+            pen.prose(0, model_name(facts), look=Look.STRONG, step=15),
+            block((3, pen.sentence(asleep, Look.WARNING))),
+            pen.prose(5, ", ".join(model_facts(facts)), look=Look.PLAIN, step=25),
+            pen.prose(10, context, look=Look.PLAIN, step=25),
             *around,
             link,
-            block((45, _models(facts, width, glyphs))),
+            block((45, _models(facts, pen))),
         )
 
 
-def _process(host: HostState, glyphs: Glyphs) -> str:
+def _process(host: HostState, pen: Pen) -> str:
     process = host.process.value
     if process is None:
         return str(host.process.reason)
-    busy = "" if host.cores is None else f", {glyphs.number(host.cores, 1)} cores busy"
-    size = glyphs.size(process.rss_bytes)
+    busy = "" if host.cores is None else f", {pen.number(host.cores, 1)} cores busy"
+    size = pen.size(process.rss_bytes)
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
@@ -81,20 +69,20 @@ def _where(state: AttachState, facts: ServerFacts | None) -> str:
     return f"{state.link.url}{build}"
 
 
-def _link(link: LinkState, glyphs: Glyphs) -> str:
-    took = f"answers in {glyphs.duration(link.took_s)}" if link.is_connected else ""
+def _link(link: LinkState, pen: Pen) -> str:
+    took = f"answers in {pen.duration(link.took_s)}" if link.is_connected else ""
     restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 
 
-def _models(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
+def _models(facts: ServerFacts, pen: Pen) -> Lines:
     """List what a router runs."""
     if len(facts.models) <= 1:
         return ()
     more = len(facts.models) - _LONGEST_LIST
     names = ", ".join(facts.models[:_LONGEST_LIST])
     tail = f" and {more} more" if more > 0 else ""
-    return sentence(f"models: {names}{tail}", Look.MUTED, width, glyphs)
+    return pen.sentence(f"models: {names}{tail}")
 
 
 class Machine:
@@ -145,34 +133,34 @@ class MachinePanel(Panel[TrafficState]):
 
     heading = "CPU, GPU, PCIe, disk"
 
-    def blocks(self, state: TrafficState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: TrafficState, pen: Pen) -> Sequence[Block]:
         """One block each."""
         if state.reason is not None:
-            return (block((0, sentence(state.reason, Look.MUTED, width, glyphs))),)
+            return (block((0, pen.sentence(state.reason))),)
         return (
-            _cores(state.cpu_per_core, width, glyphs),
-            *(_gpu(gpu, width, glyphs) for gpu in state.links),
-            *link_blocks(state, width, glyphs),
-            disk_block(state, width, glyphs),
+            _cores(state.cpu_per_core, pen),
+            *(_gpu(gpu, pen) for gpu in state.links),
+            *link_blocks(state, pen),
+            disk_block(state, pen),
         )
 
 
-def _cores(shares: tuple[float, ...], width: int, glyphs: Glyphs) -> Block:
+def _cores(shares: tuple[float, ...], pen: Pen) -> Block:
     if not shares:
         return ()
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
-    bars = glyphs.spark(shares, min(len(shares), width // 2), maximum=1.0)[0]
-    return block((1, (spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),), width),)))
+    bars = pen.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
+    return block((1, (pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),)),)))
 
 
-def _gpu(gpu: GpuReading, width: int, glyphs: Glyphs) -> Block:
+def _gpu(gpu: GpuReading, pen: Pen) -> Block:
     power, heat = gpu.power_w.value, gpu.temperature_c.value
-    left: Line = labelled(f"GPU {gpu.index}", f"{glyphs.percent(gpu.utilisation.value)} busy")
+    left: Line = labelled(f"GPU {gpu.index}", f"{pen.percent(gpu.utilisation.value)} busy")
     right = ", ".join(
         text
         for text, value in ((f"{power or 0:.0f} W", power), (f"{heat or 0:.0f} °C", heat))
         if value is not None
     )
     name: Line = ((gpu.name, Look.MUTED),)
-    line = spread(left, ((right, Look.MUTED),), width)
+    line = pen.spread(left, ((right, Look.MUTED),))
     return block((2, (line,)), (30, (line, name)))

@@ -12,23 +12,18 @@ from spectui.server.watch.state import (
     SlotState,
     Work,
 )
-from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
     Block,
     Line,
     Lines,
     Look,
     Panel,
+    Pen,
     any_of,
     block,
     cells,
-    chart,
     charted,
     labelled,
-    positions,
-    prose,
-    sentence,
-    spread,
 )
 
 _SPEED_HEIGHTS = range(1, 41)
@@ -51,64 +46,62 @@ class ServedPanel(Panel[ServedState]):
 
     heading = "Throughput"
 
-    def blocks(self, state: ServedState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: ServedState, pen: Pen) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
         generated = state.last_tokens_per_s, state.mean_tokens_per_s
         read = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
         return (
-            block((0, _headline(state, width, glyphs))),
-            *_missing(state, width, glyphs),
-            block((10, _pair("generation", *generated, width, glyphs))),
-            _history(state, width, glyphs),
-            block((20, _pair("prompts", *read, width, glyphs))),
-            block((40, _counts(state, width))),
+            block((0, _headline(state, pen))),
+            *_missing(state, pen),
+            block((10, _pair("generation", *generated, pen))),
+            _history(state, pen),
+            block((20, _pair("prompts", *read, pen))),
+            block((40, _counts(state, pen))),
         )
 
 
-def _headline(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
+def _headline(state: ServedState, pen: Pen) -> Lines:
     now = state.now_tokens_per_s.value
     work: Line = ((str(state.work), Look.STRONG if state.work is not Work.IDLE else Look.MUTED),)
     if state.work is Work.UNKNOWN:
         return ()
     if now is None or state.work is Work.IDLE:
         return (work,)
-    speed: Line = ((glyphs.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
-    return (spread(speed, work, width),)
+    speed: Line = ((pen.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
+    return (pen.spread(speed, work),)
 
 
-def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Iterator[Block]:
+def _missing(state: ServedState, pen: Pen) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
     if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
         reasons.append(now.reason)
     for reason in reasons:
-        yield prose(2, str(reason), width, glyphs, step=28)
+        yield pen.prose(2, str(reason), step=28)
 
 
-def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) -> Lines:
+def _pair(label: str, last: Reading, mean: Reading, pen: Pen) -> Lines:
     """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
         return ()
-    average: Line = ((f"mean {glyphs.tokens_per_s(mean.value)}", Look.MUTED),)
+    average: Line = ((f"mean {pen.tokens_per_s(mean.value)}", Look.MUTED),)
     if last.value is None:
-        return (spread(((label, Look.MUTED),), average, width),)
-    line = labelled(label, glyphs.tokens_per_s(last.value))
-    number, _unit = glyphs.tokens_per_s(mean.value).split(" ", 1)
+        return (pen.spread(((label, Look.MUTED),), average),)
+    line = labelled(label, pen.tokens_per_s(last.value))
+    number, _unit = pen.tokens_per_s(mean.value).split(" ", 1)
     short: Line = ((f"mean {number}", Look.MUTED),)
-    full = spread((*line, (" last", Look.MUTED)), average, width)
-    return (full if len(full) > len(line) + 1 else spread(line, short, width),)
+    full = pen.spread((*line, (" last", Look.MUTED)), average)
+    return (full if len(full) > len(line) + 1 else pen.spread(line, short),)
 
 
-def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
+def _history(state: ServedState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
-    return charted(
-        15, 10, _SPEED_HEIGHTS, lambda h: chart(state.history, width, h, glyphs, Look.DRAFT)
-    )
+    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.history, h, Look.DRAFT))
 
 
-def _counts(state: ServedState, width: int) -> Lines:
+def _counts(state: ServedState, pen: Pen) -> Lines:
     counters = state.counters.value
     if counters is None:
         return ()
@@ -117,10 +110,10 @@ def _counts(state: ServedState, width: int) -> Lines:
     right: Line = (("prompt tokens ", Look.MUTED), (f"{counters.n_prompt:,}", Look.TARGET))
     if cached:
         more: Line = (*right, (", cached ", Look.MUTED), (f"{cached:,}", Look.TARGET))
-        line = spread(left, more, width)
+        line = pen.spread(left, more)
         if len(line) > len(left):
             return (line,)
-    return (spread(left, right, width),)
+    return (pen.spread(left, right),)
 
 
 class DraftsPanel(Panel[DraftState]):
@@ -128,48 +121,48 @@ class DraftsPanel(Panel[DraftState]):
 
     heading = "Acceptance"
 
-    def blocks(self, state: DraftState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: DraftState, pen: Pen) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
         if state.reason is not None or state.overall is None:
-            return (prose(0, state.reason or "", width, glyphs),)
+            return (pen.prose(0, state.reason or ""),)
         shares = state.overall.share_per_position
         return (
-            block((0, _draft_rate(state, width, glyphs))),
-            block((10, _last_rate(state, width, glyphs))),
-            positions(shares, "accepted by position, of all drafts", width, glyphs),
-            _rates(state, width, glyphs),
-            block((50, _draft_counts(state, width, glyphs))),
+            block((0, _draft_rate(state, pen))),
+            block((10, _last_rate(state, pen))),
+            pen.positions(shares, "accepted by position, of all drafts"),
+            _rates(state, pen),
+            block((50, _draft_counts(state, pen))),
         )
 
 
-def _draft_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
+def _draft_rate(state: DraftState, pen: Pen) -> Lines:
     if state.overall is None:
         return ()
-    rate = labelled("rate", glyphs.number(state.overall.acceptance_rate), Look.STRONG)
-    length = glyphs.number(state.overall.mean_accepted_length)
-    return (spread(rate, ((f"{length} tokens/round", Look.STRONG),), width),)
+    rate = labelled("rate", pen.number(state.overall.acceptance_rate), Look.STRONG)
+    length = pen.number(state.overall.mean_accepted_length)
+    return (pen.spread(rate, ((f"{length} tokens/round", Look.STRONG),)),)
 
 
-def _last_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
+def _last_rate(state: DraftState, pen: Pen) -> Lines:
     if state.last is None:
         return ()
-    rate = labelled("last request", glyphs.number(state.last.acceptance_rate))
-    length = glyphs.number(state.last.mean_accepted_length)
-    return (spread(rate, ((f"{length} tokens/round", Look.MUTED),), width),)
+    rate = labelled("last request", pen.number(state.last.acceptance_rate))
+    length = pen.number(state.last.mean_accepted_length)
+    return (pen.spread(rate, ((f"{length} tokens/round", Look.MUTED),)),)
 
 
-def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
+def _rates(state: DraftState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
 
     def draw(height: int) -> Lines:
         label: Line = (("rate of each request", Look.MUTED),)
-        return (label, *chart(state.history, width, height, glyphs, Look.DRAFT, maximum=1.0))
+        return (label, *pen.chart(state.history, height, Look.DRAFT, maximum=1.0))
 
     return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
 
-def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
+def _draft_counts(state: DraftState, pen: Pen) -> Lines:
     counts = state.overall
     if counts is None:
         return ()
@@ -179,7 +172,7 @@ def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     )
     if state.drafters:
         text += f" of {', '.join(state.drafters)}"
-    return sentence(text, Look.MUTED, width, glyphs)
+    return pen.sentence(text)
 
 
 class SlotsPanel(Panel[SlotsState]):
@@ -187,54 +180,54 @@ class SlotsPanel(Panel[SlotsState]):
 
     heading = "Slots"
 
-    def blocks(self, state: SlotsState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: SlotsState, pen: Pen) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
         if state.reason is not None:
-            waiting = _waiting(state, glyphs)
-            why = prose(0, state.reason, width, glyphs)
+            waiting = _waiting(state, pen)
+            why = pen.prose(0, state.reason)
             return (why, block((5, (waiting,) if waiting else ())))
-        rows = [_slot(index, slot, width, glyphs) for index, slot in enumerate(state.slots)]
-        return (block((1, (_summary(state, width, glyphs),))), *rows)
+        rows = [_slot(index, slot, pen) for index, slot in enumerate(state.slots)]
+        return (block((1, (_summary(state, pen),))), *rows)
 
 
-def _summary(state: SlotsState, width: int, glyphs: Glyphs) -> Line:
+def _summary(state: SlotsState, pen: Pen) -> Line:
     n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
     left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
-    wide = spread(left, _waiting(state, glyphs), width)
+    wide = pen.spread(left, _waiting(state, pen))
     # Who waits is worth a shorter word.
-    return spread(left, _waiting(state, glyphs, is_short=True), width) if wide == left else wide
+    return pen.spread(left, _waiting(state, pen, is_short=True)) if wide == left else wide
 
 
-def _waiting(state: SlotsState, glyphs: Glyphs, *, is_short: bool = False) -> Line:
+def _waiting(state: SlotsState, pen: Pen, *, is_short: bool = False) -> Line:
     if not state.n_deferred:
         return ()
     who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
-    return ((f"{glyphs.warning} {who} waiting", Look.WARNING),)
+    return ((f"{pen.warning} {who} waiting", Look.WARNING),)
 
 
-def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
-    row = _row(slot, width, glyphs)
+def _slot(index: int, slot: SlotState, pen: Pen) -> Block:
+    row = _row(slot, pen)
     rank = _FROM_IDLE if slot.phase is SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
-    details = _details(slot, glyphs)
+    details = _details(slot, pen)
     one, two = rank + index, _FROM_DETAILS + index
     return block((one, (row,)), (two, (row, *details))) if details else block((one, (row,)))
 
 
-def _row(slot: SlotState, width: int, glyphs: Glyphs) -> Line:
+def _row(slot: SlotState, pen: Pen) -> Line:
     sample = slot.sample
-    speed = f"{glyphs.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
+    speed = f"{pen.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
     if slot.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = (
         (f"{sample.id:>2} ", Look.PLAIN),
         (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
     )
-    context = _context(slot, glyphs)
-    room = width - cells(left) - len(context) - len(speed) - 2
+    context = _context(slot, pen)
+    room = pen.width - cells(left) - len(context) - len(speed) - 2
     if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
-        used = glyphs.bar(sample.n_used / sample.n_ctx, room)
+        used = pen.bar(sample.n_used / sample.n_ctx, room)
         return (
             *left,
             (" ", ""),
@@ -243,20 +236,20 @@ def _row(slot: SlotState, width: int, glyphs: Glyphs) -> Line:
             (context, Look.MUTED),
             (speed, Look.STRONG),
         )
-    gap = " " * max(width - cells(left) - len(context) - len(speed), 1)
+    gap = " " * max(pen.width - cells(left) - len(context) - len(speed), 1)
     return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
-def _context(slot: SlotState, glyphs: Glyphs) -> str:
+def _context(slot: SlotState, pen: Pen) -> str:
     """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
     n_ctx, n_used = slot.sample.n_ctx, slot.sample.n_used
     if n_ctx is None:
         return "" if n_used is None else str(n_used)
-    used = glyphs.none if n_used is None else str(n_used)
+    used = pen.none if n_used is None else str(n_used)
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
+def _details(slot: SlotState, pen: Pen) -> Lines:
     """Describe the slot's request, the last one if it rests."""
     sample = slot.sample
     said = [
@@ -266,7 +259,7 @@ def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
         if sample.n_remaining is None or slot.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
-    text = glyphs.spelt(", ".join(filter(None, said)))
+    text = pen.spelt(", ".join(filter(None, said)))
     return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
