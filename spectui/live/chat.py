@@ -196,14 +196,10 @@ class SessionStore:
 
 
 def _header(setup: LiveSetup) -> sessions.Header:
-    draft = None if setup.draft is None else str(setup.draft.path)
-    load = sessions.LoadOptions(
-        target=setup.target,
-        draft=setup.draft,
-        context=setup.context,
-        server_threads=setup.server_threads,
-        extra=setup.extra,
-    )
+    names = sessions.LoadOptions.__struct_fields__
     return sessions.Header(
-        started=sessions.now(), target=str(setup.target.path), draft=draft, load=load
+        started=sessions.now(),
+        target=str(setup.target.path),
+        draft=None if setup.draft is None else str(setup.draft.path),
+        load=sessions.LoadOptions(**{name: getattr(setup, name) for name in names}),
     )
