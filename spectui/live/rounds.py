@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.format import counted
+from spectui.speculative import expectation
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.speculative.expectation import (
-    Loss,
-    RoundModel,
-    full_speedup,
-    largest_loss,
-    leviathan_speedup,
-)
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -241,10 +235,10 @@ def round_state(
 
 
 IDEALS = {
-    Loss.REJECTIONS: "were no draft rejected",
-    Loss.DRAFT: "if drafting cost nothing",
-    Loss.VERIFY: "if verifying cost one token",
-    Loss.ROLLBACK: "if rollback cost nothing",
+    expectation.Loss.REJECTIONS: "were no draft rejected",
+    expectation.Loss.DRAFT: "if drafting cost nothing",
+    expectation.Loss.VERIFY: "if verifying cost one token",
+    expectation.Loss.ROLLBACK: "if rollback cost nothing",
 }
 
 
@@ -257,9 +251,9 @@ class ExpectationState:
     leviathan: float | None = None
     full: float | None = None
     measured: float | None = None
-    inputs: RoundModel | None = None
+    inputs: expectation.RoundModel | None = None
     """Inputs of the full estimate."""
-    loss: Loss | None = None
+    loss: expectation.Loss | None = None
     """The term that costs most."""
     without_loss: float | None = None
     """Speedup by the full estimate, if that term alone were ideal."""
@@ -291,7 +285,7 @@ def expectation_state(
     if step_s is None or draft_step is None:
         reason = "needs V(1): the baseline is not measured yet"
         return ExpectationState(reason=reason, measured=measured)
-    inputs = RoundModel(
+    inputs = expectation.RoundModel(
         alpha=alpha,
         gamma=setting.n_drafted / setting.n_rounds,
         draft_step=draft_step,
@@ -302,11 +296,11 @@ def expectation_state(
     )
     if inputs.verify <= 0:
         return ExpectationState(reason="verifying took no time", measured=measured)
-    term, speedup = largest_loss(inputs)
+    term, speedup = expectation.largest_loss(inputs)
     return ExpectationState(
         reason=None,
-        leviathan=leviathan_speedup(alpha, inputs.gamma, draft_step),
-        full=full_speedup(inputs),
+        leviathan=expectation.leviathan_speedup(alpha, inputs.gamma, draft_step),
+        full=expectation.full_speedup(inputs),
         measured=measured,
         inputs=inputs,
         loss=term,

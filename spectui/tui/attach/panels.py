@@ -3,22 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from spectui.format import counted
-from spectui.live.machine import (
-    TrafficState,
-)
+from spectui.live.machine import TrafficState
 from spectui.monitor.readings import GpuReading, Reading
+from spectui.server.metrics import DraftCounts
+from spectui.server.watch import state as watched
 from spectui.server.watch.sample import ServerFacts
-from spectui.server.watch.state import (
-    AttachState,
-    DraftState,
-    HostState,
-    LinkState,
-    ServedState,
-    SlotPhase,
-    SlotsState,
-    SlotState,
-    Work,
-)
 from spectui.server.watch.words import context_facts, model_facts, model_name
 from spectui.tui.panels.base import (
     Block,
@@ -42,21 +31,21 @@ _INDENT = 3
 _LONGEST_LIST = 8
 _SPEED = len(" 123.4/s")
 _LOOKS = {
-    SlotPhase.GENERATING: Look.DRAFT,
-    SlotPhase.PROMPT: Look.TARGET,
-    SlotPhase.IDLE: Look.MUTED,
+    watched.SlotPhase.GENERATING: Look.DRAFT,
+    watched.SlotPhase.PROMPT: Look.TARGET,
+    watched.SlotPhase.IDLE: Look.MUTED,
 }
-_PHASE = max(map(len, SlotPhase))
+_PHASE = max(map(len, watched.SlotPhase))
 _FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
 """Ranks: all that work are there before one that rests."""
 
 
-class ServedPanel(Panel[ServedState]):
+class ServedPanel(Panel[watched.ServedState]):
     """Shows how fast it generates, now and on average, and how fast it reads prompts."""
 
     heading = "Throughput"
 
-    def blocks(self, state: ServedState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: watched.ServedState, pen: Pen) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
         generated = state.last_tokens_per_s, state.mean_tokens_per_s
         read = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
@@ -70,22 +59,24 @@ class ServedPanel(Panel[ServedState]):
         )
 
 
-def _headline(state: ServedState, pen: Pen) -> Lines:
+def _headline(state: watched.ServedState, pen: Pen) -> Lines:
     now = state.now_tokens_per_s.value
-    work: Line = ((str(state.work), Look.STRONG if state.work is not Work.IDLE else Look.MUTED),)
-    if state.work is Work.UNKNOWN:
+    work: Line = (
+        (str(state.work), Look.STRONG if state.work is not watched.Work.IDLE else Look.MUTED),
+    )
+    if state.work is watched.Work.UNKNOWN:
         return ()
-    if now is None or state.work is Work.IDLE:
+    if now is None or state.work is watched.Work.IDLE:
         return (work,)
     speed: Line = ((pen.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
     return (pen.spread(speed, work),)
 
 
-def _missing(state: ServedState, pen: Pen) -> Iterator[Block]:
+def _missing(state: watched.ServedState, pen: Pen) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
-    if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
+    if now.value is None and now.reason not in reasons and state.work is not watched.Work.IDLE:
         reasons.append(now.reason)
     for reason in reasons:
         yield pen.prose(2, str(reason), step=28)
@@ -105,13 +96,13 @@ def _pair(label: str, last: Reading, mean: Reading, pen: Pen) -> Lines:
     return (full if len(full) > len(line) + 1 else pen.spread(line, short),)
 
 
-def _history(state: ServedState, pen: Pen) -> Block:
+def _history(state: watched.ServedState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
     return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.history, h, Look.DRAFT))
 
 
-def _counts(state: ServedState, pen: Pen) -> Lines:
+def _counts(state: watched.ServedState, pen: Pen) -> Lines:
     counters = state.counters.value
     if counters is None:
         return ()
@@ -126,42 +117,33 @@ def _counts(state: ServedState, pen: Pen) -> Lines:
     return (pen.spread(left, right),)
 
 
-class DraftsPanel(Panel[DraftState]):
+class DraftsPanel(Panel[watched.DraftState]):
     """Shows acceptance since the server's start, and of the requests that ended last."""
 
     heading = "Acceptance"
 
-    def blocks(self, state: DraftState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: watched.DraftState, pen: Pen) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
         if state.reason is not None or state.overall is None:
             return (pen.prose(0, state.reason or ""),)
         shares = state.overall.share_per_position
         return (
-            block((0, _draft_rate(state, pen))),
-            block((10, _last_rate(state, pen))),
+            block((0, _rate("rate", state.overall, Look.STRONG, pen))),
+            block((10, _rate("last request", state.last, Look.PLAIN, pen))),
             pen.positions(shares, "accepted by position, of all drafts"),
             _rates(state, pen),
             block((50, _draft_counts(state, pen))),
         )
 
 
-def _draft_rate(state: DraftState, pen: Pen) -> Lines:
-    if state.overall is None:
+def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:
+    if counts is None:
         return ()
-    rate = labelled("rate", pen.number(state.overall.acceptance_rate), Look.STRONG)
-    length = pen.number(state.overall.mean_accepted_length)
-    return (pen.spread(rate, ((f"{length} tokens/round", Look.STRONG),)),)
+    rate, length = counts.acceptance_rate, counts.mean_accepted_length
+    return (pen.acceptance(label, rate, length, look),)
 
 
-def _last_rate(state: DraftState, pen: Pen) -> Lines:
-    if state.last is None:
-        return ()
-    rate = labelled("last request", pen.number(state.last.acceptance_rate))
-    length = pen.number(state.last.mean_accepted_length)
-    return (pen.spread(rate, ((f"{length} tokens/round", Look.MUTED),)),)
-
-
-def _rates(state: DraftState, pen: Pen) -> Block:
+def _rates(state: watched.DraftState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
 
@@ -172,7 +154,7 @@ def _rates(state: DraftState, pen: Pen) -> Block:
     return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
 
-def _draft_counts(state: DraftState, pen: Pen) -> Lines:
+def _draft_counts(state: watched.DraftState, pen: Pen) -> Lines:
     counts = state.overall
     if counts is None:
         return ()
@@ -185,12 +167,12 @@ def _draft_counts(state: DraftState, pen: Pen) -> Lines:
     return pen.sentence(text)
 
 
-class SlotsPanel(Panel[SlotsState]):
+class SlotsPanel(Panel[watched.SlotsState]):
     """A row per slot: what it does, how much of its context is used, how fast it generates."""
 
     heading = "Slots"
 
-    def blocks(self, state: SlotsState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: watched.SlotsState, pen: Pen) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
         if state.reason is not None:
             waiting = _waiting(state, pen)
@@ -200,8 +182,8 @@ class SlotsPanel(Panel[SlotsState]):
         return (block((1, (_summary(state, pen),))), *rows)
 
 
-def _summary(state: SlotsState, pen: Pen) -> Line:
-    n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in state.slots)
+def _summary(state: watched.SlotsState, pen: Pen) -> Line:
+    n_busy = sum(slot.phase is not watched.SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
     left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
     wide = pen.spread(left, _waiting(state, pen))
@@ -209,26 +191,26 @@ def _summary(state: SlotsState, pen: Pen) -> Line:
     return pen.spread(left, _waiting(state, pen, is_short=True)) if wide == left else wide
 
 
-def _waiting(state: SlotsState, pen: Pen, *, is_short: bool = False) -> Line:
+def _waiting(state: watched.SlotsState, pen: Pen, *, is_short: bool = False) -> Line:
     if not state.n_deferred:
         return ()
     who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
     return ((f"{pen.warning} {who} waiting", Look.WARNING),)
 
 
-def _slot(index: int, slot: SlotState, pen: Pen) -> Block:
+def _slot(index: int, slot: watched.SlotState, pen: Pen) -> Block:
     row = _row(slot, pen)
-    rank = _FROM_IDLE if slot.phase is SlotPhase.IDLE else _FROM_BUSY
+    rank = _FROM_IDLE if slot.phase is watched.SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
     details = _details(slot, pen)
     one, two = rank + index, _FROM_DETAILS + index
     return block((one, (row,)), (two, (row, *details))) if details else block((one, (row,)))
 
 
-def _row(slot: SlotState, pen: Pen) -> Line:
+def _row(slot: watched.SlotState, pen: Pen) -> Line:
     sample = slot.sample
     speed = f"{pen.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
-    if slot.phase is not SlotPhase.GENERATING:
+    if slot.phase is not watched.SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = (
         (f"{sample.id:>2} ", Look.PLAIN),
@@ -250,7 +232,7 @@ def _row(slot: SlotState, pen: Pen) -> Line:
     return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
-def _context(slot: SlotState, pen: Pen) -> str:
+def _context(slot: watched.SlotState, pen: Pen) -> str:
     """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
     n_ctx, n_used = slot.sample.n_ctx, slot.sample.n_used
     if n_ctx is None:
@@ -259,21 +241,21 @@ def _context(slot: SlotState, pen: Pen) -> str:
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotState, pen: Pen) -> Lines:
+def _details(slot: watched.SlotState, pen: Pen) -> Lines:
     """Describe the slot's request, the last one if it rests."""
     sample = slot.sample
     said = [
         _prompt(slot),
         None if sample.n_decoded is None else f"{sample.n_decoded} generated",
         None
-        if sample.n_remaining is None or slot.phase is SlotPhase.IDLE
+        if sample.n_remaining is None or slot.phase is watched.SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
     text = pen.spelt(", ".join(filter(None, said)))
     return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
-def _prompt(slot: SlotState) -> str | None:
+def _prompt(slot: watched.SlotState) -> str | None:
     processed, cached = slot.sample.n_prompt_processed, slot.sample.n_prompt_cached
     if not processed and not cached:
         return None
@@ -281,12 +263,12 @@ def _prompt(slot: SlotState) -> str | None:
     return f"prompt {processed or 0}{reused}"
 
 
-class ServerPanel(Panel[AttachState]):
+class ServerPanel(Panel[watched.AttachState]):
     """Shows facts that hardly change."""
 
     heading = "Server"
 
-    def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: watched.AttachState, pen: Pen) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
         link = block((40, pen.sentence(_link(state.link, pen))))
@@ -311,7 +293,7 @@ class ServerPanel(Panel[AttachState]):
         )
 
 
-def _process(host: HostState, pen: Pen) -> str:
+def _process(host: watched.HostState, pen: Pen) -> str:
     process = host.process.value
     if process is None:
         return str(host.process.reason)
@@ -320,12 +302,12 @@ def _process(host: HostState, pen: Pen) -> str:
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
-def _where(state: AttachState, facts: ServerFacts | None) -> str:
+def _where(state: watched.AttachState, facts: ServerFacts | None) -> str:
     build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
     return f"{state.link.url}{build}"
 
 
-def _link(link: LinkState, pen: Pen) -> str:
+def _link(link: watched.LinkState, pen: Pen) -> str:
     took = f"answers in {pen.duration(link.took_s)}" if link.is_connected else ""
     restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))

@@ -217,9 +217,8 @@ class AcceptancePanel(Panel[AcceptanceState]):
 def _rate(state: AcceptanceState, pen: Pen) -> Lines:
     if state.reason is not None:
         return pen.sentence(state.reason)
-    rate = labelled("rate", pen.number(state.acceptance_rate), Look.STRONG)
-    length = pen.number(state.tokens_per_round)
-    return (pen.spread(rate, ((f"{length} tokens/round", Look.STRONG),)),)
+    rate, length = state.acceptance_rate, state.tokens_per_round
+    return (pen.acceptance("rate", rate, length, Look.STRONG),)
 
 
 def _alpha(state: AcceptanceState, pen: Pen) -> Lines:

@@ -12,14 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from spectui.live.setup import LiveSetup
-from spectui.options import catalogue
-from spectui.options.drafters import (
-    DrafterSetting,
-    DraftSimple,
-    ModelDrafter,
-    NgramDrafter,
-    numbers_of,
-)
+from spectui.options import catalogue, drafters
 from spectui.options.number import Number
 from spectui.options.option import INT_MAX, Decimal, Option, Whole
 from spectui.options.setup import Schedule
@@ -65,14 +58,14 @@ class Field:
         return number
 
 
-def drafter_fields(drafter: DrafterSetting, max_draft: int) -> tuple[Field, ...]:
+def drafter_fields(drafter: drafters.DrafterSetting, max_draft: int) -> tuple[Field, ...]:
     """Return the fields of a drafter, for a pair loaded for drafts up to ``max_draft``."""
-    numbers = (number for number in numbers_of(type(drafter)) if number.is_read)
+    numbers = (number for number in drafters.numbers_of(type(drafter)) if number.is_read)
     return tuple(_number_field(number, drafter, max_draft) for number in numbers)
 
 
-def _number_field(number: Number, drafter: DrafterSetting, max_draft: int) -> Field:
-    high, why, is_model = number.high, "", isinstance(drafter, ModelDrafter)
+def _number_field(number: Number, drafter: drafters.DrafterSetting, max_draft: int) -> Field:
+    high, why, is_model = number.high, "", isinstance(drafter, drafters.ModelDrafter)
     # Of a model's drafts the shortest cannot be longer than the longest.
     if (number.bounds_drafts or is_model) and number.type is int and max_draft < number.high:
         high, why = max_draft, ", which is what the pair was loaded for"
@@ -158,7 +151,9 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
                 yield from self._choices()
             for drafter, fields in self._drafters:
                 if len(self._drafters) > 1 or not drafter.needs_draft:
-                    name = "draft model" if isinstance(drafter, DraftSimple) else drafter.kind
+                    name = (
+                        "draft model" if isinstance(drafter, drafters.DraftSimple) else drafter.kind
+                    )
                     yield Label(name, classes="drafter", markup=False)
                 with Grid():
                     yield from _inputs(fields)
@@ -203,7 +198,9 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             field.id: field.parse(self.query_one(f"#{field.id}", Input).value) for field in fields
         }
 
-    def _read_drafter(self, drafter: DrafterSetting, fields: Sequence[Field]) -> DrafterSetting:
+    def _read_drafter(
+        self, drafter: drafters.DrafterSetting, fields: Sequence[Field]
+    ) -> drafters.DrafterSetting:
         typed = dict(zip((one.label for one in fields), self._read(fields).values(), strict=True))
         changed = type(drafter)(**{**drafter.numbers, **typed})
         if (problem := changed.check()) is not None:
@@ -212,7 +209,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
 
     def _changed(self) -> LiveSetup:
         *ahead, last = (self._read_drafter(one, fields) for one, fields in self._drafters)
-        ngrams = tuple(one for one in ahead if isinstance(one, NgramDrafter))
+        ngrams = tuple(one for one in ahead if isinstance(one, drafters.NgramDrafter))
         speculation = Speculation(last, ngrams)
         numbers = self._read(self._answer)
         n_predict = numbers.pop("n_predict")

@@ -175,6 +175,11 @@ class Pen(Glyphs):
         lines = self.spark(values, self.width, maximum=maximum, height=height)
         return tuple(((line, look),) for line in lines)
 
+    def acceptance(self, label: str, rate: float | None, length: float | None, look: str) -> Line:
+        """Return an acceptance rate and the tokens per round beside it."""
+        beside = (f"{self.number(length)} tokens/round", look or Look.MUTED)
+        return self.spread(labelled(label, self.number(rate), look), (beside,))
+
     def positions(self, shares: Sequence[float | None], title: str) -> Block:
         """Return acceptance by position, as one line, two, or a row each.
 

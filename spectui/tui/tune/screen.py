@@ -11,17 +11,9 @@ from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
 from spectui.tui.glyphs import glyphs_of
+from spectui.tui.tune import ledger as trials
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
-from spectui.tui.tune.ledger import (
-    ACTIONS,
-    Choice,
-    Ledger,
-    available,
-    best_choice,
-    digest,
-    selected_choice,
-)
 from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
@@ -81,7 +73,7 @@ class TuneViews(Container):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ledger = Ledger()
+        self._ledger = trials.Ledger()
 
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
@@ -102,7 +94,7 @@ class TuneViews(Container):
             self.query_one(f"#{view}").border_title = title
         self.query_one(ImportanceBars).border_title = "Importance"
 
-    def show(self, ledger: Ledger) -> None:
+    def show(self, ledger: trials.Ledger) -> None:
         """Show the trials of ``ledger``."""
         self._ledger = ledger
         self.query_one(TrialsTable).show(ledger)
@@ -183,7 +175,7 @@ class TuneScreen(Screen[Filled]):
         self._controller = controller
         self._filled = filled or Filled()
         self._state = state or TuningState()
-        self._ledger = digest(self._state.records, Ledger(), self._state.confirmed)
+        self._ledger = trials.digest(self._state.records, trials.Ledger(), self._state.confirmed)
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
@@ -208,7 +200,7 @@ class TuneScreen(Screen[Filled]):
         """Show how the search stands. To be called on the app's thread."""
         before, self._state = self._state, state
         if state.records is not before.records:
-            self._ledger = digest(state.records, self._ledger, state.confirmed)
+            self._ledger = trials.digest(state.records, self._ledger, state.confirmed)
         if not self.is_mounted:
             return
         with self.app.batch_update():
@@ -228,7 +220,7 @@ class TuneScreen(Screen[Filled]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
-        if action not in ACTIONS or action in self._available:
+        if action not in trials.ACTIONS or action in self._available:
             return True
         if action != "apply" or not self._state.is_running:
             return False
@@ -259,16 +251,16 @@ class TuneScreen(Screen[Filled]):
 
     def action_apply(self) -> None:
         """Use in the chat what tuning found."""
-        choice = best_choice(self._state, self._ledger)
+        choice = trials.best_choice(self._state, self._ledger)
         if choice is None:
             self.notify(_NOT_MEASURED)
         self._apply(choice)
 
     def action_apply_selected(self) -> None:
         """Use in the chat what the selected trial ran."""
-        self._apply(selected_choice(self.query_one(TrialsTable).selected))
+        self._apply(trials.selected_choice(self.query_one(TrialsTable).selected))
 
-    def _apply(self, choice: Choice | None) -> None:
+    def _apply(self, choice: trials.Choice | None) -> None:
         if choice is not None:
             arm, reason = choice
             self._controller.apply(arm)
@@ -334,7 +326,7 @@ class TuneScreen(Screen[Filled]):
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
         selected = self.query_one(TrialsTable).selected
-        found = available(self._state, self._ledger, selected)
+        found = trials.available(self._state, self._ledger, selected)
         if found != self._available:
             self._available = found
             self.refresh_bindings()
