@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from spectui.format import counted
@@ -192,14 +192,9 @@ class VerifyTimes:
 
 def mean_times(rounds: Sequence[Round]) -> RoundTimes:
     """Return the mean of each part. There must be a round."""
-    n = len(rounds)
-    return RoundTimes(
-        draft_s=sum(r.times.draft_s for r in rounds) / n,
-        verify_s=sum(r.times.verify_s for r in rounds) / n,
-        sample_s=sum(r.times.sample_s for r in rounds) / n,
-        rollback_s=sum(r.times.rollback_s for r in rounds) / n,
-        other_s=sum(r.times.other_s for r in rounds) / n,
-    )
+    total = sum((one.times for one in rounds), RoundTimes())
+    parts = (each.name for each in fields(total))
+    return RoundTimes(**{part: getattr(total, part) / len(rounds) for part in parts})
 
 
 def usual_batch(rounds: Sequence[Round], costs: Sequence[VerifyCost]) -> VerifyCost | None:

@@ -79,7 +79,7 @@ class SpectuiApp(BaseApp):
             **self.session.takers,
             **dict.fromkeys((FoundModel, ScanFinished, ModelInspected), self.picker.take),
             EngineStarted: self._take_engine,
-            TuningChanged: self._take_tuning,
+            TuningChanged: lambda event: self.tune.take(event.state),
             ChatRecorded: self.what_if.take,
             SessionsRead: self._take_sessions,
         }
@@ -120,10 +120,6 @@ class SpectuiApp(BaseApp):
         self._set_pace()
         self.tune.look_at_chat()
         self.what_if.look_at_chat()
-
-    def _take_tuning(self, event: TuningChanged) -> None:
-        self.tune.take(event.state)
-        self.what_if.take_tuning(event.state)
 
     def _take_sessions(self, event: SessionsRead) -> None:
         self.live.prompt.remember(earlier_prompts(event.sessions))

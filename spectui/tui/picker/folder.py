@@ -26,13 +26,7 @@ class FolderScreen(ModalScreen[Path | None]):
     """Ends with an existing folder, or with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key(
-            "tab",
-            "folder.complete",
-            "Complete",
-            "Complete with the first folder of the list",
-            display="tab",
-        ),
+        key("tab", "folder.complete", "Complete", "Complete with the first folder of the list"),
         key(
             "down",
             "folder.list",
@@ -41,7 +35,7 @@ class FolderScreen(ModalScreen[Path | None]):
             action="to_list",
             display="down",
         ),
-        key("escape", "folder.cancel", "Cancel", "Close without a folder", display="esc"),
+        key("escape", "folder.cancel", "Cancel", "Close without a folder"),
     ]
     DEFAULT_CSS = """
     FolderScreen {

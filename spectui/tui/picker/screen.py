@@ -49,13 +49,7 @@ class PickerScreen(Screen[None]):
         hidden(
             "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
-        key(
-            "escape",
-            "picker.back",
-            "Back",
-            "Show all targets again, or go back to them",
-            display="esc",
-        ),
+        key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
         hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
     CSS = """
