@@ -875,8 +875,8 @@ class TestText:
 
     @given(TEXTS, st.lists(TEXTS, max_size=3), st.integers(22, 200))
     def test_a_row_is_as_wide_as_its_room(self, name: str, texts: list[str], width: int) -> None:
-        cells = [Cell(text=text, cells=8, share=index) for index, text in enumerate(texts)]
-        assert cell_len(Row(name, cells, ellipsis="…").text(width)) <= width
+        cells = [Cell(text, 8, share=index) for index, text in enumerate(texts)]
+        assert cell_len(Row(name, cells, glyphs=UNICODE).text(width)) <= width
 
     @given(st.text(max_size=40))
     def test_visible_text_is_one_printable_line(self, text: str) -> None:

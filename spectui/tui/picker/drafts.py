@@ -91,7 +91,7 @@ class DraftList(PickerList):
 
 
 def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
-    alone = Row("No draft: the target alone", ellipsis=glyphs.ellipsis)
+    alone = Row("No draft: the target alone", glyphs=glyphs)
     yield Entry(ALONE, alone, ALONE, "Runs the target without a draft.")
     for option in options:
         yield Entry(option, _row(option, glyphs), str(option.model.path))
@@ -99,14 +99,19 @@ def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
 
 def _row(option: DraftOption, glyphs: Glyphs) -> Row:
     memory = glyphs.none if option.memory_bytes is None else bytes_text(option.memory_bytes)
-    cells = (
-        Cell(text=_state(option), cells=_STATE_CELLS),
-        Cell(text=memory, cells=_SIZE_CELLS, to_right=True),
-        Cell(text=bytes_text(option.model.size_bytes), cells=_SIZE_CELLS, to_right=True),
-        Cell(text=visible(option.reason or "", glyphs), cells=_WHY_CELLS, share=1, is_prose=True),
+    size, why = bytes_text(option.model.size_bytes), option.reason or ""
+    style = "dim" if option.reason else ""
+    cells = _cells(_state(option), memory, size, why)
+    return Row(option.model.name, cells, glyphs=glyphs, style=style)
+
+
+def _cells(state: str, memory: str, size: str, why: str) -> tuple[Cell, ...]:
+    return (
+        Cell(state, _STATE_CELLS),
+        Cell(memory, _SIZE_CELLS, to_right=True),
+        Cell(size, _SIZE_CELLS, to_right=True),
+        Cell(why, _WHY_CELLS, share=1, is_prose=True),
     )
-    name = visible(option.model.name, glyphs)
-    return Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if option.reason else "")
 
 
 def _state(option: DraftOption) -> str:
@@ -117,13 +122,7 @@ def _state(option: DraftOption) -> str:
 
 def column_titles(glyphs: Glyphs) -> Row:
     """Names of the columns of a draft's row."""
-    cells = (
-        Cell(text="", cells=_STATE_CELLS),
-        Cell(text="memory", cells=_SIZE_CELLS, to_right=True),
-        Cell(text="file", cells=_SIZE_CELLS, to_right=True),
-        Cell(text="why not", cells=_WHY_CELLS, share=1, is_prose=True),
-    )
-    return Row("draft", cells, ellipsis=glyphs.ellipsis)
+    return Row("draft", _cells("", "memory", "file", "why not"), glyphs=glyphs)
 
 
 def detail(entry: Entry | None, inspected: ModelInspected | None, glyphs: Glyphs) -> str:

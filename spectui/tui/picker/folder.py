@@ -83,10 +83,7 @@ class FolderScreen(ModalScreen[Path | None]):
         # A folder on a sleeping disk or a dead network mount takes its time.
         names = await asyncio.to_thread(_sub_folders, typed)
         glyphs = glyphs_of(self)
-        rows = [
-            Entry(path, Row(visible(name, glyphs), ellipsis=glyphs.ellipsis), name)
-            for name, path in names
-        ]
+        rows = [Entry(path, Row(name, glyphs=glyphs), name) for name, path in names]
         self.query_one(PickerList).show_rows(rows or [note("No folder below this one.")], None)
 
     @on(OptionList.OptionSelected)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,7 +52,7 @@ def short_folder(folder: Path) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A column beside the name."""
 
@@ -77,22 +77,22 @@ class Row(Visual):
         name: str,
         cells: Sequence[Cell] = (),
         *,
-        ellipsis: str,
+        glyphs: Glyphs,
         style: str = "",
         indent: bool = True,
     ) -> None:
-        """Show texts that are safe to show.
+        """Show these texts, whatever they hold.
 
         Args:
             name: The first column.
             cells: The others, the more important first.
-            ellipsis: In place of what is cut off.
+            glyphs: The characters.
             style: As Textual writes styles.
             indent: Leave room for the mark of the highlighted row.
         """
-        self.name = name
-        self.cells = tuple(cells)
-        self._ellipsis = ellipsis
+        self.name = visible(name, glyphs)
+        self.cells = tuple(replace(cell, text=visible(cell.text, glyphs)) for cell in cells)
+        self._ellipsis = glyphs.ellipsis
         self._style = style
         self._indent = MARK_CELLS if indent else 0
 
@@ -250,7 +250,7 @@ class PickerList(OptionList):
 
 def heading(title: str, cells: Sequence[Cell], glyphs: Glyphs) -> Option:
     """Title of a section, and of the columns of its rows."""
-    row = Row(title, cells, ellipsis=glyphs.ellipsis, style="bold $text-accent", indent=False)
+    row = Row(title, cells, glyphs=glyphs, style="bold $text-accent", indent=False)
     return Option(row, disabled=True)
 
 
