@@ -212,8 +212,8 @@ class TrialsTable(ScrollView, can_focus=True):
     class Selected(Message):
         """The user selected another trial."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.sort = Sort()
         self._ledger = Ledger()
         self._order: list[Row] = []
