@@ -303,24 +303,21 @@ def expectation_state(
     )
 
 
+_NOTHING = Counters()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceState:
     """Acceptance of this turn, or why there is none."""
 
     reason: str | None = "nothing has been drafted yet"
     """Why there is no acceptance rate; None if there is one."""
-    acceptance_rate: float | None = None
-    """Accepted / drafted of this turn."""
-    tokens_per_round: float | None = None
-    """Tokens per round of this turn, the bonus token included."""
-    conditional: tuple[float | None, ...] = ()
-    """[draft_max]: accepted at i / rounds that reached i, with the present settings."""
-    alpha: float | None = None
-    """Acceptance rate with the present settings, over all turns."""
+    turn: Counters = _NOTHING
+    """Counters of this turn."""
+    setting: Counters = _NOTHING
+    """Counters of all turns with the present settings."""
     draft_step_ratio: float | None = None
     """c: one draft step / one single-token target step."""
-    n_rounds: int = 0
-    """Rounds of this turn."""
     recent: tuple[tuple[int, int], ...] = ()
     """Drafted and accepted tokens of the last rounds, oldest first."""
 
@@ -345,15 +342,12 @@ def acceptance_state(
         step_s: V(1), seconds of a single-token decode of the target.
     """
     if not speculates:
-        return AcceptanceState(reason="this turn runs without the draft", n_rounds=turn.n_rounds)
+        return AcceptanceState(reason="this turn runs without the draft", turn=turn)
     return AcceptanceState(
         reason=_reason(turn, by_ngrams=by_ngrams),
-        acceptance_rate=turn.acceptance_rate,
-        tokens_per_round=turn.tokens_per_round,
-        conditional=setting.conditional_acceptance,
-        alpha=setting.alpha,
+        turn=turn,
+        setting=setting,
         draft_step_ratio=ratio(draft_step_s(setting), step_s),
-        n_rounds=turn.n_rounds,
         recent=tuple((finished.n_drafted, finished.n_accepted) for finished in recent),
     )
 

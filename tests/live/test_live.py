@@ -216,11 +216,11 @@ def test_acceptance_counts_this_turn_and_alpha_all_turns_with_these_settings() -
     tally.round_finished(make_round(4, 1, step_s=0.01))
     state = tally.state().acceptance
     assert state.reason is None
-    assert state.acceptance_rate == pytest.approx(1 / 4)
-    assert state.tokens_per_round == pytest.approx(2)
-    assert state.alpha == pytest.approx(5 / 6)
+    assert state.turn.acceptance_rate == pytest.approx(1 / 4)
+    assert state.turn.tokens_per_round == pytest.approx(2)
+    assert state.setting.alpha == pytest.approx(5 / 6)
     assert state.draft_step_ratio == pytest.approx(0.1)
-    assert list(state.conditional) == [1, 0.5, 1, 1]
+    assert list(state.setting.conditional_acceptance) == [1, 0.5, 1, 1]
     assert state.recent == ((4, 4), (4, 1))
 
 
@@ -229,7 +229,7 @@ def test_other_settings_start_anew() -> None:
     tally.round_finished(make_round(4, 4))
     tally.generation_started(Speculation(DraftSimple(draft_max=8)))
     state = tally.state()
-    assert (state.acceptance.alpha, state.acceptance.recent) == (None, ())
+    assert (state.acceptance.setting.alpha, state.acceptance.recent) == (None, ())
     assert state.expectation.measured is None
 
 

@@ -209,7 +209,9 @@ class AcceptancePanel(Panel[AcceptanceState]):
         return (
             block((0, _rate(state, pen))),
             block((20, _alpha(state, pen))),
-            pen.positions(state.conditional, "by position, of rounds that reached it"),
+            pen.positions(
+                state.setting.conditional_acceptance, "by position, of rounds that reached it"
+            ),
             _strips(state.recent, pen),
         )
 
@@ -217,16 +219,16 @@ class AcceptancePanel(Panel[AcceptanceState]):
 def _rate(state: AcceptanceState, pen: Pen) -> Lines:
     if state.reason is not None:
         return pen.sentence(state.reason)
-    rate, length = state.acceptance_rate, state.tokens_per_round
+    rate, length = state.turn.acceptance_rate, state.turn.tokens_per_round
     return (pen.acceptance("rate", rate, length, Look.STRONG),)
 
 
 def _alpha(state: AcceptanceState, pen: Pen) -> Lines:
-    if state.alpha is None:
+    if state.setting.alpha is None:
         return ()
-    alpha = labelled(pen.spelt("α"), pen.number(state.alpha))
+    alpha = labelled(pen.spelt("α"), pen.number(state.setting.alpha))
     c = labelled("c", pen.number(state.draft_step_ratio))
-    rounds = (counted(state.n_rounds, "round"), Look.MUTED)
+    rounds = (counted(state.turn.n_rounds, "round"), Look.MUTED)
     return (pen.spread((*alpha, ("  ", ""), *c), (rounds,)),)
 
 
