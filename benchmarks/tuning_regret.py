@@ -44,8 +44,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.studies.study import Sampler, TuningStudy
 
 GRID = [
     Speculation(DraftSimple(draft_max=longest, draft_p_min=floor))

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
+from spectui.documents import Json, or_reason
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted
 from spectui.monitor.readings import GpuReading, Reading, Snapshot

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.documents.base import Json, header_with, model_with, or_reason
+from spectui.cli.documents.base import header_with, model_with
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_unmeasured
@@ -21,11 +21,12 @@ from spectui.doctor.examination import (
 )
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.documents import Json, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
-from spectui.models.pairs import PairReport, Tokenizer
+from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset, find_preset
@@ -280,8 +281,10 @@ def _compared(report: PairReport) -> Json:
     }
 
 
-def _tokenizer(tokenizer: Tokenizer) -> Json:
-    return {**asdict(tokenizer), **or_reason("pre", tokenizer.pre, "its file does not say")}
+def _tokenizer(model: Outline) -> Json:
+    found = {**asdict(model), **or_reason("pre", model.pre, "its file does not say")}
+    del found["texts"], found["chat_template"]
+    return found
 
 
 def _bound(bound: SpeedBound | None) -> Json | None:

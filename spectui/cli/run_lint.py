@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.commands.command import ServerCommand
@@ -16,6 +15,7 @@ from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
+from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.paths import text_of

@@ -5,13 +5,13 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import header
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.scan_view import Findings, scan_view, shown, tune_command
+from spectui.documents import Json, or_reason
 from spectui.engine.driver import Engine
 from spectui.engine.inspection import inspect_header
 from spectui.errors import CancelledError

@@ -1,29 +1,17 @@
 """Runs ``spectui tune`` with parsed options."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
-
-import click
-from click.core import ParameterSource
 
 from spectui.cli.defaults import given_extra
 from spectui.cli.documents.common import model
-from spectui.cli.documents.served import ENGINE, served_by, served_model
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.served_extra import served_extra
-from spectui.cli.served_session import (
-    check_schedule,
-    keeps_off,
-    open_fleet,
-    served_workload,
-    wanted_binary,
-)
-from spectui.cli.serving import Serving
+from spectui.cli.served_session import check_schedule, served_extra
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -33,39 +21,48 @@ from spectui.cli.session import (
     with_candidates,
 )
 from spectui.cli.taken import mind_unmeasured, taken
-from spectui.cli.tune_present import arm_of, present_of
+from spectui.cli.tune_present import PresentArm, arm_of, present_of
 from spectui.cli.tune_report import Tuned, report
-from spectui.cli.tune_request import TuneOptions, space_of, takes_mtp
+from spectui.cli.tune_request import (
+    TuneOptions,
+    check_engine,
+    measuring_binary,
+    space_of,
+    takes_mtp,
+)
 from spectui.cli.tune_served import Served as ServedFinalists
 from spectui.cli.tune_served import binary_of, failure_of, final, serve
 from spectui.cli.tune_time import search_budget_s, with_time
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
-from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.errors import BadInputError, CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
-from spectui.measure.served_models import ServedModel, look_at
+from spectui.measure.backend import ENGINE
+from spectui.measure.served_models import ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.servers import measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
+from spectui.measure.workload import Workload, served_workload
 from spectui.monitor.host import hottest_c
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS, ONLY_BY_SERVER
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import conditions
+from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.events import SearchEnded, TuneEvent
-from spectui.tune.placements import plan_experts
+from spectui.tune.placements import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
 from spectui.tune.setup import Limits
-from spectui.tune.space import Parameter, longest_draft
-from spectui.tune.studies.samplers import Sampler
+from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.studies.study import Sampler
 from spectui.tune.trials import n_measured
 from spectui.tune.tuning import CommandOptions, StudyOptions, Tuning, TuningSetup
+from spectui.verify.verification import Verification
 
 
 def tune(parsed: dict[str, Any]) -> None:
@@ -79,9 +76,9 @@ def tune(parsed: dict[str, Any]) -> None:
     options.parameters()
     measuring = verifying = None
     if options.is_server:
-        measuring, options = _measuring_binary(options)
+        measuring, options = measuring_binary(options)
     else:
-        _check_engine(shared)
+        check_engine(shared)
         verifying = binary_of(options)
     unmeasured = mind_unmeasured(parsed, through_server=options.is_server)
     takes_mtp(shared, options)
@@ -89,33 +86,23 @@ def tune(parsed: dict[str, Any]) -> None:
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     _warn_of_few(prompts, progress)
-    limits = Limits(
-        n_trials=options.trials,
-        time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
-        n_confirmations=options.repeats,
+    search = _Search(
+        shared=shared,
+        options=options,
+        limits=Limits(
+            n_trials=options.trials,
+            time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
+            n_confirmations=options.repeats,
+        ),
+        prompts=prompts,
+        progress=progress,
     )
     try:
-        if measuring is not None:
-            found = _search_served(shared, options, limits, prompts, progress, binary=measuring)
-        else:
-            found = _search_here(shared, options, limits, prompts, progress)
+        found = search.served(measuring) if measuring is not None else search.here()
         served = None
         if verifying is not None and found.result.error is None and not found.result.interrupted:
-            # What was found is kept by now: this may be interrupted as well.
-            interrupts.install()
-            serving = Serving(
-                binary=verifying,
-                shared=shared,
-                progress=progress,
-                counts=False,
-                timeout_s=options.timeout,
-            )
-            budget_s = options.time_budget
-            served = serve(found.tuning, found.result, serving, prompts, budget_s=budget_s)
-            interrupts.hold()
-            served_s = 0.0 if served is None else served.took_s
-            result = _ranked(found, served, progress)
-            found = replace(found, result=with_time(result, budget_s, served_s))
+            served = _finalists_served(found, verifying, search)
+            found = _ranked(found, served, search)
     finally:
         progress.close()
     report(found, served, unmeasured, shared.json_path)
@@ -129,27 +116,6 @@ def _options(parsed: dict[str, Any]) -> tuple[SharedOptions, TuneOptions]:
     return with_candidates(shared), options
 
 
-def _measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
-    """The llama-server that measures, and the options in its dialect.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: none was given, or another dialect than its own.
-    """
-    binary = wanted_binary(options.server_bin)
-    source = click.get_current_context().get_parameter_source("dialect")
-    if source is ParameterSource.COMMANDLINE:
-        binary.check_dialect(Dialect(options.dialect))
-    return binary, replace(options, dialect=str(binary.dialect))
-
-
-def _check_engine(shared: SharedOptions) -> None:
-    for kind in shared.readers:
-        raise UsageError(
-            f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
-        )
-
-
 def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
     if len(prompts) < MIN_PROMPTS:
         progress.say(
@@ -158,71 +124,47 @@ def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
         )
 
 
-def _search_here(
-    shared: SharedOptions,
-    options: TuneOptions,
-    limits: Limits,
-    prompts: Sequence[Prompt],
-    progress: Progress,
-) -> Tuned:
-    """Load the models and search with the engine in this process."""
-    models = find_candidates(shared, progress)
-    asked, longest = present_of(), longest_draft(shared.context_options())
-    request = PlanRequest(
-        target=shared.target_options(models.target),
-        context=shared.context_options(),
-        max_draft=longest,
-    )
-    experts = None
-    if Parameter.N_CPU_MOE in options.parameters():
-        drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
-        experts, refused = plan_experts(request, drafts, progress.say)
-        models = models.without(refused)
-    target_options = request.target
-    if experts is not None:
-        # Beside it, every draft can be examined.
-        target_options = with_n_cpu_moe(target_options, experts.placements.most)
-    command = LoadTarget(
-        options=target_options,
-        context=request.context,
-        max_draft=max(longest, 0 if asked is None else asked.longest),
-    )
-    with_mtp = takes_mtp(shared, options) and experts is None
-    with open_engine(shared, progress) as engine:
-        target, candidates = load_models(
-            engine, shared, models, progress, command, takes_mtp=with_mtp
-        )
-        space = space_of(
-            options,
-            target.mtp_layers,
-            candidates,
-            max_draft=longest,
-            placements=None if experts is None else experts.placements,
-        )
-        present = None if asked is None else arm_of(asked, candidates, shared, space)
-        tuning = Tuning(
-            TuningSetup(
-                off=_alone(shared, command.options, given_extra()),
-                candidates=candidates,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """A search on prompts, before its models are found."""
+
+    shared: SharedOptions
+    options: TuneOptions
+    limits: Limits
+    prompts: Sequence[Prompt]
+    progress: Progress
+
+    def here(self) -> Tuned:
+        """Load the models and search with the engine in this process."""
+        shared, models = self.shared, find_candidates(self.shared, self.progress)
+        asked = present_of()
+        models, experts, command = self._placed(models, 0 if asked is None else asked.longest)
+        with_mtp = takes_mtp(shared, self.options) and experts is None
+        with open_engine(shared, self.progress) as engine:
+            target, candidates = load_models(
+                engine, shared, models, self.progress, command, takes_mtp=with_mtp
+            )
+            space = space_of(
+                self.options,
+                target.mtp_layers,
+                candidates,
+                max_draft=longest_draft(command.context),
+                placements=None if experts is None else experts.placements,
+            )
+            present = None if asked is None else arm_of(asked, candidates, shared, space)
+            setup = self._setup(
+                _alone(shared, command.options, given_extra()),
+                candidates,
+                _beginning_with(present, space),
+                tokenized(engine, self.prompts, shared, target),
                 mtp_layers=target.mtp_layers,
-                workload=tokenized(engine, prompts, shared, target),
-                space=space if present is None else replace(space, present=present.arm),
-                schedule=shared.schedule_kind(),
-                limits=limits,
-                min_gain=options.min_gain,
-                study=_study(shared, options),
-                command=_command(options),
-                experts=experts,
-                prompts=shared.prompts,
-            ),
-            InProcess(engine, target, command),
-        )
-        before = hottest_c()
-        result = tuning.run(_listener(progress))
+            )
+            tuning = Tuning(replace(setup, experts=experts), InProcess(engine, target, command))
+            result, met = self._run(tuning)
         return Tuned(
             tuning=tuning,
-            result=_kept(result, progress),
-            conditions=conditions(result.trials, before, hottest_c()),
+            result=result,
+            conditions=met,
             target=model(target),
             backend=ENGINE,
             alteration=target.info.alteration,
@@ -230,127 +172,182 @@ def _search_here(
             present=present,
         )
 
+    def _placed(self, models: Models, longest: int) -> tuple[Models, ExpertPlan | None, LoadTarget]:
+        """Plan where the experts lie, if that is searched; return how the target is loaded.
 
-def _search_served(
-    shared: SharedOptions,
-    options: TuneOptions,
-    limits: Limits,
-    prompts: Sequence[Prompt],
-    progress: Progress,
-    *,
-    binary: ServerBinary,
-) -> Tuned:
-    """Search through llama-server.
+        Args:
+            models: models of the run.
+            longest: longest draft of the present setting.
+        """
+        shared, context = self.shared, self.shared.context_options()
+        target, max_draft = shared.target_options(models.target), longest_draft(context)
+        experts = None
+        if Parameter.N_CPU_MOE in self.options.parameters():
+            request = PlanRequest(target=target, context=context, max_draft=max_draft)
+            drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
+            experts, refused = plan_experts(request, drafts, self.progress.say)
+            models = models.without(refused)
+        if experts is not None:
+            # So that every draft can be examined beside it.
+            target = with_n_cpu_moe(target, experts.placements.most)
+        command = LoadTarget(options=target, context=context, max_draft=max(max_draft, longest))
+        return models, experts, command
 
-    Raises:
-        ServerError: the server without speculation does not start, or nothing was measured.
-        UsageError: there is nothing to search.
-    """
-    check_schedule(shared)
-    models = find_candidates(shared, progress)
-    target = look_at(shared.target_options(models.target))
-    drafts = _served_drafts(shared, models, progress)
-    off = _alone(shared, target.options, served_extra())
-    # What the binary has no words for is said before anything is started.
-    measuring_arguments(off, binary)
-    takes_layers = takes_mtp(shared, options) and shared.takes_mtp
-    candidates = _served_candidates(target, drafts, takes_mtp=takes_layers)
-    known = binary.accepted.drafters
-    space = space_of(
-        options,
-        target.mtp_layers if takes_layers else 0,
-        candidates,
-        max_draft=longest_draft(off.context),
-        with_ngrams=not known or known.issuperset(NGRAM_KINDS),
-        readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader is not None),
-    )
-    asked = present_of()
-    present = None if asked is None else arm_of(asked, candidates, shared, space)
-    stays = keeps_off(
-        target.options, [one.options for one in drafts.values()], wanted=options.keeps_both
-    )
-    progress.say(_plan(options, target, keeps_off=stays))
+    def served(self, binary: ServerBinary) -> Tuned:
+        """Search through llama-server.
 
-    def name(setup: Setup) -> str:
-        draft = next((name for name, one in drafts.items() if one.options == setup.draft), None)
-        return Arm(draft=draft, speculation=setup.speculation).label
-
-    with open_fleet(
-        binary, progress, keeps_off=stays, timeout_s=options.timeout, name=name
-    ) as fleet:
-        n_ctx = off.context.ctx_size
-        workload = served_workload(fleet.of(off), prompts, shared, progress, n_ctx=n_ctx)
-        backend = ServerBackend(
-            fleet,
-            off,
-            {name: one.options for name, one in drafts.items()},
-            keeps_off=stays,
-            redoes_rounds=target.redoes_rounds,
+        Raises:
+            ServerError: the server without speculation does not start, or nothing was measured.
+            UsageError: there is nothing to search.
+        """
+        shared, options = self.shared, self.options
+        check_schedule(shared)
+        models = find_candidates(shared, self.progress)
+        target = look_at(shared.target_options(models.target))
+        drafts = _served_drafts(shared, models, self.progress)
+        off = _alone(shared, target.options, served_extra())
+        # What the binary has no words for is said before anything is started.
+        measuring_arguments(off, binary)
+        mtp_layers = target.mtp_layers
+        if not (takes_mtp(shared, options) and shared.takes_mtp):
+            mtp_layers = 0
+        candidates = _served_candidates(target, drafts, takes_mtp=bool(mtp_layers))
+        known = binary.accepted.drafters
+        space = space_of(
+            options,
+            mtp_layers,
+            candidates,
+            max_draft=longest_draft(off.context),
+            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
+            readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
-        tuning = Tuning(
-            TuningSetup(
-                off=off,
-                candidates=candidates,
-                mtp_layers=target.mtp_layers,
-                workload=workload,
-                space=space if present is None else replace(space, present=present.arm),
-                schedule=shared.schedule_kind(),
-                limits=limits,
-                min_gain=options.min_gain,
-                study=_study(shared, options),
-                command=_command(options),
-                prompts=shared.prompts,
-            ),
-            Served(backend, binary, target, drafts),
-        )
-        before = hottest_c()
-        result = tuning.run(_listener(progress))
-    best = result.best
-    setups = {"off": off}
-    if best is not None:
-        backend.load(best.draft if best.speculation and best.speculation.needs_draft else None)
-        setups["on"] = backend.setup(best.speculation)
-    return Tuned(
-        tuning=tuning,
-        result=_kept(result, progress),
-        conditions=conditions(result.trials, before, hottest_c()),
-        target=served_model(target, n_ctx),
-        backend=served_by(
+        asked = present_of()
+        present = None if asked is None else arm_of(asked, candidates, shared, space)
+        placed = {name: one.options for name, one in drafts.items()}
+        stays = keeps_off(target.options, tuple(placed.values()), wanted=options.keeps_both)
+        self.progress.say(_plan(options, target, keeps_off=stays))
+        with open_fleet(
             binary,
-            {name: measuring_arguments(setup, binary) for name, setup in setups.items()},
-            keeps_both=stays,
-            n_starts=fleet.n_starts,
-        ),
-        alteration=target.alteration,
-        memory_bytes=models.memory_bytes,
-        present=present,
-    )
+            keeps_off=stays,
+            timeout_s=options.timeout,
+            say=self.progress.say,
+            name=lambda setup: _arm_of(setup, placed).label,
+        ) as fleet:
+            n_ctx = off.context.ctx_size
+            workload = served_workload(
+                fleet.of(off),
+                self.prompts,
+                n_predict=shared.n_predict,
+                sampling=shared.sampling_config(),
+                n_ctx=n_ctx,
+            )
+            if workload.repeated:
+                repeated = ", ".join(workload.repeated)
+                self.progress.say(f"left out, the same text as another prompt: {repeated}")
+            backend = ServerBackend(
+                fleet, off, placed, keeps_off=stays, redoes_rounds=target.redoes_rounds
+            )
+            setup = self._setup(
+                off, candidates, _beginning_with(present, space), workload, mtp_layers=mtp_layers
+            )
+            tuning = Tuning(setup, Served(backend, binary, target, drafts))
+            result, met = self._run(tuning)
+        return Tuned(
+            tuning=tuning,
+            result=result,
+            conditions=met,
+            target=target.document(n_ctx),
+            backend=served_by(
+                binary,
+                _server_arguments(backend, binary, result.best),
+                keeps_both=stays,
+                n_starts=fleet.n_starts,
+            ),
+            alteration=target.alteration,
+            memory_bytes=models.memory_bytes,
+            present=present,
+        )
+
+    def _setup(
+        self,
+        off: Setup,
+        candidates: tuple[Candidate, ...],
+        space: SearchSpace,
+        workload: Workload,
+        *,
+        mtp_layers: int,
+    ) -> TuningSetup:
+        """Setup of the search for the best setting beside ``off``."""
+        shared, options, command = self.shared, self.options, taken()
+        dialect = Dialect(options.dialect)
+        return TuningSetup(
+            off=off,
+            candidates=candidates,
+            mtp_layers=mtp_layers,
+            workload=workload,
+            space=space,
+            schedule=shared.schedule_kind(),
+            limits=self.limits,
+            min_gain=options.min_gain,
+            study=StudyOptions(
+                name=options.study,
+                storage=options.storage,
+                sampler=Sampler(options.sampler),
+                seed=shared.seed,
+                must_exist=options.resume,
+            ),
+            command=CommandOptions(dialect=dialect)
+            if command is None
+            else CommandOptions(
+                dialect=dialect,
+                extra=command.extra,
+                given=command.given,
+                start=command.takeover.start,
+            ),
+            prompts=shared.prompts,
+        )
+
+    def _run(self, tuning: Tuning) -> tuple[TuneResult, Conditions]:
+        """Search; return the result, and the machine's conditions around it."""
+
+        def on_event(event: TuneEvent) -> None:
+            if isinstance(event, SearchEnded):
+                interrupts.hold()
+            self.progress.on_tune(event)
+
+        before = hottest_c()
+        result = tuning.run(on_event)
+        if result.not_kept is not None:
+            self.progress.say(result.not_kept)
+        return result, conditions(result.trials, before, hottest_c())
+
+
+def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:
+    """The search space with the user's present setting, which is tried first."""
+    return space if present is None else replace(space, present=present.arm)
+
+
+def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:
+    draft = next((name for name, options in drafts.items() if options == setup.draft), None)
+    return Arm(draft=draft, speculation=setup.speculation)
+
+
+def _server_arguments(
+    backend: ServerBackend, binary: ServerBinary, best: Arm | None
+) -> dict[str, tuple[str, ...]]:
+    """Arguments of the servers without speculation and with the best setting."""
+    found = {"off": measuring_arguments(backend.setup(None), binary)}
+    if best is not None and best.speculation is not None:
+        # The target's own MTP layers are a candidate, too, and no file of their own.
+        backend.load(best.draft if best.speculation.needs_draft else None)
+        found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
+    return found
 
 
 def _alone(shared: SharedOptions, target: ModelOptions, extra: tuple[str, ...]) -> Setup:
     """Setup of the target alone."""
     context = shared.context_options()
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
-
-
-def _study(shared: SharedOptions, options: TuneOptions) -> StudyOptions:
-    return StudyOptions(
-        name=options.study,
-        storage=options.storage,
-        sampler=Sampler(options.sampler),
-        seed=shared.seed,
-        must_exist=options.resume,
-    )
-
-
-def _command(options: TuneOptions) -> CommandOptions:
-    """Form of the command to print: that of ``--from``, if there is one."""
-    found, dialect = taken(), Dialect(options.dialect)
-    if found is None:
-        return CommandOptions(dialect=dialect)
-    return CommandOptions(
-        dialect=dialect, extra=found.extra, given=found.given, start=found.takeover.start
-    )
 
 
 def _served_drafts(
@@ -398,25 +395,36 @@ def _plan(options: TuneOptions, target: ServedModel, *, keeps_off: bool) -> str:
     return f"{begun} and then the one without speculation again ({size} of target to load each)"
 
 
-def _listener(progress: Progress) -> Callable[[TuneEvent], None]:
-    def on_event(event: TuneEvent) -> None:
-        if isinstance(event, SearchEnded):
-            interrupts.hold()
-        progress.on_tune(event)
+def _finalists_served(
+    found: Tuned, binary: ServerBinary, search: _Search
+) -> ServedFinalists | None:
+    """Measure the best on the user's llama-server."""
+    # What was found is kept by now: this may be interrupted as well.
+    interrupts.install()
+    verification = Verification(
+        binary=binary,
+        open_engine=lambda: open_engine(search.shared, search.progress),
+        say=search.progress.say,
+        on_run=search.progress.on_run,
+        timeout_s=search.options.timeout,
+        seed=search.shared.seed,
+        counts=False,
+    )
+    budget_s = search.options.time_budget
+    served = serve(found.tuning, found.result, verification, search.prompts, budget_s=budget_s)
+    interrupts.hold()
+    return served
 
-    return on_event
 
-
-def _kept(result: TuneResult, progress: Progress) -> TuneResult:
-    if result.not_kept is not None:
-        progress.say(result.not_kept)
-    return result
-
-
-def _ranked(found: Tuned, served: ServedFinalists | None, progress: Progress) -> TuneResult:
+def _ranked(found: Tuned, served: ServedFinalists | None, search: _Search) -> Tuned:
     """The result in llama-server's ranking, stored with the study."""
     ranked = final(found.result, served)
-    return ranked if ranked is found.result else _kept(found.tuning.keep(ranked), progress)
+    if ranked is not found.result:
+        ranked = found.tuning.keep(ranked)
+        if ranked.not_kept is not None:
+            search.progress.say(ranked.not_kept)
+    served_s = 0.0 if served is None else served.took_s
+    return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
 
 
 def _raise_ended(result: TuneResult, tuning: Tuning, served: ServedFinalists | None) -> None:

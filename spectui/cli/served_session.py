@@ -1,22 +1,17 @@
-"""Preparation of ``bench`` and ``tune`` for measurements through a llama-server."""
+"""Options of commands that measure through a llama-server that they start."""
 
-from collections.abc import Callable, Sequence
+import click
+from click.core import ParameterSource
 
-from spectui.cli.progress import Progress
+from spectui.cli.defaults import given_extra, taken_command
 from spectui.cli.request import SharedOptions
-from spectui.errors import BadInputError, UsageError
-from spectui.format import bytes_text
-from spectui.measure.served_models import both_fit, size_bytes
-from spectui.measure.servers import Fleet
-from spectui.measure.workload import WARM_UP_TOKENS, Workload, as_tokens, distinct
-from spectui.monitor.machine import this_machine
-from spectui.options.setup import ModelOptions, Schedule, Setup
-from spectui.paths import data_dir, ensure_dir
-from spectui.prompts import Prompt
-from spectui.server import LlamaClient, LlamaServer
+from spectui.errors import UsageError
+from spectui.options.setup import Schedule
 from spectui.server.binary import ServerBinary, examine
 
-_WARM_UP_TEXT = "The quick brown fox"
+_FLAGS = {"gpu_layers": "-ngl", "gpu_layers_draft": "-ngld"}
+_LEFT = frozenset({None, "auto", "-1"})
+"""Values that leave a size to the server; llama-server's number for ``auto`` is -1."""
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
@@ -44,75 +39,21 @@ def check_schedule(shared: SharedOptions) -> None:
         )
 
 
-def keeps_off(
-    target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
-) -> bool:
-    """Whether the server of the target alone stays alive beside one with any draft.
+def served_extra() -> tuple[str, ...]:
+    """The command's own arguments for a server that is started in its place.
 
-    ``wanted`` is what the user has said.
+    What it leaves to its server is left to this one as well; in-process nothing is fitted, so that
+    all layers are on the GPU there. Nothing without ``--from``.
     """
-    if wanted is not None:
-        return wanted
-    machine = this_machine()
-    return all(both_fit(target, draft, machine) for draft in drafts or (None,))
+    if taken_command() is None:
+        return ()
+    return (*given_extra(), *_left_layers(click.get_current_context()))
 
 
-def open_fleet(
-    binary: ServerBinary,
-    progress: Progress,
-    *,
-    keeps_off: bool,
-    timeout_s: float,
-    name: Callable[[Setup], str],
-) -> Fleet:
-    """Open a fleet whose servers warm up on first use; nothing is started yet.
-
-    Args:
-        binary: binary of all servers.
-        progress: told of every start.
-        keeps_off: as ``Fleet``.
-        timeout_s: as ``Fleet``.
-        name: name of the server that speculates.
-    """
-
-    def started(setup: Setup) -> None:
-        size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
-        what = "without speculation" if setup.is_off else f"with {name(setup)}"
-        progress.say(f"starting llama-server {what} ({size} to load)")
-
-    return Fleet(
-        binary,
-        logs=ensure_dir(data_dir() / "logs"),
-        keeps_off=keeps_off,
-        timeout_s=timeout_s,
-        on_start=started,
-        on_ready=_warm_up,
-    )
-
-
-def _warm_up(server: LlamaServer) -> None:
-    server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
-
-
-def served_workload(
-    server: LlamaClient,
-    prompts: Sequence[Prompt],
-    shared: SharedOptions,
-    progress: Progress,
-    *,
-    n_ctx: int,
-    remedy: str = "raise -c",
-) -> Workload:
-    """The prompts tokenized by the server, each text once; ``remedy`` as in ``as_tokens``.
-
-    Raises:
-        BadInputError: a prompt does not fit, or there is none.
-        ServerError: the server refused one.
-    """
-    found = as_tokens(server, prompts, n_predict=shared.n_predict, n_ctx=n_ctx, remedy=remedy)
-    items, repeated = distinct(found)
-    if repeated:
-        progress.say(f"left out, the same text as another prompt: {', '.join(repeated)}")
-    if not items:
-        raise BadInputError("there are no prompts to measure; give --prompts")
-    return Workload(items=items, n_predict=shared.n_predict, sampling=shared.sampling_config())
+def _left_layers(ctx: click.Context) -> tuple[str, ...]:
+    words: list[str] = []
+    for name, flag in _FLAGS.items():
+        is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not is_typed and (ctx.default_map or {}).get(name) in _LEFT:
+            words += [flag, "auto"]
+    return tuple(words)

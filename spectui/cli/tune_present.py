@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.documents.base import Json, or_reason
-from spectui.cli.documents.common import arm_document, speedup_of
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_defaults, taken, taken_setup
+from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import Speedup
@@ -184,10 +183,10 @@ def present_document(present: PresentArm | None, result: TuneResult) -> Json:
     speedup: Json = or_reason("speedup", standing.estimate, "it was not measured")
     speedup |= or_reason("speedup_ci95", None, "the last race was without it")
     if standing.confirmed is not None:
-        speedup = speedup_of(standing.confirmed)
+        speedup = standing.confirmed.document()
     return {
         "present": {
-            "params": arm_document(present.arm),
+            "params": present.arm.document(),
             **speedup,
             "is_best": result.best == present.arm,
         }

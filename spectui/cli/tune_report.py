@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.bench_run import REMEMBERS
-from spectui.cli.documents.base import Json
-from spectui.cli.documents.served import ENGINE
 from spectui.cli.documents.tune import Findings, tune_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.cli.tune_served import Served
+from spectui.documents import Json
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.measurer import measurements
-from spectui.measure.server_backend import remembers
+from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
 from spectui.tune.categories import judge_profiles, per_category

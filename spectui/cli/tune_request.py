@@ -1,13 +1,18 @@
 """Request of ``spectui tune``, and the search space that follows from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import click
+from click.core import ParameterSource
 
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
+from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
-from spectui.options.drafters import MTP_KIND
+from spectui.options.drafters import MTP_KIND, ONLY_BY_SERVER
+from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
@@ -134,3 +139,29 @@ def space_of(
         placements=placements,
         readers=readers,
     )
+
+
+def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
+    """The llama-server that measures, and the options in its dialect.
+
+    Raises:
+        ServerError: it is none, or cannot be asked.
+        UsageError: none was given, or another dialect than its own.
+    """
+    binary = wanted_binary(options.server_bin)
+    source = click.get_current_context().get_parameter_source("dialect")
+    if source is ParameterSource.COMMANDLINE:
+        binary.check_dialect(Dialect(options.dialect))
+    return binary, replace(options, dialect=str(binary.dialect))
+
+
+def check_engine(shared: SharedOptions) -> None:
+    """Refuse drafts that only llama-server runs.
+
+    Raises:
+        UsageError: ``--spec-type`` names one.
+    """
+    for kind in shared.readers:
+        raise UsageError(
+            f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
+        )

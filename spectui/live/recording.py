@@ -32,8 +32,8 @@ from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.paths import data_dir
 from spectui.speculative.counters import Round
+from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
-from spectui.speculative.rollback import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.file import SUFFIX, write_trace
 from spectui.trace.record import Chains, Recording, Trace, bare

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from spectui.documents import Json
 from spectui.options.drafters import NgramDrafter
 from spectui.options.speculation import Speculation
 
@@ -40,6 +41,15 @@ class Arm:
             settings.append(f"n_cpu_moe {self.n_cpu_moe}")
         told = "; ".join(filter(None, settings))
         return f"{self.drafter}: {told}" if told else self.drafter
+
+    def document(self) -> Json:
+        """Drafter and setting in documents; ``draft`` is null where no draft model is needed.
+
+        ``n_cpu_moe`` is there where it is searched.
+        """
+        how = {} if self.speculation is None else self.speculation.document()
+        placed = {} if self.n_cpu_moe is None else {"n_cpu_moe": self.n_cpu_moe}
+        return {"draft": self.draft, **how, **placed}
 
 
 OFF = Arm(draft=None, speculation=None)

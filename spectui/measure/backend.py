@@ -2,8 +2,14 @@
 
 from typing import Protocol
 
+from spectui.documents import Json
 from spectui.engine.commands import Generate, ProbeMargin
-from spectui.engine.events import GenerationResult, MarginProbed
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded
+from spectui.options.setup import Setup
+
+ENGINE: Json = {"backend": "engine"}
+"""The engine in documents, as who decoded."""
 
 
 class Backend(Protocol):
@@ -55,3 +61,19 @@ class Loading(Protocol):
     def load(self, draft: str | None) -> None:
         """Have a draft ready."""
         ...
+
+
+def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded | None]:
+    """Load the models of a setup; the target, and the draft if one drafts.
+
+    Raises:
+        SpectuiError: one cannot be loaded.
+    """
+    speculation = setup.speculation
+    target = engine.load_target(
+        setup.target,
+        setup.context,
+        max_draft=1 if speculation is None else speculation.longest,
+        mtp=speculation is not None and speculation.is_mtp,
+    )
+    return target, None if setup.used_draft is None else engine.load_draft(setup.used_draft)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.documents import Json, or_reason
 from spectui.engine.commands import ProbeMargin
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Pair
@@ -54,6 +55,26 @@ UNTOLD = (
 """Why a divergence has no margin."""
 
 
+def lossless_document(check: LosslessCheck | None) -> Json:
+    """Whether speculation changed the output, in documents."""
+    if check is None:
+        reason = "only complete runs of greedy output are compared"
+        return {**or_reason("lossless", None, reason), "divergence": None}
+    divergence = check.divergence
+    if divergence is None:
+        return {"lossless": True, "divergence": None}
+    return {
+        **or_reason("lossless", check.lossless, UNTOLD),
+        "divergence": {
+            "prompt": divergence.prompt_id,
+            "position": divergence.position,
+            **or_reason("margin", divergence.margin, UNTOLD),
+            **or_reason("noise", divergence.noise, UNTOLD),
+            "n_prompts": check.n_different,
+        },
+    }
+
+
 def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
     """Compare the outputs of greedy pairs; probe the target where they differ."""
     differing = [pair for pair in pairs if differs(pair)]
@@ -74,10 +95,15 @@ def differs(pair: Pair) -> bool:
     return pair.baseline.tokens != pair.speculative.tokens
 
 
-def _probe(engine: Backend, pair: Pair) -> Divergence:
-    ours, theirs = pair.baseline.tokens, pair.speculative.tokens
+def parting(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """Position of the first token at which two outputs differ; the shorter one's end if none."""
     shorter = min(len(ours), len(theirs))
-    position = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+    return next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+
+
+def _probe(engine: Backend, pair: Pair) -> Divergence:
+    ours = pair.baseline.tokens
+    position = parting(ours, pair.speculative.tokens)
     probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=ours[:position]))
     return Divergence(
         prompt_id=pair.item.id,

@@ -1,36 +1,81 @@
 """Measuring discipline: warm-up, anchors, and pairs interleaved in time."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
+from random import Random
 
+from spectui.documents import Json, or_reason
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError
 from spectui.measure.backend import Backend
 from spectui.measure.statistics import PairedMeasurement
-from spectui.measure.workload import WorkItem, Workload
+from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 
-_WARM_UP_TOKENS = 8
 _ANCHOR_TOKENS = 24
 
 
+NOTHING_DRAFTED = "nothing was drafted"
+NO_ROUNDS = "llama-server does not tell how many rounds it ran"
+"""The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
+NO_BASELINE = (
+    "nothing was compared: llama-server takes no speculative parameters per request; give a server "
+    "without speculation with --baseline-url"
+)
+_NOTHING_DECODED = "the answer ended before anything was decoded"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """One prompt decoded without and with speculation, one right after the other."""
+class Run:
+    """One continued prompt."""
 
     item: WorkItem
-    baseline: GenerationResult
     speculative: GenerationResult
+    """By whoever drafts."""
+    baseline: GenerationResult | None = None
+    """By the target alone; None where nothing is compared."""
+
+    @property
+    def has_decoded(self) -> bool:
+        """Whether no answer ended before anything was decoded."""
+        return all(one.n_decoded for one in (self.speculative, self.baseline) if one is not None)
+
+    def document(self) -> Json:
+        """Result of the prompt in documents."""
+        result, counters = self.speculative, self.speculative.counters
+        off, why = None, NO_BASELINE
+        if self.baseline is not None:
+            off, why = self.baseline.tokens_per_s, _NOTHING_DECODED
+        return {
+            "id": self.item.id,
+            "category": self.item.category,
+            "n_prompt_tokens": result.n_prompt_tokens,
+            **or_reason("baseline_tokens_per_s", off, why),
+            **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
+            "n_drafted": counters.n_drafted,
+            "n_accepted": counters.n_accepted,
+            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+            "stop": str(result.stop),
+            "output_sha256": sha256(result.tokens),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair(Run):
+    """One prompt decoded without and with speculation, close in time."""
+
+    baseline: GenerationResult
 
     @property
     def measurement(self) -> PairedMeasurement | None:
         """Seconds and tokens; None where the text ended before anything was decoded."""
-        if not (self.baseline.n_decoded and self.speculative.n_decoded):
+        if not self.has_decoded:
             return None
         return PairedMeasurement(
             prompt_id=self.item.id,
@@ -49,11 +94,21 @@ class Measurer:
     Prompts are evaluated once and taken up again later, so what is paid for is decoding.
     """
 
-    def __init__(self, engine: Backend, workload: Workload, schedule: Schedule) -> None:
-        """Measure ``workload`` with drafting on ``schedule``."""
-        self._engine = engine
-        self._workload = workload
+    def __init__(
+        self, engine: Backend, workload: Workload, schedule: Schedule, *, seed: int | None = None
+    ) -> None:
+        """Measure ``workload``.
+
+        Args:
+            engine: decodes.
+            workload: the prompts, and how they are continued.
+            schedule: schedule of drafting.
+            seed: seed of the order of turns; None for that of the sampling.
+        """
+        self.engine = engine
+        self.workload = workload
         self._schedule = schedule
+        self._seed = workload.sampling.seed if seed is None else seed
         self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
         """Seconds and tokens, by whether a draft model read along."""
 
@@ -69,11 +124,11 @@ class Measurer:
     @property
     def n_beside_off(self) -> int | None:
         """Settings as in ``Backend.n_beside_off``."""
-        return self._engine.n_beside_off
+        return self.engine.n_beside_off
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
-        return self._generate(item, speculation, self._workload.n_predict)
+        return self._generate(item, speculation, self.workload.n_predict)
 
     def warm_up(self, speculation: Speculation | None) -> None:
         """Touch weights and caches: the first tokens after a load are slower than the rest.
@@ -82,14 +137,14 @@ class Measurer:
         """
         if self.n_beside_off is not None:
             return
-        self._generate(self._workload.items[0], speculation, _WARM_UP_TOKENS)
+        self._generate(self.workload.items[0], speculation, WARM_UP_TOKENS)
 
     def anchor(self) -> float:
         """Tokens/s of a short run of the target alone: the machine's present speed."""
-        sampling = replace(self._workload.sampling, ignore_eos=True)
-        result = self._engine.generate(
+        sampling = replace(self.workload.sampling, ignore_eos=True)
+        result = self.engine.generate(
             Generate(
-                prompt=self._workload.items[0].tokens,
+                prompt=self.workload.items[0].tokens,
                 n_predict=_ANCHOR_TOKENS,
                 sampling=sampling,
                 reuse_prompt=True,
@@ -106,17 +161,30 @@ class Measurer:
         *,
         turn: int = 0,
     ) -> Iterator[Pair]:
-        """Decode every prompt without and with speculation, in alternating order.
+        """Decode every prompt without and with speculation, ``repeats`` times.
 
-        That begins with ``turn``. With None for ``speculation`` the target alone is on both sides.
+        Of two prompts in a row, chance says who begins with the first, and the second has the
+        opposite order: a machine that grows slower or faster at an even pace favours neither side.
+
+        Args:
+            items: the prompts.
+            speculation: the setting; None for the target alone on both sides.
+            repeats: passes over the prompts.
+            turn: passes that were made before, after which the order goes on.
         """
-        passes = range(turn, turn + repeats)
         if self.n_beside_off == 0:
-            yield from self._apart(items, speculation, passes)
+            yield from self._apart(items, speculation, range(turn, turn + repeats))
             return
-        for repeat in passes:
-            for index, item in enumerate(items):
-                yield from self.block(item, (speculation,), index + repeat)
+        orders = islice(self._orders(), turn * len(items), None)
+        for item, order in zip(chain.from_iterable([items] * repeats), orders, strict=False):
+            yield from self.block(item, (speculation,), order)
+
+    def _orders(self) -> Iterator[int]:
+        """Turns of ``block``, prompt by prompt: 0 where the target alone begins, or 1."""
+        chance = Random(self._seed)  # noqa: S311 - an order, not a secret
+        while True:
+            first = chance.randrange(2)
+            yield from (first, 1 - first)
 
     def _apart(
         self, items: Sequence[WorkItem], speculation: Speculation | None, passes: range
@@ -135,6 +203,11 @@ class Measurer:
                 later = self.decode(item, second)
                 off, on = (earlier, later) if first is None else (later, earlier)
                 yield Pair(item=item, baseline=off, speculative=on)
+
+    def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
+        """Decode every prompt ``repeats`` times, with nothing to compare it with."""
+        for item in chain.from_iterable([items] * repeats):
+            yield Run(item=item, speculative=self.decode(item, None))
 
     def block(
         self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
@@ -158,11 +231,11 @@ class Measurer:
     def _generate(
         self, item: WorkItem, speculation: Speculation | None, n_predict: int
     ) -> GenerationResult:
-        result = self._engine.generate(
+        result = self.engine.generate(
             Generate(
                 prompt=item.tokens,
                 n_predict=n_predict,
-                sampling=self._workload.sampling,
+                sampling=self.workload.sampling,
                 speculation=speculation,
                 schedule=self._schedule,
                 reuse_prompt=True,
@@ -192,6 +265,20 @@ def throughput(results: Sequence[GenerationResult]) -> float | None:
     """Tokens/s over all results, decoding only. None if nothing was decoded."""
     seconds = sum(result.decode_s for result in results)
     return sum(result.n_decoded for result in results) / seconds if seconds else None
+
+
+def throughput_document(results: Sequence[GenerationResult]) -> Json:
+    """Tokens, seconds and the resulting throughput."""
+    return {
+        **or_reason("tokens_per_s", throughput(results), "nothing was decoded"),
+        "n_tokens": sum(result.n_decoded for result in results),
+        "decode_s": sum(result.decode_s for result in results),
+    }
+
+
+def sha256(tokens: Sequence[int]) -> str:
+    """SHA-256 of the token ids as decimal numbers, one per line."""
+    return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()
 
 
 def measurements(pairs: Sequence[Pair]) -> list[PairedMeasurement]:

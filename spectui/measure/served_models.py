@@ -1,16 +1,18 @@
 """Facts about the files of served models, and whether two servers fit in memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.models.facts import facts_of, reader_kind
 from spectui.models.gguf import read_gguf
-from spectui.monitor.machine import Machine
+from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions
 
 _SPARE = 1.2
@@ -47,6 +49,23 @@ class ServedModel:
         told = ", ".join(one.text for one in self.options.override_kv)
         return f"{self.path.name} runs with {told}: its output is not that of the model as it is"
 
+    def document(self, n_ctx: int) -> Json:
+        """The model in documents, as those of loaded models, as far as that is known."""
+        return {
+            "path": str(self.path),
+            **or_reason("arch", self.arch, UNREAD),
+            **or_reason("name", self.name, UNREAD),
+            **or_reason("n_params", None, NOT_LOADED),
+            **or_reason("size_bytes", self.size_bytes, UNREAD),
+            "override_kv": [one.text for one in self.options.override_kv],
+            **or_reason("rollback", None, NOT_LOADED),
+            "n_ctx": n_ctx,
+        }
+
+
+UNREAD = "spectui's llama.cpp cannot read the file's header"
+NOT_LOADED = "llama-server has loaded it, which does not tell"
+
 
 def look_at(options: ModelOptions) -> ServedModel:
     """Read as much of the header as possible: the engine may not understand the file."""
@@ -76,6 +95,19 @@ def look_at(options: ModelOptions) -> ServedModel:
         mtp_layers=facts.mtp_layers,
         redoes_rounds=known.has_state or not known.is_known,
     )
+
+
+def keeps_off(
+    target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
+) -> bool:
+    """Whether the server of the target alone stays alive beside one with any draft.
+
+    ``wanted`` is what the user has said; without that they do where they fit.
+    """
+    if wanted is not None:
+        return wanted
+    machine = this_machine()
+    return all(both_fit(target, draft, machine) for draft in drafts or (None,))
 
 
 def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine) -> bool:

@@ -27,6 +27,12 @@ def remembers(speculation: Speculation | None) -> bool:
     return speculation is not None and any(one.remembers for one in speculation.ngrams)
 
 
+REMEMBERS = (
+    "llama-server's n-gram drafters remember earlier requests, so that later prompts may draft "
+    "from what was generated before"
+)
+
+
 class Memory:
     """Prompts that running servers have seen, as far as their drafters remember them.
 
@@ -79,7 +85,7 @@ class Servers(Protocol):
 
 
 class ServerBackend:
-    """Decodes prompts on servers; ``Backend`` and ``Loading`` of ``spectui.tune``."""
+    """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
     n_interruptions = 0
     waited_s = 0.0
@@ -99,14 +105,14 @@ class ServerBackend:
 
         Args:
             servers: decode.
-            base: the setup that all of them share.
+            base: the setup that all of them share, and the draft that is loaded.
             drafts: drafts by the names for ``load``.
             keeps_off: whether the target alone stays alive beside one that speculates.
             redoes_rounds: as ``result_of``.
             clock: seconds.
         """
         self._servers = servers
-        self._base = base.off
+        self._base = base
         self._drafts = drafts
         self._draft: ModelOptions | None = base.draft
         self._redoes_rounds = redoes_rounds
@@ -123,7 +129,7 @@ class ServerBackend:
     def setup(self, speculation: Speculation | None) -> Setup:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
-            return self._base
+            return self._base.off
         draft = self._draft if speculation.needs_draft else None
         return replace(self._base, draft=draft, speculation=speculation)
 

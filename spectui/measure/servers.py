@@ -9,13 +9,19 @@ from pathlib import Path
 from spectui.closing import Closing
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
+from spectui.documents import Json, or_reason
 from spectui.errors import HopelessError, ServerError
-from spectui.format import counted
+from spectui.format import bytes_text, counted
+from spectui.measure.served_models import size_bytes
+from spectui.measure.workload import WARM_UP_TOKENS
 from spectui.options.setup import Setup
+from spectui.paths import data_dir, ensure_dir
 from spectui.server import Completion, LlamaClient, LlamaServer
 from spectui.server.binary import ServerBinary
+from spectui.server.help_text import Version
 
 _CACHE = "--cache-ram"
+_WARM_UP_TEXT = "The quick brown fox"
 
 
 def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
@@ -141,6 +147,93 @@ class Fleet(Closing):
         for other in tuple(self._alive):
             if not self._keeps_off or other.is_off == setup.is_off:
                 self.end(other)
+
+
+def open_fleet(
+    binary: ServerBinary,
+    *,
+    keeps_off: bool,
+    timeout_s: float,
+    say: Callable[[str], None],
+    name: Callable[[Setup], str] = lambda _setup: "speculation",
+) -> Fleet:
+    """Open a fleet whose servers warm up on first use; nothing is started yet.
+
+    Args:
+        binary: the user's llama-server.
+        keeps_off: as ``Fleet``.
+        timeout_s: as ``Fleet``.
+        say: told of every start.
+        name: name of what a server speculates with.
+    """
+
+    def started(setup: Setup) -> None:
+        size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
+        what = "without speculation" if setup.is_off else f"with {name(setup)}"
+        say(f"starting llama-server {what} ({size} to load)")
+
+    def warm_up(server: LlamaServer) -> None:
+        server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
+
+    return Fleet(
+        binary,
+        logs=ensure_dir(data_dir() / "logs"),
+        keeps_off=keeps_off,
+        timeout_s=timeout_s,
+        on_start=started,
+        on_ready=warm_up,
+    )
+
+
+def plan(n_prompts: int, n_runs: int, *, keeps_off: bool) -> str:
+    """How the servers take turns, and what that costs, in a sentence."""
+    times = f"{counted(n_prompts, 'prompt')}{f' × {n_runs}' if n_runs > 1 else ''}"
+    if keeps_off:
+        return f"{times}, two llama-servers that take turns"
+    n = most_starts(n_runs, keeps_off=False)
+    return (
+        f"{times}, one llama-server at a time: {n} starts at most, each of which loads its models "
+        "anew"
+    )
+
+
+def most_starts(n_runs: int, *, keeps_off: bool) -> int:
+    """Most servers that pairs start, unless one remembers: a change for every half of a pass.
+
+    Args:
+        n_runs: passes over the prompts.
+        keeps_off: as ``Fleet``.
+    """
+    return 2 if keeps_off else 2 * n_runs + 1
+
+
+UNTOLD = "the binary does not tell"
+
+
+def served_by(
+    binary: ServerBinary, arguments: Mapping[str, Sequence[str]], *, keeps_both: bool, n_starts: int
+) -> Json:
+    """The llama-server that has measured and its command lines, in documents."""
+    return {
+        "backend": "server",
+        "server": {
+            "path": binary.path,
+            **version_document(binary.version),
+            "dialect": str(binary.dialect),
+            "keeps_both": keeps_both,
+            "n_starts": n_starts,
+            "arguments": {name: list(words) for name, words in arguments.items()},
+        },
+    }
+
+
+def version_document(version: Version | None) -> Json:
+    """Version, build and commit of a binary, in documents."""
+    return {
+        **or_reason("version", None if version is None else version.text, UNTOLD),
+        **or_reason("build", None if version is None else version.build, UNTOLD),
+        **or_reason("commit", None if version is None else version.commit, UNTOLD),
+    }
 
 
 class RunningServers(Closing):

@@ -24,11 +24,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from spectui.documents import Json, or_reason
+
 MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
 
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a measurement noisy."""
+
+NO_INTERVAL = "the interval is not known"
 
 _DIGITS = 9
 """Digits of a ceiling: sums in another order may not make noise of what is equal."""
@@ -113,6 +117,21 @@ class Speedup:
         """
         low = self.estimate if self.low is None else self.low
         return self.ceiling is not None and round(low, _DIGITS) > self.ceiling
+
+    @property
+    def interval(self) -> list[float] | None:
+        """Its ends; None where it is unknown."""
+        return None if self.low is None or self.high is None else [self.low, self.high]
+
+    def document(self) -> Json:
+        """The speedup in documents, with the most that the accepted tokens can give."""
+        reason = self.interval_reason or NO_INTERVAL
+        return {
+            "speedup": self.estimate,
+            **or_reason("speedup_ci95", self.interval, reason),
+            **or_reason("speedup_at_most", self.ceiling, "it is not known what was accepted"),
+            "speedup_is_noise": self.is_noise,
+        }
 
 
 def paired_speedup(

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
+from spectui.documents import Json, encoded
 from spectui.engine.commands import Tokenize
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.server import ChatMessage, Completion, LlamaClient
@@ -30,10 +32,16 @@ class Workload:
     sampling: SamplingConfig
     prompt_length: int | None = None
     """Tokens that every prompt was given; None where each has its own."""
+    repeated: tuple[str, ...] = ()
+    """Prompts that were left out, the same text as another one."""
 
     def first(self, n: int) -> "Workload":
         """This workload with the first ``n`` prompts only."""
         return replace(self, items=self.items[:n])
+
+    def document(self) -> Json:
+        """Sampling, and the number of tokens to predict, in documents."""
+        return {**encoded(self.sampling), "n_predict": self.n_predict}
 
 
 def tokenize(
@@ -89,6 +97,39 @@ def with_length(workload: Workload, n_tokens: int) -> Workload:
     )
 
 
+def variations(
+    workload: Workload,
+    temps: Sequence[float],
+    lengths: Sequence[int],
+    *,
+    n_ctx: int,
+    remedy: str = "raise -c",
+) -> list[Workload]:
+    """The workload with every temperature and length.
+
+    Args:
+        workload: the prompts.
+        temps: temperatures.
+        lengths: tokens that every prompt is given; empty to leave them as they are.
+        n_ctx: tokens that there is room for.
+        remedy: what to do where that is too little.
+
+    Raises:
+        UsageError: a length does not fit.
+    """
+    for length in lengths:
+        if length + workload.n_predict + 1 > n_ctx:
+            raise UsageError(
+                f"--prompt-length {length} and {workload.n_predict} tokens to predict do not fit "
+                f"in a context of {n_ctx}; {remedy}"
+            )
+    drawn = [replace(workload, sampling=replace(workload.sampling, temp=temp)) for temp in temps]
+    return [
+        one if length is None else with_length(one, length)
+        for one, length in product(drawn, lengths or (None,))
+    ]
+
+
 WARM_UP_TOKENS = 8
 """Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
 
@@ -136,6 +177,28 @@ def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str
         first.setdefault(item.tokens, item)
     kept = tuple(first.values())
     return kept, tuple(item.id for item in items if item not in kept)
+
+
+def served_workload(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    n_ctx: int,
+    remedy: str = "raise -c",
+) -> Workload:
+    """The prompts as tokens of a server, each text once; arguments as those of ``as_tokens``.
+
+    Raises:
+        BadInputError: a prompt does not fit, or there is none.
+        ServerError: the server refused one.
+    """
+    found = as_tokens(server, prompts, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy)
+    items, repeated = distinct(found)
+    if not items:
+        raise BadInputError("there are no prompts to measure; give --prompts")
+    return Workload(items=items, n_predict=n_predict, sampling=sampling, repeated=repeated)
 
 
 def complete(

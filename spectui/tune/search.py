@@ -14,12 +14,11 @@ from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
-from spectui.tune.confirmation import Confirmation
 from spectui.tune.estimates import estimates
 from spectui.tune.events import PromptMeasured, SearchDecided, StudyResumed
 from spectui.tune.forecast import Forecaster, in_order
-from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import RESERVED, Pace, Spent
+from spectui.tune.phases import Confirmation, Forecasting
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner

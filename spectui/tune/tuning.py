@@ -27,10 +27,8 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
-from spectui.tune.stored import to_plain
-from spectui.tune.studies.samplers import Sampler
 from spectui.tune.studies.storage import own_storage
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import n_measured
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
@@ -222,10 +220,7 @@ class Tuning:
             dialect=command.dialect,
         )
         try:
-            study.keep(to_plain(outcome))
-            promise = self.promise_of(result)
-            if promise is not None:
-                study.keep_promise(to_plain(promise))
+            study.keep(outcome, self.promise_of(result))
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result

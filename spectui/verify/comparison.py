@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spectui.documents import Json, or_reason
 from spectui.format import factor, gain_percent, is_large
+from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.promise import Observed
 from spectui.measure.statistics import Speedup, paired_ratio, paired_speedup
 from spectui.measure.verdict import doubt
@@ -37,6 +39,25 @@ class Summary:
     def acceptance_rate(self) -> float | None:
         """Accepted / drafted; None where nothing was drafted."""
         return self.n_accepted / self.n_drafted if self.n_drafted else None
+
+    def document(self) -> Json:
+        """The totals in documents."""
+        return {
+            "baseline": {
+                "tokens_per_s": self.baseline_tokens_per_s,
+                "n_tokens": self.baseline_tokens,
+                "decode_s": self.baseline_s,
+            },
+            "speculative": {
+                "tokens_per_s": self.tokens_per_s,
+                "n_tokens": self.speculative_tokens,
+                "decode_s": self.speculative_s,
+                "n_drafted": self.n_drafted,
+                "n_accepted": self.n_accepted,
+                **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
+            },
+            **self.speedup.document(),
+        }
 
 
 def summarise(observed: Sequence[Observed], speedup: Speedup | None = None) -> Summary:

@@ -7,7 +7,7 @@ import pytest
 
 from spectui.cli.adopted import adopt_environment
 from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.served_extra import served_extra
+from spectui.cli.served_session import served_extra
 from spectui.cli.verify import command as verify
 
 

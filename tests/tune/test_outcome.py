@@ -22,8 +22,8 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
 from spectui.tune.result import TuneResult
-from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
+from spectui.tune.studies.records import from_plain, to_plain
 from spectui.tune.studies.storage import own_storage
 from spectui.tune.studies.study import OUTCOME
 

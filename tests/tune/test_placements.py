@@ -35,8 +35,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from spectui.demo import DemoProgress
     from spectui.engine.events import Event
-    from spectui.measure.measurer import Pair
+    from spectui.measure.measurer import Run
     from spectui.presets.plan import PullEvent
     from spectui.tune.events import TuneEvent
 
@@ -29,8 +29,8 @@ class Progress(Protocol):
         """Report an event of the search."""
         ...
 
-    def on_pair(self, pair: "Pair") -> None:
-        """Report that a prompt was measured with and without speculation."""
+    def on_run(self, run: "Run") -> None:
+        """Report that a prompt was measured."""
         ...
 
     def say(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Silent:
     def on_tune(self, event: "TuneEvent") -> None:
         """Do nothing."""
 
-    def on_pair(self, pair: "Pair") -> None:
+    def on_run(self, run: "Run") -> None:
         """Do nothing."""
 
     def say(self, text: str) -> None:

@@ -10,7 +10,7 @@ from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress
 from spectui.format import percent_text, rate_text
-from spectui.measure.measurer import Pair
+from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -102,14 +102,9 @@ class Lines(Silent):
             case _:
                 pass
 
-    def on_pair(self, pair: Pair) -> None:
+    def on_run(self, run: Run) -> None:
         """Print one line per prompt."""
-        off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
-        rate = pair.speculative.counters.acceptance_rate
-        self.say(
-            f"{pair.item.id}: off {rate_text(off)}, on {rate_text(on)} tokens/s, "
-            f"acceptance {percent_text(rate)}"
-        )
+        self.say(words.measured(run))
 
     def announce(self, text: str) -> None:
         """Print one line."""

@@ -18,7 +18,7 @@ from spectui.cli.progress.base import Silent
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text
-from spectui.measure.measurer import Pair
+from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
@@ -108,10 +108,9 @@ class Screen(Silent):
                 self._left_s = left
         self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
 
-    def on_pair(self, pair: Pair) -> None:
+    def on_run(self, run: Run) -> None:
         """Show which prompt was measured."""
-        off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
-        self._status = f"{pair.item.id}: off {rate_text(off)}, on {rate_text(on)} tokens/s"
+        self._status = words.measured(run)
         self._paint(force=True)
 
     def say(self, text: str) -> None:

@@ -5,7 +5,7 @@ every line has a mark of its own as well. The background is opaque, for viewers 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from textwrap import fill
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from spectui.sweep.plots.charts import Bars, Chart, Lines, Panel, Point, Series
+from spectui.sweep.charts import Chart, Panel, Point
 
 Kind = Literal["svg", "png"]
 
@@ -55,7 +55,7 @@ def draw(chart: Chart, kind: Kind) -> bytes:
     with rc_context():
         rcdefaults()
         rcParams.update(_STYLE)
-        figure = _lines(chart) if isinstance(chart, Lines) else _bars(chart)
+        figure = _bars(chart) if chart.x_label is None else _lines(chart)
         page = BytesIO()
         # Without a date, equal plots are equal files.
         metadata = {"Date": None} if kind == "svg" else {}
@@ -75,7 +75,7 @@ def _figure(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def _lines(chart: Lines) -> Figure:
+def _lines(chart: Chart) -> Figure:
     n_panels = len(chart.panels)
     columns = _FOUR_IN_A_ROW if n_panels == _FOUR else min(n_panels, _COLUMNS)
     rows = math.ceil(n_panels / columns)
@@ -94,35 +94,36 @@ def _lines(chart: Lines) -> Figure:
     if n_panels > 1:
         _legend(figure, places[:n_panels], left_out)
     else:
-        _labels(places[0], chart.panels[0].series, styles)
+        _labels(places[0], chart.panels[0][1], styles)
         figure.supxlabel(left_out, fontsize=9)
     return figure
 
 
 def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
     """Colour and mark of every line, the same in all panels."""
-    labels = dict.fromkeys(series.label for panel in panels for series in panel.series)
+    labels = dict.fromkeys(label for _title, lines in panels for label in lines)
     return {
         label: (_COLOURS[index % len(_COLOURS)], _MARKS[index % len(_MARKS)])
         for index, label in enumerate(labels)
     }
 
 
-def _panel(axes: Axes, panel: Panel, chart: Lines, styles: dict[str, tuple[str, str]]) -> None:
-    _prepare(axes, _wrapped(panel.title, _PANEL_INCHES[0] - 0.7, _PER_INCH))
-    values = sorted({point.x for series in panel.series for point in series.points})
+def _panel(axes: Axes, panel: Panel, chart: Chart, styles: dict[str, tuple[str, str]]) -> None:
+    title, lines = panel
+    _prepare(axes, _wrapped(title, _PANEL_INCHES[0] - 0.7, _PER_INCH))
+    values = sorted({point.x for points in lines.values() for point in points})
     is_wide = values[0] > 0 and values[-1] / values[0] >= _WIDE_RANGE
     if is_wide:
         axes.set_xscale("log", base=2)
-    for index, series in enumerate(panel.series):
+    for index, (label, points) in enumerate(lines.items()):
         # Intervals that stand on one another cannot be read.
-        errors = _errors(series.points)
-        shift = 0.0 if errors is None else (index - (len(panel.series) - 1) / 2) * 0.012
-        colour, mark = styles[series.label]
-        xs = [_shifted(point.x, shift, values, is_wide=is_wide) for point in series.points]
+        errors = _errors(points)
+        shift = 0.0 if errors is None else (index - (len(lines) - 1) / 2) * 0.012
+        colour, mark = styles[label]
+        xs = [_shifted(point.x, shift, values, is_wide=is_wide) for point in points]
         axes.errorbar(
             xs,
-            [point.y for point in series.points],
+            [point.y for point in points],
             yerr=errors,
             color=colour,
             marker=mark,
@@ -130,11 +131,11 @@ def _panel(axes: Axes, panel: Panel, chart: Lines, styles: dict[str, tuple[str, 
             linewidth=1.6,
             elinewidth=1.1,
             capsize=3,
-            label=series.label,
+            label=label,
         )
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.set_xlabel(chart.x_label)
+    axes.set_xlabel(chart.x_label or "")
     if chart.is_share:
         axes.set_ylim(0, 1.02)
     else:
@@ -147,16 +148,10 @@ def _shifted(x: float, shift: float, values: Sequence[float], *, is_wide: bool) 
     return x + shift * (values[-1] - values[0])
 
 
-def _errors(points: Iterable[Point]) -> list[list[float]] | None:
+def _errors(points: Sequence[Point]) -> list[list[float]] | None:
     """Lengths of error bars down and up; None if no interval is known."""
-    down, up = [], []
-    for point in points:
-        if point.low is None or point.high is None:
-            down.append(math.nan)
-            up.append(math.nan)
-        else:
-            down.append(max(0.0, point.y - point.low))
-            up.append(max(0.0, point.high - point.y))
+    down = [math.nan if one.low is None else max(0.0, one.y - one.low) for one in points]
+    up = [math.nan if one.high is None else max(0.0, one.high - one.y) for one in points]
     return None if all(map(math.isnan, down)) else [down, up]
 
 
@@ -196,10 +191,12 @@ _LABEL_GAP = 0.058
 """Height of a line of text, as a share of a plot's height."""
 
 
-def _labels(axes: Axes, series: Sequence[Series], styles: dict[str, tuple[str, str]]) -> None:
+def _labels(
+    axes: Axes, lines: Mapping[str, Sequence[Point]], styles: dict[str, tuple[str, str]]
+) -> None:
     """Write each line's name at its end, moved apart where they would overlap."""
     low, high = axes.get_ylim()
-    ends = {one.label: (one.points[-1].y - low) / (high - low) for one in series}
+    ends = {label: (points[-1].y - low) / (high - low) for label, points in lines.items()}
     for label, y in _apart(ends).items():
         axes.annotate(
             label,
@@ -228,9 +225,10 @@ def _apart(wanted: dict[str, float]) -> dict[str, float]:
     return placed
 
 
-def _bars(chart: Bars) -> Figure:
-    n_bars = len(chart.bars)
-    labels = [_wrapped(bar.label, _LABEL_INCHES, _PER_INCH) for bar in chart.bars]
+def _bars(chart: Chart) -> Figure:
+    bars = chart.panels[0][1]
+    n_bars = len(bars)
+    labels = [_wrapped(label, _LABEL_INCHES, _PER_INCH) for label in bars]
     n_lines = max(label.count("\n") + 1 for label in labels)
     per_bar = max(0.42, 0.2 * n_lines)
     figure = _figure(_WIDE_INCHES[0], 1.3 + per_bar * n_bars, chart.title)
@@ -238,7 +236,7 @@ def _bars(chart: Bars) -> Figure:
     _prepare(axes, "")
     axes.grid(visible=False, axis="y")
     heights = list(range(n_bars))[::-1]
-    values = [bar.value for bar in chart.bars]
+    values = [value for (value,) in bars.values()]
     axes.barh(heights, [value.y - 1 for value in values], left=1, height=0.6, color=_COLOURS[0])
     axes.errorbar(
         [value.y for value in values],
