@@ -300,9 +300,9 @@ class _Search:
             if command is None
             else CommandOptions(
                 dialect=dialect,
-                extra=command.extra,
+                extra=command.kept,
                 given=command.given,
-                start=command.takeover.start,
+                start=command.start,
             ),
             prompts=shared.prompts,
         )
