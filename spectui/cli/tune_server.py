@@ -123,10 +123,8 @@ def run_served(
             n_predict=shared.n_predict,
             sampling=shared.sampling_config(),
             n_ctx=setup.context.ctx_size,
+            say=progress.say,
         )
-        if workload.repeated:
-            repeated = ", ".join(workload.repeated)
-            progress.say(f"left out, the same text as another prompt: {repeated}")
         run = replace(_run(ground, space, workload), present=present)
         before = hottest_c()
         with run.study:
