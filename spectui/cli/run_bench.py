@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spectui.cli.api_key import api_key_from_environment
 from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.documents.common import model
 from spectui.cli.drafting import take_drafting
@@ -14,10 +13,10 @@ from spectui.cli.given import find_pair
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.output import check_writable
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.run_attach import questioned
+from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
@@ -56,8 +55,8 @@ from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import ServerFacts
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
-from spectui.speculative.rollback import unserved
 
 _OF_BENCH = frozenset(
     {

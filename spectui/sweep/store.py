@@ -15,7 +15,7 @@ from spectui.errors import BadInputError
 from spectui.measure.comparable import differences
 from spectui.options.stored import current
 from spectui.paths import data_dir, ensure_dir
-from spectui.sweep.order import Visit
+from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 
 _MOST_ATTEMPTS = 2

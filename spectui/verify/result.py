@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from spectui.commands.measured import own_environment
 from spectui.documents import Json, encoded, ending, or_reason
-from spectui.export.held_back import own_environment
 from spectui.format import counted
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
