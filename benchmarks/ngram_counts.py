@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import add_row, read_rows, server_binary, write_results
+from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.export import server_arguments
 from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (

@@ -11,8 +11,8 @@ import numpy as np
 
 from spectui.closing import Closing
 from spectui.errors import CancelledError
-from spectui.llama.c import C
 from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.library import C
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Iterable
 
 from spectui.cli.output import complain
-from spectui.export.sources.source import OF_LLAMA
-from spectui.export.starting import Start
+from spectui.commands.command import Start
+from spectui.commands.sources.source import OF_LLAMA
 
 _SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
 """Credentials for the server or its models, which no measurement needs."""

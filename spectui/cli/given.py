@@ -1,7 +1,7 @@
 """The models that a command is given: by path, by folder, or the demo's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,12 @@ class Models:
     """Models of ``--draft-dir`` that cannot draft, with the reason."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Estimates for models of ``--draft-dir``, by name: weights and cache."""
+
+    def without(self, refused: "tuple[Candidate, ...]") -> "Models":
+        """These models, some of whose drafts cannot draft."""
+        names = {one.name for one in refused}
+        left = {name: path for name, path in self.drafts.items() if name not in names}
+        return replace(self, drafts=left, refused=(*self.refused, *refused))
 
 
 def find_models(

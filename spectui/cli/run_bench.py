@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spectui.cli.api_key import api_key_from_environment
 from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.documents.common import model
 from spectui.cli.drafting import take_drafting
@@ -17,7 +16,7 @@ from spectui.cli.output import check_writable
 from spectui.cli.preset_models import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.run_attach import questioned
+from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
@@ -159,9 +158,8 @@ class _Bench:
             if schedule is not self.options.schedule_kind():
                 self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
             workload = tokenized(engine, self.prompts, self.options, target)
-            found, ended = self._measure(
-                engine, workload, speculation, schedule=schedule, n_ctx=target.n_ctx
-            )
+            workloads = self._varied(workload, target.n_ctx)
+            found, ended = self._measure(engine, workloads, speculation, schedule)
         return BenchRun(
             found=found,
             ended=ended,
@@ -197,11 +195,11 @@ class _Bench:
             say=self.progress.say,
             name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
         ) as fleet:
-            workload = self._served_workload(fleet.of(setup.off), n_ctx)
+            workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
             backend = ServerBackend(
                 fleet, setup, {}, keeps_off=keeps_both, redoes_rounds=target.redoes_rounds
             )
-            found, ended = self._measure(backend, workload, speculation, n_ctx=n_ctx)
+            found, ended = self._measure(backend, workloads, speculation)
         return BenchRun(
             found=found,
             ended=ended,
@@ -222,16 +220,13 @@ class _Bench:
             baseline, _facts = self._connected(self.parsed["baseline_url"])
         with RunningServers(client, baseline) as servers:
             n_ctx = facts.n_ctx or _ANY_LENGTH
-            workload = self._served_workload(client, n_ctx, remedy=_REMEDY)
+            workloads = self._served_workloads(client, n_ctx, remedy=_REMEDY)
             if baseline is not None:
                 self.progress.say(plan(*self._plan, keeps_off=True))
             found, ended = self._measure(
                 ServerBackend(servers, _ANY_SETUP, {}, keeps_off=True, redoes_rounds=True),
-                workload,
-                Speculation(),
-                n_ctx=n_ctx,
-                remedy=_REMEDY,
-                is_alone=baseline is None,
+                workloads,
+                None if baseline is None else Speculation(),
             )
             untold = servers.untold(sum(one.counters.n_drafted for one in found))
         return BenchRun(
@@ -272,9 +267,9 @@ class _Bench:
         """Number of prompts, and of the times that all of them are measured."""
         return len(self.prompts), self._n_kinds * int(self.parsed["repeats"])
 
-    def _served_workload(
+    def _served_workloads(
         self, server: LlamaClient, n_ctx: int, *, remedy: str = "raise -c"
-    ) -> Workload:
+    ) -> list[Workload]:
         workload = served_workload(
             server,
             self.prompts,
@@ -286,30 +281,30 @@ class _Bench:
         if workload.repeated:
             repeated = ", ".join(workload.repeated)
             self.progress.say(f"left out, the same text as another prompt: {repeated}")
-        return workload
+        return self._varied(workload, n_ctx, remedy=remedy)
+
+    def _varied(
+        self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c"
+    ) -> list[Workload]:
+        temps, lengths = self.parsed["temp"], self.parsed["lengths"]
+        return variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy)
 
     def _measure(
         self,
         backend: Backend,
-        workload: Workload,
-        speculation: Speculation,
-        *,
-        n_ctx: int,
+        workloads: Sequence[Workload],
+        speculation: Speculation | None,
         schedule: Schedule = Schedule.SERVER,
-        remedy: str = "raise -c",
-        is_alone: bool = False,
     ) -> tuple[list[Comparison], BaseException | None]:
         """Return the measurements, and the error that ended them early if there are any by then."""
         found: list[Comparison] = []
-        temps, lengths = self.parsed["temp"], self.parsed["lengths"]
-        for varied in variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy):
+        for workload in workloads:
             try:
                 one = compare(
-                    Measurer(backend, varied, schedule),
+                    Measurer(backend, workload, schedule),
                     speculation,
                     repeats=self.parsed["repeats"],
                     on_run=self.progress.on_run,
-                    is_alone=is_alone,
                 )
             except (KeyboardInterrupt, SpectuiError) as error:
                 if not found or isinstance(error, HopelessError):

@@ -10,10 +10,13 @@ from rich.text import Text
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
+from spectui.commands.command import ServerCommand
+from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.finding import Finding
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
 from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError, UsageError
-from spectui.export.sources import read_source
-from spectui.lint import Command, Finding, Reader, fixed, lint
 from spectui.options.dialect import Dialect
 from spectui.paths import text_of
 from spectui.severity import Severity
@@ -44,8 +47,8 @@ class LintOptions:
 class Report:
     """Results of the checks."""
 
-    command: Command
-    fixed: Command
+    command: ServerCommand
+    fixed: ServerCommand
     reader: Reader
     findings: tuple[Finding, ...]
     unseen: str | None
@@ -94,7 +97,7 @@ def _reader(options: LintOptions) -> Reader:
     if options.dialect is not None:
         binary.check_dialect(Dialect(options.dialect))
     accepted = binary.accepted
-    return Reader(dialect=accepted.dialect, accepted=accepted.flags, bare=accepted.bare)
+    return Reader(dialect=accepted.dialect, accepted=accepted)
 
 
 def examine(options: LintOptions, reader: Reader) -> Report:
@@ -107,16 +110,16 @@ def examine(options: LintOptions, reader: Reader) -> Report:
     Raises:
         BadInputError: there is no single command.
     """
-    command = Command.of(read_source(options.command_line))
+    command = read_command(options.command_line)
     if not command.items:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_models: tuple[Finding, ...] = ()
     unseen: str | None = "--no-models was given"
     if options.with_models:
         # It loads what plans memory.
-        from spectui.cli.lint_models import known_of, model_findings
+        from spectui.cli.lint_models import model_findings, with_facts
 
-        command = replace(command, known=known_of(command))
+        command = with_facts(command)
         right = fixed(command, reader)
         of_models, unseen = model_findings(right, quiet=options.quiet)
     else:
@@ -182,7 +185,7 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
     yield Text(_filled(_summary(report.findings)))
     if report.unseen is not None and report.asked:
         yield Text(_filled(f"The models were not looked at: {_plain(report.unseen)}"))
-    if report.command.is_contained:
+    if report.command.inside is not None:
         yield Text(_filled(_CONTAINED))
     if with_fixed and report.fixed.text != report.command.text:
         yield Text("")

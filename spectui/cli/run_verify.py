@@ -1,7 +1,6 @@
 """Runs ``spectui verify`` with parsed options."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -39,27 +38,15 @@ from spectui.verify.verification import Claim, Verification
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 """Parameters that select models and so exclude a study."""
-_OF_A_STUDY = frozenset(
-    {
-        *("study", "server_bin", "storage", "repeats", "counts", "keeps_both", "timeout"),
-        *("prompts", "seed", "json_path", "quiet", "verbose"),
-    }
+_OF_VERIFY = frozenset(
+    ("server_bin", "storage", "repeats", "no_promise", "counts", "keeps_both", "timeout")
 )
+"""Parameters that other commands have not."""
+_OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
+    *("study", "prompts", "seed", "json_path", "quiet", "verbose")
+}
 """Parameters that go with a study, which determines all other options."""
 _NONE = "–"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyOptions:
-    """The options that only ``verify`` has, by click's parameter names."""
-
-    server_bin: str
-    storage: str | None
-    repeats: int
-    no_promise: bool
-    counts: bool | None
-    keeps_both: bool | None
-    timeout: float
 
 
 def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> None:
@@ -71,32 +58,30 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         UsageError: options that contradict each other.
     """
     speculation, rest = take_drafting(parsed)
-    own = {field.name for field in fields(VerifyOptions)}
-    options = VerifyOptions(**{name: value for name, value in rest.items() if name in own})
-    shared = SharedOptions(**{name: value for name, value in rest.items() if name not in own})
+    shared = SharedOptions(**{n: value for n, value in rest.items() if n not in _OF_VERIFY})
     direct = is_direct(ctx, study)
     minded = mind_unmeasured(parsed)
-    check_writable(shared.json_path, (*shared.input_files(), Path(options.server_bin)))
-    binary = examine(options.server_bin)
+    check_writable(shared.json_path, (*shared.input_files(), Path(parsed["server_bin"])))
+    binary = examine(parsed["server_bin"])
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     verification = Verification(
         binary=binary,
         open_engine=lambda: open_engine(shared, progress),
         say=progress.say,
         on_run=progress.on_run,
-        timeout_s=options.timeout,
+        timeout_s=parsed["timeout"],
         seed=shared.seed,
-        repeats=options.repeats,
-        counts=options.counts,
-        keeps_both=options.keeps_both,
+        repeats=parsed["repeats"],
+        counts=parsed["counts"],
+        keeps_both=parsed["keeps_both"],
     )
     try:
         if direct:
             prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
             claim = _of_options(shared, speculation, prompts, progress)
-            schedule = None if options.no_promise else shared.schedule_kind()
+            schedule = None if parsed["no_promise"] else shared.schedule_kind()
         else:
-            claim, schedule = _of_study(study, options.storage, shared.prompts), None
+            claim, schedule = _of_study(study, parsed["storage"], shared.prompts), None
         found = verification.verify(claim, schedule=schedule)
         interrupts.hold()
     finally:
@@ -246,8 +231,9 @@ def _report(found: Verified, json_path: str | None, minded: tuple[str, ...]) -> 
 def text_of(found: Verified) -> str:
     """The sentence, the table and the notes."""
     lines = [wrapped(found.verdict or "delivered: nothing was measured before it ended")]
-    if found.differing is not None:
-        lines.append(wrapped(found.differing.sentence))
+    sentence = None if found.counts is None else found.counts.sentence(found.builds)
+    if sentence is not None:
+        lines.append(wrapped(sentence))
     lines += [wrapped(subject(found.case, found.origin)), "", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
     lines += [wrapped(f"NOTE: {note}") for note in notes(found)]

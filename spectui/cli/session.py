@@ -16,7 +16,6 @@ from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.measure.workload import Workload, tokenize
-from spectui.models.draft_files import n_mtp_layers
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
@@ -137,7 +136,7 @@ def _load_target(
 
     options = command.options
     is_named = shared.names_mtp
-    has_mtp = is_named or (shared.takes_mtp and n_mtp_layers(read_gguf(options.path)) > 0)
+    has_mtp = is_named or (shared.takes_mtp and read_gguf(options.path).mtp_layers > 0)
     if not (takes_mtp and has_mtp):
         return load(mtp=False), None
     try:

@@ -9,14 +9,12 @@ from click.core import ParameterSource
 
 from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
-from spectui.cli.request import SharedOptions
+from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.measured import unmeasured
+from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
-from spectui.export.rewriting.lengths import OLD_LENGTHS
-from spectui.export.takeover import Takeover
-from spectui.export.unmeasured import unmeasured
-from spectui.options import catalogue
 from spectui.options.drafters import NGRAMS, numbers_of
-from spectui.options.reading import read_options, read_speculation
+from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
@@ -64,29 +62,17 @@ def is_taken(name: str) -> bool:
     return found is not None and name not in found.typed and name in found.takeover.options
 
 
-def taken_options(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
-    """Options of a command, with llama-server's own defaults where it is silent.
+def taken_setup(takeover: Takeover) -> Setup:
+    """Setup of a command, with llama-server's own defaults where it is silent.
 
     Raises:
         BadInputError: an option has a value that it cannot have.
         UsageError: options contradict each other.
     """
     try:
-        return options_of(takeover.settled)
+        return takeover.settled.to_setup()
     except UsageError as error:
         raise UsageError(f"--from: {error}") from error
-
-
-def options_of(takeover: Takeover) -> tuple[SharedOptions, Speculation]:
-    """Options of a command, for a run that measures nothing.
-
-    Raises:
-        UsageError: an option has a value that it cannot have, or options contradict each other.
-    """
-    return (
-        SharedOptions(**read_options(takeover.options, catalogue.RUN)),
-        read_speculation(takeover.options),
-    )
 
 
 def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.cli.request import SharedOptions
-from spectui.cli.taken import mind_defaults, taken, taken_options
+from spectui.cli.taken import mind_defaults, taken, taken_setup
 from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
 from spectui.measure.arm import Arm
@@ -58,14 +58,14 @@ def present_of() -> Present | None:
     takeover = found.takeover
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
-    shared, speculation = taken_options(takeover)
-    if not speculation.needs_draft:
+    setup = taken_setup(takeover)
+    speculation = setup.speculation
+    if speculation is None or not speculation.needs_draft:
         return Present(speculation=speculation, draft=None)
-    if not shared.model_draft:
+    if setup.draft is None:
         return Present(speculation=None, draft=None)
     mind_defaults(speculation, takeover.options)
-    # Llama-server takes the last of several.
-    return Present(speculation=speculation, draft=shared.model_draft[-1])
+    return Present(speculation=speculation, draft=setup.draft.path)
 
 
 def arm_of(

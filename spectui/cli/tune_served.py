@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.cli.documents.common import header
-from spectui.cli.tune_promise import promise_of
-from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.cli.tune_request import TuneOptions
 from spectui.cli.tune_time import Room, cost_of, room_of, spread
 from spectui.documents import Json, or_reason
 from spectui.errors import CancelledError, SpectuiError, UsageError
@@ -15,11 +14,13 @@ from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import doubt
+from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.result import TuneResult
+from spectui.tune.tuning import Tuning
 from spectui.verify.comparison import verdict
-from spectui.verify.preference import Delivery, Preference, preferred
+from spectui.verify.preference import Preference, preferred
 from spectui.verify.result import Verified, warnings
 from spectui.verify.subject import Origin
 from spectui.verify.verification import Claim, Verification
@@ -52,11 +53,11 @@ class Served:
                 yield from _doubt(summary.speedup)
             yield from (f"WARNING: {warning}" for warning in warnings(one))
 
-    def document(self, run: TuneRun) -> Json:
+    def document(self) -> Json:
         """A ``verify`` document for each setting."""
         return {
             "served": [
-                {"params": arm.document(), **header("verify", run.machine), **one.document()}
+                {"params": arm.document(), **header("verify", this_machine()), **one.document()}
                 for arm, one in self.found
             ],
             **or_reason("served_limited", self.limited, "there was time for all of it"),
@@ -91,7 +92,7 @@ def binary_of(options: TuneOptions) -> ServerBinary | None:
 
 
 def serve(
-    run: TuneRun,
+    tuning: Tuning,
     result: TuneResult,
     verification: Verification,
     prompts: Sequence[Prompt],
@@ -103,7 +104,7 @@ def serve(
     A failure or an interrupt ends it with what there is.
 
     Args:
-        run: the searched run.
+        tuning: the search.
         result: result of the search.
         verification: runs settings on the binary.
         prompts: prompts of the run.
@@ -115,7 +116,9 @@ def serve(
     ended: BaseException | None = None
     began_s = time.monotonic()
     left_s = None if budget_s is None else budget_s - result.spent.took_s
-    open_ = [(one, wanted) for one in _finalists(result) if (wanted := _wanted(run, one, prompts))]
+    open_ = [
+        (one, wanted) for one in _finalists(result) if (wanted := _wanted(tuning, one, prompts))
+    ]
     room = _room(verification, result, [wanted for _, wanted in open_], left_s)
     try:
         for one, wanted in open_[: room.n_settings]:
@@ -126,12 +129,12 @@ def serve(
                 ended = verified.ended
     except (KeyboardInterrupt, SpectuiError) as error:
         ended = error
-    deliveries = [
-        Delivery(arm=arm, speedup=one.summary.speedup)
+    deliveries = {
+        arm: one.summary.speedup
         for arm, one in found
         if one.summary is not None and one.ended is None
-    ]
-    preference = preferred(result.verdict, result.best, deliveries, min_gain=run.options.min_gain)
+    }
+    preference = preferred(result.verdict, result.best, deliveries, min_gain=tuning.setup.min_gain)
     return Served(
         found=tuple(found),
         preference=preference,
@@ -187,10 +190,10 @@ def _finalists(result: TuneResult) -> Iterator[TuneResult]:
             yield replace(result, best=one.arm, speedup=one.speedup, pairs=one.pairs, in_place=())
 
 
-def _wanted(run: TuneRun, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:
-    promise = promise_of(run, result)
+def _wanted(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:
+    promise = tuning.promise_of(result)
     if promise is None:
         return None
     measured = tuple(one for one in prompts if one.id in promise.prompt_ids)
-    origin = Origin(study=run.study.name)
+    origin = Origin(study=tuning.name)
     return Claim(case=promise.case, prompts=measured, promise=promise, origin=origin)

@@ -8,8 +8,7 @@ from spectui.engine.commands import ComparePair
 from spectui.errors import BadInputError, DoesNotFitError
 from spectui.llama.architectures import check_generates
 from spectui.llama.model import Model
-from spectui.models.draft_files import check_is_model, check_is_target
-from spectui.models.facts import facts_of
+from spectui.models.facts import check_is_model, check_is_target, facts_of
 from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected

@@ -36,8 +36,7 @@ from spectui.engine.events import (
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.inspection import Inspector
 from spectui.engine.models import LoadedModels
-from spectui.engine.recording import record
-from spectui.engine.routing import probe_experts
+from spectui.engine.probing import probe_experts, record
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.chat import render_chat
 from spectui.llama.context import AbortFlag

@@ -3,12 +3,16 @@
 Everything stays in memory, and no more of it than the newest answers.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from spectui import __version__
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import (
     ChainsRecorded,
@@ -16,18 +20,24 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     GenerationResult,
+    ModelLoaded,
     PromptEvaluated,
     RoundFinished,
 )
 from spectui.engine.thread import EngineThread, Priority
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, UsageError
+from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftMtp, Model
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.paths import data_dir
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import longest_draft
 from spectui.speculative.rollback import Rollback
-from spectui.trace.record import Chains, Recording
+from spectui.trace.costs import Costs
+from spectui.trace.file import SUFFIX, write_trace
+from spectui.trace.record import Chains, Recording, Trace, bare
+from spectui.tune.tracing import identity
 
 Item = TypeVar("Item")
 _ALONE = Generate(prompt=())
@@ -282,3 +292,67 @@ class ChatRecorder:
     def _change(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields
         self._sink(self.state)
+
+
+def chat_trace(
+    recording: ChatRecording,
+    *,
+    target: ModelLoaded,
+    drafter: ModelLoaded,
+    schedule: Schedule,
+    costs: Costs | None,
+) -> Trace:
+    """Return the recorded answers that were sampled as the last one was; with text.
+
+    Args:
+        recording: recording of the answers.
+        target: target that wrote them.
+        drafter: who went along them: the draft, or the target for its own MTP layers.
+        schedule: the work per round that ``costs`` are of.
+        costs: costs of rounds; None if unknown.
+
+    Raises:
+        UsageError: nothing is recorded yet.
+    """
+    # Imported here: it brings llama.cpp, which whoever recorded has loaded by now.
+    from spectui.llama.library import binding_version, llama_cpp_version  # noqa: PLC0415
+
+    recorded = [text for text in recording.texts if text.is_recorded]
+    if not recorded:
+        raise UsageError("no answer is recorded yet; ask something first")
+    sampling = recorded[-1].sampling
+    return Trace(
+        spectui=__version__,
+        recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=this_machine().fingerprint,
+        llama_cpp=(binding_version(), llama_cpp_version()),
+        target=identity(target),
+        drafts={recording.draft: identity(drafter)},
+        sampling=sampling,
+        schedule=schedule,
+        # Without the target alone beside them they predict nothing.
+        costs={recording.draft: costs} if costs is not None and costs.off_s else {},
+        has_text=True,
+        recordings=tuple(text.recording for text in recorded if text.sampling == sampling),
+    )
+
+
+def save_trace(trace: Trace, *, keep_text: bool) -> Path:
+    """Write a trace of a chat into the data folder's ``traces``.
+
+    Args:
+        trace: with text.
+        keep_text: whether the file shall hold the text.
+
+    Raises:
+        BadInputError: the folder or the file cannot be written.
+    """
+    if not keep_text:
+        trace = bare(trace)
+    stamp = "".join(digit for digit in trace.recorded[:19] if digit.isdigit())
+    # The process id keeps two that end in the same second apart.
+    kind = "chat-text" if keep_text else "chat"
+    name = f"{Path(trace.target.file).stem}-{kind}-{stamp}-{os.getpid()}{SUFFIX}"
+    path = data_dir() / "traces" / name
+    write_trace(trace, path)
+    return path

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
+from spectui.engine.driver import Engine
 from spectui.engine.events import (
     CommandRestarted,
     EngineFailed,
@@ -22,23 +23,27 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
-from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
-from spectui.live.recording import ChatRecorder, ChatRecording
-from spectui.live.setup import LiveSetup
-from spectui.live.traces import chat_trace
+from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
+from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt
+from spectui.prompts import Prompt, builtin_suite
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.record import Trace
-from spectui.tune.background import BackgroundTuning, TuningRequest
+from spectui.tune.backends import InProcess
+from spectui.tune.background import BackgroundTuning
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.progress import TuningState
-from spectui.tune.space import longest_draft
+from spectui.tune.setup import Limits
+from spectui.tune.space import SearchSpace, longest_draft
+from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
 
 _BASELINE_TOKENS = 24
+_TUNED_TOKENS = 64
+"""Tokens that a search continues each prompt with."""
 _BASELINE_TEXT = (
     "The lighthouse stood at the end of a long stone pier. Every evening the keeper climbed the "
     "stairs, lit the lamp, and wrote the weather of the day into a book."
@@ -53,6 +58,51 @@ def _max_draft(setup: LiveSetup) -> int:
     longest, context = longest_draft(setup.context), setup.context
     wanted = 0 if setup.speculation is None else setup.speculation.longest
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
+
+
+def _tuning_setup(
+    engine: Engine,
+    setup: LiveSetup,
+    *,
+    target: ModelLoaded,
+    candidate: Candidate,
+    prompts: tuple[Prompt, ...],
+    n_trials: int,
+    path: Path | None,
+) -> TuningSetup:
+    """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    workload = tokenize(
+        engine,
+        prompts,
+        n_predict=_TUNED_TOKENS,
+        sampling=replace(setup.sampling, ignore_eos=False),
+        n_ctx=target.n_ctx,
+    )
+    threads = setup.context.threads
+    return TuningSetup(
+        off=Setup(
+            target=setup.target,
+            draft=None,
+            context=replace(setup.context, threads=setup.server_threads),
+            speculation=None,
+            extra=setup.extra,
+        ),
+        candidates=(candidate,),
+        mtp_layers=target.mtp_layers,
+        workload=workload,
+        space=SearchSpace(
+            drafts=(candidate.name,),
+            max_draft=longest_draft(setup.context),
+            mtp_layers=target.mtp_layers,
+        ),
+        # The result is meant for llama-server.
+        schedule=Schedule.SERVER,
+        limits=Limits(n_trials=n_trials),
+        command=CommandOptions(extra=setup.extra),
+        prompts=path,
+        is_chat=path is None and prompts != builtin_suite(),
+        screen_threads=threads if threads != setup.server_threads else None,
+    )
 
 
 class PairInspector:
@@ -228,20 +278,27 @@ class LiveSession:
             raise ValueError("tuning needs a loaded pair")
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
-        request = TuningRequest(
-            target=self._target,
-            target_options=setup.target,
-            draft=candidate,
-            context=setup.context,
-            sampling=replace(setup.sampling, ignore_eos=False),
-            prompts=prompts,
-            prompts_path=path,
-            n_trials=n_trials,
-            server_threads=setup.server_threads,
-            extra=setup.extra,
-            keeps_trace=self.records_chats,
-        )
-        epoch = self._epoch
+        target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
+
+        def prepare(engine: Engine) -> Tuning:
+            return Tuning(
+                _tuning_setup(
+                    engine,
+                    setup,
+                    target=target,
+                    candidate=candidate,
+                    prompts=prompts,
+                    n_trials=n_trials,
+                    path=path,
+                ),
+                InProcess(
+                    engine,
+                    target,
+                    LoadTarget(options=setup.target, context=setup.context, max_draft=0),
+                    draft=candidate.name,
+                    keeps_trace=keeps_trace,
+                ),
+            )
 
         def on_change(state: TuningState) -> None:
             with self._lock:
@@ -251,7 +308,7 @@ class LiveSession:
                         # The machine is not what it was when the search began.
                         self.measure_baseline()
 
-        self.tuning = BackgroundTuning(self._engine, request, on_change)
+        self.tuning = BackgroundTuning(self._engine, prepare, on_change, n_trials=n_trials)
 
     def _candidate(self, setup: LiveSetup) -> Candidate | None:
         """The drafter as a search takes it."""

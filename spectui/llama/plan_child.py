@@ -15,8 +15,7 @@ from multiprocessing.connection import Connection
 import psutil
 
 from spectui.errors import SpectuiError
-from spectui.llama.devices import gpu_memories
-from spectui.llama.library import binding_version, has_cuda, llama_cpp_version
+from spectui.llama.library import binding_version, gpu_memories, has_cuda, llama_cpp_version
 from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import Answer, Ask, Backend, Question
 

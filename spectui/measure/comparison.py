@@ -33,7 +33,8 @@ class Comparison:
     """Result of one setting on one workload."""
 
     workload: Workload
-    speculation: Speculation
+    speculation: Speculation | None
+    """None where nothing was compared."""
     runs: tuple[Run, ...]
     """All that were made: pairs, or single ones where nothing was compared."""
     speedup: Speedup | None
@@ -108,7 +109,7 @@ class Comparison:
     def _no_c(self) -> str:
         if self.counters.detail is not Detail.ROUNDS:
             return _NO_DETAIL
-        return NO_MODEL if self.speculation.model is None else NOTHING_DRAFTED
+        return NOTHING_DRAFTED if self.speculation and self.speculation.model else NO_MODEL
 
 
 def pairs_of(runs: Sequence[Run]) -> tuple[Pair, ...]:
@@ -118,11 +119,10 @@ def pairs_of(runs: Sequence[Run]) -> tuple[Pair, ...]:
 
 def compare(
     measurer: Measurer,
-    speculation: Speculation,
+    speculation: Speculation | None,
     *,
     repeats: int,
     on_run: Callable[[Run], None],
-    is_alone: bool = False,
 ) -> Comparison:
     """Measure ``speculation`` against the target alone on the loaded models.
 
@@ -131,30 +131,22 @@ def compare(
 
     Args:
         measurer: decodes its workload.
-        speculation: the setting.
+        speculation: the setting; None where there is nothing to compare: every prompt is decoded
+            as the backend stands.
         repeats: how often every prompt is measured.
         on_run: told of every prompt.
-        is_alone: whether there is nothing to compare with: every prompt is decoded once, as the
-            backend stands.
 
     Raises:
         BadInputError: no prompt made the target decode anything.
         HopelessError: a server does not run as it was started.
     """
-    workload = measurer.workload
-    decoded: Iterator[Run] = measurer.alone(workload.items, repeats)
-    if not is_alone:
-        measurer.warm_up(None)
-        measurer.warm_up(speculation)
-        decoded = measurer.pairs(workload.items, speculation, repeats)
-    runs: list[Run] = []
-    lossless = None
+    workload, runs, lossless = measurer.workload, list[Run](), None
     ended: BaseException | None = None
     try:
-        for run in decoded:
+        for run in _decoded(measurer, speculation, repeats):
             runs.append(run)
             on_run(run)
-        if workload.sampling.temp <= 0 and not is_alone:
+        if workload.sampling.temp <= 0 and speculation is not None:
             lossless = check_lossless(measurer.engine, pairs_of(runs))
     except (KeyboardInterrupt, CancelledError, ServerError) as error:
         if not any(run.has_decoded for run in runs) or isinstance(error, HopelessError):
@@ -174,6 +166,17 @@ def compare(
         lossless=lossless,
         ended=ended,
     )
+
+
+def _decoded(measurer: Measurer, speculation: Speculation | None, repeats: int) -> Iterator[Run]:
+    """Runs of every prompt; single ones where there is no setting to compare."""
+    items = measurer.workload.items
+    if speculation is None:
+        yield from measurer.alone(items, repeats)
+        return
+    measurer.warm_up(None)
+    measurer.warm_up(speculation)
+    yield from measurer.pairs(items, speculation, repeats)
 
 
 def counters_document(counters: Counters) -> Json:

@@ -34,6 +34,17 @@ class Case(Setup):
     sampling: SamplingConfig
     n_predict: int
 
+    @property
+    def off(self) -> Setup:
+        """The target alone, as ``baseline`` has it."""
+        return Setup(
+            target=self.baseline,
+            draft=None,
+            context=self.context,
+            speculation=None,
+            extra=self.extra,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:

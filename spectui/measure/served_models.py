@@ -10,8 +10,7 @@ from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
-from spectui.models.draft_files import reader_kind
-from spectui.models.facts import facts_of
+from spectui.models.facts import facts_of, reader_kind
 from spectui.models.gguf import read_gguf
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions

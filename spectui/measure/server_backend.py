@@ -99,7 +99,6 @@ class ServerBackend:
         *,
         keeps_off: bool,
         redoes_rounds: bool,
-        baseline: ModelOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start nothing yet.
@@ -110,12 +109,10 @@ class ServerBackend:
             drafts: drafts by the names for ``load``.
             keeps_off: whether the target alone stays alive beside one that speculates.
             redoes_rounds: as ``result_of``.
-            baseline: the target as the server without speculation has it; None for as all have it.
             clock: seconds.
         """
         self._servers = servers
-        self._base = base.off
-        self._off = replace(self._base, target=baseline or base.target)
+        self._base = base
         self._drafts = drafts
         self._draft: ModelOptions | None = base.draft
         self._redoes_rounds = redoes_rounds
@@ -132,7 +129,7 @@ class ServerBackend:
     def setup(self, speculation: Speculation | None) -> Setup:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
-            return self._off
+            return self._base.off
         draft = self._draft if speculation.needs_draft else None
         return replace(self._base, draft=draft, speculation=speculation)
 

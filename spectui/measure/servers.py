@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.commands.launch import ExportSetup
+from spectui.commands.measured import own_arguments
 from spectui.documents import Json, or_reason
 from spectui.errors import HopelessError, ServerError
-from spectui.export.held_back import own_arguments
-from spectui.export.setup import ExportSetup
 from spectui.format import bytes_text, counted
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spectui.models.gguf import GgufFile
+from spectui.models.header import GgufFile
 from spectui.options.setup import ModelOptions
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
@@ -124,9 +124,7 @@ class _Layers:
 
     @classmethod
     def of(cls, gguf: GgufFile) -> "_Layers":
-        arch = _arch(gguf)
-        n_mtp = _count(gguf, f"{arch}.nextn_predict_layers")
-        return cls(_count(gguf, f"{arch}.block_count"), n_mtp)
+        return cls(gguf.number("block_count"), gguf.mtp_layers)
 
     def number(self, name: str) -> int:
         """Layer of a tensor; the output counts as the one after the last."""
@@ -135,10 +133,6 @@ class _Layers:
 
     def is_mtp(self, name: str) -> bool:
         return self.n - self.n_mtp <= self.number(name) < self.n
-
-
-def _arch(gguf: GgufFile) -> object:
-    return gguf.metadata.get("general.architecture", "")
 
 
 def _names(gguf: GgufFile) -> Iterator[str]:
@@ -169,8 +163,7 @@ def _sizes(
 
 
 def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> WeightTraffic:
-    arch = _arch(gguf)
-    n_experts = _count(gguf, f"{arch}.expert_count")
+    n_experts = gguf.number("expert_count")
     return WeightTraffic(
         cpu_dense_bytes=sizes[True, False],
         cpu_expert_bytes=sizes[True, True],
@@ -178,19 +171,15 @@ def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> W
         gpu_expert_bytes=sizes[False, True],
         n_experts=n_experts,
         # Where the number differs between layers, all of them are an upper estimate.
-        n_experts_used=_used(gguf, options, f"{arch}.expert_used_count") or n_experts,
+        n_experts_used=_n_experts_used(gguf, options) or n_experts,
     )
 
 
-def _used(gguf: GgufFile, options: ModelOptions, key: str) -> int:
-    """Number in the file under ``key``, or the one that ``--override-kv`` sets."""
-    given = [one.value for one in options.override_kv if one.key == key]
-    return given[0] if given and isinstance(given[0], int) else _count(gguf, key)
-
-
-def _count(gguf: GgufFile, key: str) -> int:
-    value = gguf.metadata.get(key, 0)
-    return value if isinstance(value, int) else 0
+def _n_experts_used(gguf: GgufFile, options: ModelOptions) -> int:
+    """Experts per token in the file, or those that ``--override-kv`` sets."""
+    key = "expert_used_count"
+    given = [one.value for one in options.override_kv if one.key == f"{gguf.arch}.{key}"]
+    return given[0] if given and isinstance(given[0], int) else gguf.number(key)
 
 
 def _placement(

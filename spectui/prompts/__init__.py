@@ -1,6 +1,5 @@
 """The prompts that measurements run on: the user's own files, or the built-in suite."""
 
-from spectui.prompts.loader import builtin_suite, load_prompts
-from spectui.prompts.prompt import ChatMessage, Prompt
+from spectui.prompts.loader import ChatMessage, Prompt, builtin_suite, load_prompts
 
 __all__ = ["ChatMessage", "Prompt", "builtin_suite", "load_prompts"]

@@ -213,8 +213,7 @@ def record_chains(
     Returns:
         The chains, None if cancelled.
     """
-    lacking = prompt[model.n_past :]
-    if lacking:
+    if lacking := prompt[model.n_past :]:
         model.decode(lacking, Outputs.LAST)
     tokens: list[int] = []
     probabilities: list[float] = []

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
-from spectui.live.events import ChatRecorded, TuningChanged
-from spectui.live.setup import Activity, Launch
+from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.sessions import earlier_prompts
@@ -22,6 +21,7 @@ from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
+from spectui.tui.widgets import hidden, key
 
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
@@ -37,60 +37,24 @@ class SpectuiApp(BaseApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # All with priority: a text field would select with f6 and f7.
-        Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
-        Binding(
-            "f5",
-            "tune",
-            "Tune",
-            id="app.tune",
-            priority=True,
-            tooltip="Tune the pair in the background",
-        ),
-        Binding(
-            "f6",
-            "export",
-            "Export",
-            id="app.export",
-            priority=True,
-            tooltip="The flags for your llama-server",
-        ),
-        Binding(
-            "f7",
-            "models",
-            "Models",
-            id="app.models",
-            show=False,
-            priority=True,
-            tooltip="Choose another pair",
-        ),
-        Binding(
-            "f8",
-            "log",
-            "Log",
-            id="app.log",
-            show=False,
-            priority=True,
-            tooltip="llama.cpp's own log",
-        ),
-        Binding(
+        key("f1", "app.help", "Help", "Keys and actions"),
+        key("f5", "app.tune", "Tune", "Tune the pair in the background"),
+        key("f6", "app.export", "Export", "The flags for your llama-server"),
+        hidden("f7", "app.models", "Models", "Choose another pair"),
+        hidden("f8", "app.log", "Log", "llama.cpp's own log"),
+        hidden(
             "f10",
-            "what_if",
+            "app.what_if",
             "What if",
-            id="app.what_if",
-            show=False,
-            priority=True,
-            tooltip="What other settings would have done on this session's answers",
+            "What other settings would have done on this session's answers",
         ),
-        Binding(
+        hidden(
             "ctrl+c",
-            "interrupt",
+            "app.interrupt",
             "Stop or quit",
-            id="app.interrupt",
-            show=False,
-            priority=True,
-            tooltip="Stop the answer or the load, else the search; empty the prompt; quit",
+            "Stop the answer or the load, else the search; empty the prompt; quit",
         ),
-        Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True, tooltip="End spectui"),
+        key("ctrl+q", "app.quit", "Quit", "End spectui"),
     ]
 
     def __init__(

@@ -5,21 +5,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, TextArea
 
+from spectui.commands.formats import Format, file_name, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export.formats import ExportSetup, Format, file_name, render
 from spectui.live.setup import LiveSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
-from spectui.tui.glyphs import ASCII, glyphs_of, own_line
+from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.text.display import Display
-from spectui.tui.widgets import ChoiceRow, KeyBar
+from spectui.tui.widgets import ChoiceRow, KeyBar, key
 from spectui.tune.trials import best_trial
 from spectui.writing import write_file, write_new_file
 
@@ -110,7 +111,7 @@ class SaveBar(Vertical):
     def _answer(self, text: str) -> None:
         glyphs = glyphs_of(self)
         self.query_one("#answer", Label).update(
-            own_line(f"{glyphs.warning} {text}", glyphs) if text else ""
+            glyphs.own_line(f"{glyphs.warning} {text}") if text else ""
         )
 
 
@@ -142,15 +143,14 @@ class ExportScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key(
             "c",
-            "copy",
+            "export.copy",
             "Copy",
-            id="export.copy",
-            tooltip="Copy the text with the terminal's clipboard, which works over ssh too",
+            "Copy the text with the terminal's clipboard, which works over ssh too",
         ),
-        Binding("s", "save", "Save", id="export.save", tooltip="Save the text to a file"),
-        Binding("escape", "back", "Back", id="export.back", tooltip="Close the export"),
+        key("s", "export.save", "Save", "Save the text to a file"),
+        key("escape", "export.back", "Back", "Close the export"),
     ]
 
     def __init__(self, choices: tuple[ExportChoice, ...]) -> None:
@@ -194,16 +194,16 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self._text = render(choice.setup, dialect=dialect, format=format_)
+            self._text = render(choice.setup.launch(dialect), format_)
         except BadInputError as error:
             self._text, self._problem = None, str(error)
         display = Display(ascii_only=glyphs is ASCII)
         shown = display.feed((self._text or "").rstrip("\n")) + display.flush()
         self.query_one(TextArea).load_text(shown)
-        problem = own_line(f"{glyphs.warning} {self._problem}", glyphs)
+        problem = glyphs.own_line(f"{glyphs.warning} {self._problem}")
         self.query_one("#problem", Static).update(problem)
         note = self.query_one("#note", Static)
-        note.update(own_line(choice.note or "", glyphs))
+        note.update(glyphs.own_line(choice.note or ""))
         note.display = bool(choice.note)
         self.set_class(self._text is None, "-failed")
 
@@ -226,15 +226,15 @@ class ExportScreen(Screen[None]):
             self._refuse("save")
         else:
             choice, _, format_ = self._chosen()
-            self.query_one(SaveBar).ask(self._text, file_name(choice.setup, format_))
+            self.query_one(SaveBar).ask(self._text, file_name(choice.setup.name, format_))
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."
-        self.notify(own_line(reason, glyphs_of(self)), severity="warning", markup=False)
+        self.notify(glyphs_of(self).own_line(reason), severity="warning", markup=False)
 
     def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
         """Say where the text is now."""
-        self.notify(own_line(f"Saved to {message.path}", glyphs_of(self)), markup=False)
+        self.notify(glyphs_of(self).own_line(f"Saved to {message.path}"), markup=False)
         self.query_one(ChoiceRow).focus()
 
     def action_back(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
 from spectui.errors import SpectuiError
-from spectui.models.discovery import Scan
+from spectui.models.files import Scan
 from spectui.sessions import Session, recent_sessions
 from spectui.tui.log import LogLines
 from spectui.tui.mailbox import Mailbox

@@ -83,8 +83,21 @@ class ForecastMade:
     """Costs of rounds by drafter."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOpened:
+    """The study is open; nothing is measured yet."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEnded:
+    """All is measured; the verdict is about to be kept."""
+
+
 TuneEvent = (
-    StudyResumed
+    StudyOpened
+    | StudyResumed
     | TraceProgress
     | ForecastMade
     | TrialStarted
@@ -92,4 +105,5 @@ TuneEvent = (
     | PromptMeasured
     | SearchDecided
     | ConfirmationStarted
+    | SearchEnded
 )

@@ -48,6 +48,8 @@ class TuneResult:
     """Why the search ended before ``--trials``: all that one more was expected to add to the
     speedup. None if it did not."""
     spent: Spent
+    not_kept: str | None = None
+    """Why the study's storage does not have the verdict; None where it has."""
 
 
 def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:

@@ -97,6 +97,11 @@ class SearchSpace:
             return arm
         return replace(arm, n_cpu_moe=self.placements.of(arm.draft))
 
+    def allows(self, arm: Arm) -> bool:
+        """Whether an arm of an earlier run may be recommended by this one."""
+        speculation = arm.speculation
+        return speculation is None or not speculation.ngrams or self.with_ngrams
+
     @property
     def off(self) -> Arm:
         """The baseline: the target as it lies without a draft."""

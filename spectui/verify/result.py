@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from spectui.commands.measured import own_environment
 from spectui.documents import Json, encoded, ending, or_reason
-from spectui.export.held_back import own_environment
 from spectui.format import counted
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
@@ -15,7 +15,6 @@ from spectui.measure.statistics import NO_INTERVAL, Speedup
 from spectui.measure.verdict import doubt, judge
 from spectui.options.setup import Schedule
 from spectui.verify.builds import Builds
-from spectui.verify.causes import Differing, differing
 from spectui.verify.comparison import Summary, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import CountCheck
 from spectui.verify.subject import Origin
@@ -75,11 +74,6 @@ class Verified:
         return None if promise is None else ratio_of(self.delivered, promise.observed)
 
     @property
-    def differing(self) -> Differing | None:
-        """Prompts whose counts differ from the engine's; None if there are none."""
-        return differing(self.counts, self.builds, self.pairs)
-
-    @property
     def other_prompts(self) -> tuple[str, ...]:
         """Prompts that the server tokenizes differently than when the promise was made."""
         if self.promise is None:
@@ -102,6 +96,7 @@ class Verified:
         """All of it, in documents."""
         case, delivered = self.case, self.summary
         draft = None if case.used_draft is None else str(case.used_draft.path)
+        counts = None if self.counts is None else self.counts.document(self.builds)
         return {
             "server": {
                 "path": self.binary,
@@ -128,7 +123,7 @@ class Verified:
             **or_reason("promised", self._promised(), _NO_PROMISE),
             **or_reason("delivered", delivered and delivered.document(), _NOTHING),
             **self._agreement(),
-            **or_reason("counts", self._counts(), self.counts_reason or _NOTHING),
+            **or_reason("counts", counts, self.counts_reason or _NOTHING),
             "notes": list(notes(self)),
             "warnings": list(warnings(self)),
             **ending(self.ended),
@@ -163,20 +158,6 @@ class Verified:
             "agreement": str(agreement(promised.speedup, delivered.speedup, ratio)),
             "verdict": self.verdict,
             **or_reason("delivered_over_promised", over, "no prompt is the same"),
-        }
-
-    def _counts(self) -> Json | None:
-        check, differing = self.counts, self.differing
-        if check is None:
-            return None
-        equal = "they are equal"
-        return {
-            "n_compared": check.n_compared,
-            "n_equal": check.n_equal,
-            "n_different_prompts": 0 if differing is None else differing.n_different,
-            **or_reason("verdict", differing and differing.sentence, equal),
-            **or_reason("likely_reason", differing and str(differing.cause), equal),
-            "different": [one.document() for one in check.differences],
         }
 
 

@@ -83,7 +83,7 @@ class Verification:
         case = claim.case
         # What the binary has no words for is said before anything is measured.
         arguments = {
-            "off": measuring_arguments(replace(case.off, target=case.baseline), self.binary),
+            "off": measuring_arguments(case.off, self.binary),
             "on": measuring_arguments(case, self.binary),
         }
         results: _Results = {}
@@ -164,10 +164,9 @@ class Verification:
                 {},
                 keeps_off=keeps_both,
                 redoes_rounds=look_at(case.target).redoes_rounds,
-                baseline=case.baseline,
             )
             workload = served_workload(
-                fleet.of(backend.setup(None)),
+                fleet.of(case.off),
                 claim.prompts,
                 n_predict=case.n_predict,
                 sampling=case.sampling,

@@ -9,16 +9,16 @@ from pathlib import Path
 import optuna
 import pytest
 
+from spectui.commands.arguments import server_command
+from spectui.commands.items import divide
 from spectui.errors import BadInputError
-from spectui.export import server_command
-from spectui.export.words import divide
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
-from spectui.tune.stored import to_plain
+from spectui.tune.studies.records import to_plain
 from spectui.tune.studies.study import OUTCOME, TuningStudy
 from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script
 from tests.support.cli import Spectui

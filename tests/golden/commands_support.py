@@ -23,8 +23,9 @@ import spectui.cli.run_sweep
 import spectui.cli.run_trace
 import spectui.cli.run_tune  # noqa: F401 - for what it imports
 from spectui import __version__
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export import ExportSetup, Format, render
 from spectui.llama import library
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
@@ -55,7 +56,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.prompts.prompt import ChatMessage
+from spectui.prompts.loader import ChatMessage
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
@@ -76,10 +77,9 @@ from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import served_spec, study_name
-from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 DIALECTS = tuple(map(str, Dialect))
@@ -128,7 +128,7 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
         has_gpu=has_gpu,
     )
     try:
-        text = render(whole, dialect=Dialect(dialect), format=Format(format_))
+        text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:
         return f"refused: {error}"
     return text.replace(f'"spectui": "{__version__}"', '"spectui": "VERSION"')
@@ -308,8 +308,7 @@ def _make_tried(url: str) -> None:
                 study.interrupt(proposal)
             else:
                 study.finish(_measured(proposal.number, proposal.arm, 1 + 0.05 * number))
-        study.keep(to_plain(_outcome(_MODEL)))
-        study.keep_promise(to_plain(_promise()))
+        study.keep(_outcome(_MODEL), _promise())
         # Its process ends before it is measured.
         study.ask()
 
@@ -403,7 +402,7 @@ def _promise() -> Promise:
 
 def _make_advice(url: str, name: str, outcome: Outcome | dict[str, Any]) -> None:
     with _open(url, name, _SPACE) as study:
-        study.keep(outcome if isinstance(outcome, dict) else to_plain(outcome))
+        study.keep(outcome, None)
 
 
 def studies_told(url: str) -> dict[str, Any]:

@@ -10,10 +10,8 @@ import pytest
 
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.errors import UsageError
-from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecording, Run
-from spectui.live.setup import LiveSetup
-from spectui.live.traces import save_trace
+from spectui.live.recording import ChatRecording, Run, save_trace
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.live.whatif import (
     Source,
     WhatIf,
@@ -204,11 +202,11 @@ def test_a_saved_trace_is_replayed_by_the_command_line(
     chat.ask(setup, mtp(2))
     found = chat.recording(is_recorded)
     trace = chat.session.chat_trace(found, setup.schedule, None)
-    saved = save_trace(trace, 1, keep_text=False)
-    read = read_trace(saved.path)
+    path = save_trace(trace, keep_text=False)
+    read = read_trace(path)
     assert read.drafts[MTP_KIND] == read.target
     assert read.recordings[0].chains[MTP_KIND].mtp_layers == 3
-    assert spectui("replay", saved.path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
+    assert spectui("replay", path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
     replayed = {one["draft_max"]: one for one in json.loads(spectui.out)["configs"]}
     for longest in (1, 3):
         told = replayed[longest]

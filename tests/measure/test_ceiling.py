@@ -11,7 +11,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.summary import Against, against_off
 from spectui.verify.comparison import Agreement, agreement, verdict
-from spectui.verify.preference import Delivery, preferred
+from spectui.verify.preference import preferred
 
 BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
 RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))
@@ -123,15 +123,14 @@ def test_noise_advises_nothing() -> None:
 
 @pytest.mark.parametrize("before", [USE, LEAVE], ids=["use", "leave"])
 def test_noise_of_a_server_overturns_nothing(before: Verdict) -> None:
-    noise = Delivery(arm=BEST, speedup=NOISE)
-    found = preferred(before, BEST, [noise], min_gain=0.02)
+    found = preferred(before, BEST, {BEST: NOISE}, min_gain=0.02)
     assert (found.verdict, found.is_other) == (before, False)
     assert found.arm == (BEST if before.use_speculation else OFF)
 
 
 def test_only_what_can_be_is_ranked() -> None:
-    real = Delivery(arm=RIVAL, speedup=measured(1.2, 1.1, 1.3, 2.0))
-    found = preferred(LEAVE, BEST, [Delivery(arm=BEST, speedup=NOISE), real], min_gain=0.02)
+    deliveries = {BEST: NOISE, RIVAL: measured(1.2, 1.1, 1.3, 2.0)}
+    found = preferred(LEAVE, BEST, deliveries, min_gain=0.02)
     assert (found.arm, found.verdict.use_speculation) == (RIVAL, True)
 
 

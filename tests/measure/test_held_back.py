@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.export.held_back import own_arguments, own_environment
-from spectui.export.takeover import read_command
+from spectui.commands.measured import own_arguments, own_environment
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.measure.servers import measuring_arguments
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.server.binary import examine
@@ -41,7 +42,7 @@ def test_a_command_that_logs_is_measured_without(tmp_path: Path) -> None:
         draft=None,
         context=ContextOptions(),
         speculation=None,
-        extra=read_command(command).extra,
+        extra=take_over(read_command(command)).extra,
     )
     arguments = measuring_arguments(setup, binary)
     assert not {"--log-file", "a.log", "b.log"} & set(arguments)

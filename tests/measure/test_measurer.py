@@ -123,7 +123,7 @@ def test_a_pair_tells_seconds_and_tokens_unless_it_ended_at_once() -> None:
 def compared(backend: Recorder, *, is_alone: bool) -> Comparison:
     told: list[Run] = []
     one = measurer(backend, 4, 0)
-    found = compare(one, ON, repeats=2, on_run=told.append, is_alone=is_alone)
+    found = compare(one, None if is_alone else ON, repeats=2, on_run=told.append)
     assert tuple(told) == found.runs
     return found
 

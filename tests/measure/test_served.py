@@ -28,8 +28,7 @@ from spectui.options.speculation import Speculation
 from spectui.server import Completion
 from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
-from spectui.tune.race_apart import ApartRuns
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race_runs import ApartRuns, RaceRuns
 from spectui.tune.spec import served_spec
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items

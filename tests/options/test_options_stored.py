@@ -34,7 +34,7 @@ from spectui.options.stored import current, speculation_from_flat
 from spectui.sessions import SettingsChange, read_session
 from spectui.sweep.store import SweepStore
 from spectui.tune.outcome import Outcome
-from spectui.tune.stored import from_plain, to_plain
+from spectui.tune.studies.records import from_plain, to_plain
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.drafters import speculations
 from tests.support.sweep import ngram_cell, record

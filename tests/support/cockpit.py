@@ -25,10 +25,17 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import CancelledError
-from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
-from spectui.live.setup import Activity, Launch, LiveSetup, Pair
+from spectui.live.setup import (
+    Activity,
+    BaselineMeasured,
+    ChatRecorded,
+    Launch,
+    LiveSetup,
+    Pair,
+    TuningChanged,
+)
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic

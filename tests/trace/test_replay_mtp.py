@@ -18,11 +18,11 @@ from spectui.speculative.models import Outputs
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.speculative.rollback import usable_snapshots
+from spectui.trace.file import check_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import replay_chained
 from spectui.trace.record import Chains, Recording, bare, record_own_chains, spread_out
 from spectui.trace.replay import replay_trace
-from spectui.trace.validity import check_trace
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 from tests.support.replay import trace_of as trace_of_draft
 from tests.support.scripted import N_VOCAB, ScriptedDraft, mix

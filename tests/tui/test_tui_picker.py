@@ -19,9 +19,8 @@ from textual.widgets import Input, Static
 
 from spectui.demo import DemoModel
 from spectui.live.setup import Pair
-from spectui.models.discovery import Scan
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs

@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from spectui.tui.glyphs import ASCII, UNICODE
 from spectui.tui.text.conversation import Conversation, TranscriptToken
 from spectui.tui.text.display import MAX_MARKS, Display
-from spectui.tui.text.layout import Layout, continues
-from spectui.tui.text.tape import CHUNK_CHARS, Kind, Tape, TextStore
+from spectui.tui.text.layout import CHUNK_CHARS, Kind, Layout, Tape, TextStore, continues
 
 FRAGMENTS = (
     *(

@@ -21,8 +21,8 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.tune import table as lines
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
@@ -768,7 +768,8 @@ def test_a_failure_gives_its_reason_and_the_trials_stay(size: tuple[int, int]) -
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_verdict_that_is_not_kept_says_so_beside_it(size: tuple[int, int]) -> None:
-    ended = replace(SEARCHING, phase=Phase.FINISHED, result=tuned(), not_kept="the disk is full")
+    lost = replace(tuned(), not_kept="the disk is full")
+    ended = replace(SEARCHING, phase=Phase.FINISHED, result=lost)
     shown = seen(state=ended, size=size)
     assert "finished" in shown
     assert "not kept the disk is full" in " ".join(shown.split())

@@ -12,7 +12,7 @@ import pytest
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
-from spectui.engine.prompts import PromptStore
+from spectui.engine.models import PromptStore
 from spectui.errors import UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model

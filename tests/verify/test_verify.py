@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spectui.engine.events import GenerationResult
 from spectui.measure import served_models as models
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.measurer import Pair, Run
+from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting, observed_of
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.measure.verdict import Verdict
@@ -33,11 +33,11 @@ from spectui.options.speculation import Speculation
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.stored import from_plain, to_plain
+from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.builds import Builds, Compared
 from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts, incomparable
-from spectui.verify.preference import Delivery, preferred
+from spectui.verify.preference import preferred
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -326,6 +326,10 @@ def result(
 ITEM = WorkItem(id="a", category="x", tokens=(1, 2))
 
 
+def served(done: GenerationResult) -> Pair:
+    return Pair(item=ITEM, baseline=done, speculative=done)
+
+
 @pytest.mark.parametrize(
     ("done", "differs", "parted_at"),
     [
@@ -339,13 +343,20 @@ ITEM = WorkItem(id="a", category="x", tokens=(1, 2))
 def test_counts_and_output_are_compared(
     done: GenerationResult, *, differs: bool, parted_at: int | None
 ) -> None:
-    check = compare_counts([Run(item=ITEM, speculative=done)], {(1, 2): result((5, 6, 7), 4, 2)})
+    check = compare_counts([served(done)], {(1, 2): result((5, 6, 7), 4, 2)})
     assert (check.n_compared, check.n_equal) == (1, 0 if differs else 1)
     assert [one.parted_at for one in check.differences] == ([parted_at] if differs else [])
 
 
+def test_a_server_whose_own_output_moves_is_unsteady() -> None:
+    steady = served(result((5, 6, 7)))
+    moved = replace(steady, item=replace(ITEM, id="b"), baseline=result((5, 6, 8)))
+    check = compare_counts([steady, moved], {})
+    assert (check.prompts, check.unsteady) == (frozenset("ab"), frozenset("b"))
+
+
 def test_what_the_engine_did_not_run_is_not_compared() -> None:
-    assert compare_counts([Run(item=ITEM, speculative=result((5,)))], {}).n_compared == 0
+    assert compare_counts([served(result((5,)))], {}).n_compared == 0
 
 
 @pytest.mark.parametrize(
@@ -362,6 +373,12 @@ def test_what_the_engine_did_not_run_is_not_compared() -> None:
 def test_what_need_not_be_equal(speculation: Speculation, temp: float, reason: str | None) -> None:
     found = incomparable(speculation, SamplingConfig(temp=temp))
     assert found is None if reason is None else reason in (found or "")
+
+
+def test_off_is_measured_as_the_target_lies_without_a_draft() -> None:
+    assert (CASE.off.target, CASE.off.extra) == (CASE.baseline, CASE.extra)
+    assert CASE.off.is_off
+    assert replace(CASE.off, target=CASE.target).models == (CASE.target,)
 
 
 def test_a_promise_is_kept_as_plain_text() -> None:
@@ -462,11 +479,11 @@ def test_the_servers_ranking_counts(
     arm: Arm,
     said: str | None,
 ) -> None:
-    deliveries = [
-        Delivery(arm=one, speedup=speedup(*numbers))
+    deliveries = {
+        one: speedup(*numbers)
         for one, numbers in ((BEST, best), (RIVAL, rival))
         if numbers is not None
-    ]
+    }
     found = preferred(before, BEST, deliveries, min_gain=0.02)
     assert found.arm == arm
     assert found.verdict.use_speculation is not arm.is_off

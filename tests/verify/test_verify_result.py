@@ -21,8 +21,7 @@ from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.outcome import Outcome, advice_of
 from spectui.verify.builds import Builds
-from spectui.verify.causes import Cause
-from spectui.verify.counts import CountCheck, Counts, Difference
+from spectui.verify.counts import Cause, CountCheck, Difference
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.subject import Advice, Origin, subject
 
@@ -106,8 +105,17 @@ def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -
     assert [text.startswith(said) for text in warnings(found)] == [True]
 
 
+def checked(n: int, differences: tuple[Difference, ...], unsteady: str = "") -> CountCheck:
+    return CountCheck(
+        n_compared=n,
+        differences=differences,
+        prompts=frozenset("abcdef"),
+        unsteady=frozenset(unsteady),
+    )
+
+
 def test_what_differs_is_named_by_prompt() -> None:
-    counts = Counts(n_drafted=8, n_accepted=6)
+    counts = Counters(n_drafted=8, n_accepted=6)
     differences = tuple(
         Difference(
             prompt_id=name,
@@ -117,7 +125,7 @@ def test_what_differs_is_named_by_prompt() -> None:
         )
         for name in "abacdefg"
     )
-    check = CountCheck(n_compared=8, differences=differences)
+    check = checked(8, differences)
     (said,) = warnings(replace(KEPT, counts=check, counts_reason=None))
     assert said == (
         "llama-server did not do what the engine did: the output itself parts on a, b; the "
@@ -138,24 +146,17 @@ def test_what_differs_is_named_by_prompt() -> None:
 def test_a_likely_reason_is_named(
     names: str, version: str, unsteady: str, cause: Cause, said: str
 ) -> None:
-    counts = Counts(n_drafted=8, n_accepted=6)
+    counts = Counters(n_drafted=8, n_accepted=6)
     differences = tuple(
         Difference(prompt_id=name, engine=counts, server=counts, parted_at=3) for name in names
     )
-    pairs = tuple(
-        replace(one, speculative=replace(one.speculative, tokens=(9,)))
-        if one.item.id in unsteady
-        else one
-        for one in KEPT.pairs
-    )
     found = replace(
         KEPT,
-        counts=CountCheck(n_compared=6, differences=differences),
-        pairs=pairs,
+        counts=checked(6, differences, unsteady),
         builds=replace(KEPT.builds, server=Version(text=version, build=None, commit=None)),
     )
-    assert found.differing is not None
-    assert found.differing.cause is cause
+    assert found.counts is not None
+    assert found.counts.cause(found.builds) is cause
     lines = text_of(found).splitlines()
     assert " ".join(lines[1:3]).startswith(said) or " ".join(lines[2:4]).startswith(said)
     told = found.document()["counts"]

@@ -1,99 +1,93 @@
 """Panels of an attached server itself: its model and process, and the machine under it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spectui.format import counted
-from spectui.known import Known
-from spectui.live.memory import MemoryPool, MemoryState, Use, memory_state
-from spectui.live.traffic import TrafficHistory, TrafficState, traffic_state
+from spectui.live.machine import (
+    MemoryPool,
+    MemoryState,
+    TrafficHistory,
+    TrafficState,
+    Use,
+    memory_state,
+    traffic_state,
+)
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
-from spectui.server.watch.sample import ServerFacts
-from spectui.server.watch.state import HostState, LinkState
-from spectui.server.watch.words import context_facts, model_facts, model_name
-from spectui.tui import units
-from spectui.tui.charts import spark
+from spectui.server.watch.sample import (
+    HostState,
+    ServerFacts,
+    context_facts,
+    model_facts,
+    model_name,
+)
+from spectui.server.watch.tracker import AttachState, LinkState
 from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, growing, spread
-from spectui.tui.panels.machine import MemoryPanel, disk_block, link_blocks, pool_blocks
-from spectui.tui.panels.paint import MUTED, PLAIN, STRONG, WARNING, labelled, sentence, shortened
+from spectui.tui.panels.base import (
+    Block,
+    Line,
+    Lines,
+    Look,
+    Panel,
+    block,
+    labelled,
+    prose,
+    sentence,
+    spread,
+)
+from spectui.tui.panels.machine import disk_block, link_blocks
 
 _LONGEST_LIST = 8
-_UNREAD = TrafficState()
 _NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
 _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityState:
-    """State of the server's panel."""
-
-    link: LinkState
-    facts: Known[ServerFacts]
-    host: HostState
-    drafters: tuple[str, ...] = ()
-
-
-class ServerPanel(Panel[IdentityState]):
+class ServerPanel(Panel[AttachState]):
     """Shows facts that hardly change."""
 
     heading = "Server"
 
-    def blocks(self, state: IdentityState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: AttachState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
-        link = sentence(_link(state.link, glyphs), MUTED, width, glyphs)
-        told = "" if state.link.failure is not None else _process(state.host, glyphs)
-        process = sentence(told, PLAIN, width, glyphs)
-        where = sentence(_where(state, facts), MUTED, width, glyphs)
-        around = (growing(20, shortened(process), step=10), growing(25, shortened(where), step=10))
+        link = block((40, sentence(_link(state.link, glyphs), Look.MUTED, width, glyphs)))
+        process = "" if state.link.failure is not None else _process(state.host, glyphs)
+        around = (
+            prose(20, process, width, glyphs, look=Look.PLAIN, step=10),
+            prose(25, _where(state, facts), width, glyphs, step=10),
+        )
         if facts is None:
-            reason = sentence(state.facts.reason or "", MUTED, width, glyphs)
-            return (growing(0, shortened(reason)), *around, block((40, link)))
+            return (prose(0, state.facts.reason or "", width, glyphs), *around, link)
+        asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
+        drafters = f"drafts by {', '.join(state.drafts.drafters)}" if state.drafts.drafters else ""
+        context = ", ".join(filter(None, (*context_facts(facts), drafters)))
         return (
-            growing(0, shortened(sentence(model_name(facts), STRONG, width, glyphs)), step=15),
-            block((3, _asleep(facts, width, glyphs))),
-            growing(5, shortened(_joined(model_facts(facts), width, glyphs)), step=25),
-            growing(10, shortened(_context(state, facts, width, glyphs)), step=25),
+            prose(0, model_name(facts), width, glyphs, look=Look.STRONG, step=15),
+            block((3, sentence(asleep, Look.WARNING, width, glyphs))),
+            prose(5, ", ".join(model_facts(facts)), width, glyphs, look=Look.PLAIN, step=25),
+            prose(10, context, width, glyphs, look=Look.PLAIN, step=25),
             *around,
-            block((40, link)),
+            link,
             block((45, _models(facts, width, glyphs))),
         )
-
-
-def _joined(facts: Sequence[str], width: int, glyphs: Glyphs) -> Lines:
-    return sentence(", ".join(facts), PLAIN, width, glyphs)
-
-
-def _asleep(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
-    if not facts.is_sleeping:
-        return ()
-    text = "asleep: the model is unloaded until the next request"
-    return sentence(text, WARNING, width, glyphs)
-
-
-def _context(state: IdentityState, facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
-    drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
-    return _joined(tuple(filter(None, (*context_facts(facts), drafters))), width, glyphs)
 
 
 def _process(host: HostState, glyphs: Glyphs) -> str:
     process = host.process.value
     if process is None:
         return str(host.process.reason)
-    busy = "" if host.cores is None else f", {units.number(host.cores, glyphs, 1)} cores busy"
-    size = units.size(process.rss_bytes, glyphs)
+    busy = "" if host.cores is None else f", {glyphs.number(host.cores, 1)} cores busy"
+    size = glyphs.size(process.rss_bytes)
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
-def _where(state: IdentityState, facts: ServerFacts | None) -> str:
+def _where(state: AttachState, facts: ServerFacts | None) -> str:
     build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
     return f"{state.link.url}{build}"
 
 
 def _link(link: LinkState, glyphs: Glyphs) -> str:
-    took = f"answers in {units.duration(link.took_s, glyphs)}" if link.is_connected else ""
+    took = f"answers in {glyphs.duration(link.took_s)}" if link.is_connected else ""
     restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 
@@ -105,17 +99,7 @@ def _models(facts: ServerFacts, width: int, glyphs: Glyphs) -> Lines:
     more = len(facts.models) - _LONGEST_LIST
     names = ", ".join(facts.models[:_LONGEST_LIST])
     tail = f" and {more} more" if more > 0 else ""
-    return sentence(f"models: {names}{tail}", MUTED, width, glyphs)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineState:
-    """State of the machine's panel."""
-
-    reason: str | None = "the machine has not been read yet"
-    gpus: tuple[GpuReading, ...] = ()
-    cpu_per_core: tuple[float, ...] = ()
-    traffic: TrafficState = _UNREAD
+    return sentence(f"models: {names}{tail}", Look.MUTED, width, glyphs)
 
 
 class Machine:
@@ -150,16 +134,10 @@ class Machine:
         return replace(state, pools=tuple(map(_undivided, state.pools)))
 
     @property
-    def state(self) -> MachineState:
-        """The rest."""
-        if self._snapshot is None:
-            return MachineState(reason=self._reason) if self._reason else MachineState()
-        return MachineState(
-            reason=None,
-            gpus=self._snapshot.gpus,
-            cpu_per_core=self._snapshot.host.cpu_per_core,
-            traffic=traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None),
-        )
+    def traffic(self) -> TrafficState:
+        """Load of cores and GPUs, and what moves between them."""
+        state = traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None)
+        return state if self._reason is None else replace(state, reason=self._reason)
 
 
 def _undivided(pool: MemoryPool) -> MemoryPool:
@@ -167,28 +145,20 @@ def _undivided(pool: MemoryPool) -> MemoryPool:
     return replace(pool, parts=((Use.OTHER, used_bytes),))
 
 
-class HostMemoryPanel(MemoryPanel):
-    """Shows a bar per memory, without saying whose parts they are."""
-
-    def blocks(self, state: MemoryState, width: int, glyphs: Glyphs) -> Sequence[Block]:
-        """Bars and warnings."""
-        return pool_blocks(state, width, glyphs)
-
-
-class MachinePanel(Panel[MachineState]):
+class MachinePanel(Panel[TrafficState]):
     """Shows cores, GPUs, links and disk."""
 
     heading = "CPU, GPU, PCIe, disk"
 
-    def blocks(self, state: MachineState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: TrafficState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """One block each."""
         if state.reason is not None:
-            return (block((0, sentence(state.reason, MUTED, width, glyphs))),)
+            return (block((0, sentence(state.reason, Look.MUTED, width, glyphs))),)
         return (
             _cores(state.cpu_per_core, width, glyphs),
-            *(_gpu(gpu, width, glyphs) for gpu in state.gpus),
-            *link_blocks(state.traffic, width, glyphs),
-            disk_block(state.traffic, width, glyphs),
+            *(_gpu(gpu, width, glyphs) for gpu in state.links),
+            *link_blocks(state, width, glyphs),
+            disk_block(state, width, glyphs),
         )
 
 
@@ -196,20 +166,18 @@ def _cores(shares: tuple[float, ...], width: int, glyphs: Glyphs) -> Block:
     if not shares:
         return ()
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
-    bars = spark(shares, min(len(shares), width // 2), glyphs, maximum=1.0)[0]
-    return block((1, (spread((*labelled("CPU", bars), ("", "")), ((busy, STRONG),), width),)))
+    bars = glyphs.spark(shares, min(len(shares), width // 2), maximum=1.0)[0]
+    return block((1, (spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),), width),)))
 
 
 def _gpu(gpu: GpuReading, width: int, glyphs: Glyphs) -> Block:
     power, heat = gpu.power_w.value, gpu.temperature_c.value
-    left: Line = labelled(
-        f"GPU {gpu.index}", f"{units.percent(gpu.utilisation.value, glyphs)} busy"
-    )
+    left: Line = labelled(f"GPU {gpu.index}", f"{glyphs.percent(gpu.utilisation.value)} busy")
     right = ", ".join(
         text
         for text, value in ((f"{power or 0:.0f} W", power), (f"{heat or 0:.0f} °C", heat))
         if value is not None
     )
-    name: Line = ((gpu.name, MUTED),)
-    line = spread(left, ((right, MUTED),), width)
+    name: Line = ((gpu.name, Look.MUTED),)
+    line = spread(left, ((right, Look.MUTED),), width)
     return block((2, (line,)), (30, (line, name)))

@@ -1,11 +1,10 @@
 """Panels of an attached server's work: throughput, acceptance, slots."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 from spectui.format import counted
 from spectui.monitor.readings import Reading
-from spectui.server.watch.state import (
+from spectui.server.watch.tracker import (
     DraftState,
     ServedState,
     SlotPhase,
@@ -13,26 +12,23 @@ from spectui.server.watch.state import (
     SlotState,
     Work,
 )
-from spectui.tui import units
-from spectui.tui.charts import bar
 from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, cells, charted, growing, spread
-from spectui.tui.panels.paint import (
-    CACHE,
-    DRAFT,
-    MUTED,
-    PLAIN,
-    STRONG,
-    TARGET,
-    WARNING,
+from spectui.tui.panels.base import (
+    Block,
+    Line,
+    Lines,
+    Look,
+    Panel,
     any_of,
+    block,
+    cells,
     chart,
+    charted,
     labelled,
     positions,
+    prose,
     sentence,
-    shortened,
-    spelt,
+    spread,
 )
 
 _SPEED_HEIGHTS = range(1, 41)
@@ -40,7 +36,11 @@ _RATE_HEIGHTS = range(1, 4)
 _SMALLEST_BAR = 4
 _INDENT = 3
 _SPEED = len(" 123.4/s")
-_LOOKS = {SlotPhase.GENERATING: DRAFT, SlotPhase.PROMPT: TARGET, SlotPhase.IDLE: MUTED}
+_LOOKS = {
+    SlotPhase.GENERATING: Look.DRAFT,
+    SlotPhase.PROMPT: Look.TARGET,
+    SlotPhase.IDLE: Look.MUTED,
+}
 _PHASE = max(map(len, SlotPhase))
 _FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
 """Ranks: all that work are there before one that rests."""
@@ -55,7 +55,7 @@ class ServedPanel(Panel[ServedState]):
         """Headline, what is missing, history, averages, prompts, counts."""
         return (
             block((0, _headline(state, width, glyphs))),
-            _missing(state, width, glyphs),
+            *_missing(state, width, glyphs),
             block((10, _generation(state, width, glyphs))),
             _history(state, width, glyphs),
             block((20, _prompts(state, width, glyphs))),
@@ -65,25 +65,23 @@ class ServedPanel(Panel[ServedState]):
 
 def _headline(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
     now = state.now_tokens_per_s.value
-    work: Line = ((str(state.work), STRONG if state.work is not Work.IDLE else MUTED),)
+    work: Line = ((str(state.work), Look.STRONG if state.work is not Work.IDLE else Look.MUTED),)
     if state.work is Work.UNKNOWN:
         return ()
     if now is None or state.work is Work.IDLE:
         return (work,)
-    speed: Line = ((units.tokens_per_s(now, glyphs), STRONG), (" now", MUTED))
+    speed: Line = ((glyphs.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
     return (spread(speed, work, width),)
 
 
-def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Block:
+def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
     if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
         reasons.append(now.reason)
-    lines = tuple(
-        line for reason in reasons for line in sentence(str(reason), MUTED, width, glyphs)
-    )
-    return growing(2, shortened(lines), step=28) if lines else ()
+    for reason in reasons:
+        yield prose(2, str(reason), width, glyphs, step=28)
 
 
 def _generation(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
@@ -99,13 +97,13 @@ def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) 
     """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
         return ()
-    average: Line = ((f"mean {units.tokens_per_s(mean.value, glyphs)}", MUTED),)
+    average: Line = ((f"mean {glyphs.tokens_per_s(mean.value)}", Look.MUTED),)
     if last.value is None:
-        return (spread(((label, MUTED),), average, width),)
-    line = labelled(label, units.tokens_per_s(last.value, glyphs))
-    number, _unit = units.tokens_per_s(mean.value, glyphs).split(" ", 1)
-    short: Line = ((f"mean {number}", MUTED),)
-    full = spread((*line, (" last", MUTED)), average, width)
+        return (spread(((label, Look.MUTED),), average, width),)
+    line = labelled(label, glyphs.tokens_per_s(last.value))
+    number, _unit = glyphs.tokens_per_s(mean.value).split(" ", 1)
+    short: Line = ((f"mean {number}", Look.MUTED),)
+    full = spread((*line, (" last", Look.MUTED)), average, width)
     return (full if len(full) > len(line) + 1 else spread(line, short, width),)
 
 
@@ -114,9 +112,9 @@ def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
         return ()
 
     def draw(height: int) -> Lines:
-        return chart(state.history, width, height, glyphs, DRAFT)
+        return chart(state.history, width, height, glyphs, Look.DRAFT)
 
-    return charted(15, 10, ((height, partial(draw, height)) for height in _SPEED_HEIGHTS))
+    return charted(15, 10, _SPEED_HEIGHTS, draw)
 
 
 def _counts(state: ServedState, width: int) -> Lines:
@@ -124,10 +122,10 @@ def _counts(state: ServedState, width: int) -> Lines:
     if counters is None:
         return ()
     cached = counters.n_prompt_cached
-    left: Line = (("generated ", MUTED), (f"{counters.n_predicted:,}", TARGET))
-    right: Line = (("prompt tokens ", MUTED), (f"{counters.n_prompt:,}", TARGET))
+    left: Line = (("generated ", Look.MUTED), (f"{counters.n_predicted:,}", Look.TARGET))
+    right: Line = (("prompt tokens ", Look.MUTED), (f"{counters.n_prompt:,}", Look.TARGET))
     if cached:
-        more: Line = (*right, (", cached ", MUTED), (f"{cached:,}", TARGET))
+        more: Line = (*right, (", cached ", Look.MUTED), (f"{cached:,}", Look.TARGET))
         line = spread(left, more, width)
         if len(line) > len(left):
             return (line,)
@@ -142,8 +140,7 @@ class DraftsPanel(Panel[DraftState]):
     def blocks(self, state: DraftState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
         if state.reason is not None or state.overall is None:
-            reason = sentence(state.reason or "", MUTED, width, glyphs)
-            return (growing(0, shortened(reason)),)
+            return (prose(0, state.reason or "", width, glyphs),)
         shares = state.overall.share_per_position
         return (
             block((0, _draft_rate(state, width, glyphs))),
@@ -157,17 +154,17 @@ class DraftsPanel(Panel[DraftState]):
 def _draft_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     if state.overall is None:
         return ()
-    rate = labelled("rate", units.number(state.overall.acceptance_rate, glyphs), STRONG)
-    length = units.number(state.overall.mean_accepted_length, glyphs)
-    return (spread(rate, ((f"{length} tokens/round", STRONG),), width),)
+    rate = labelled("rate", glyphs.number(state.overall.acceptance_rate), Look.STRONG)
+    length = glyphs.number(state.overall.mean_accepted_length)
+    return (spread(rate, ((f"{length} tokens/round", Look.STRONG),), width),)
 
 
 def _last_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     if state.last is None:
         return ()
-    rate = labelled("last request", units.number(state.last.acceptance_rate, glyphs))
-    length = units.number(state.last.mean_accepted_length, glyphs)
-    return (spread(rate, ((f"{length} tokens/round", MUTED),), width),)
+    rate = labelled("last request", glyphs.number(state.last.acceptance_rate))
+    length = glyphs.number(state.last.mean_accepted_length)
+    return (spread(rate, ((f"{length} tokens/round", Look.MUTED),), width),)
 
 
 def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
@@ -175,10 +172,10 @@ def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
         return ()
 
     def draw(height: int) -> Lines:
-        label: Line = (("rate of each request", MUTED),)
-        return (label, *chart(state.history, width, height, glyphs, DRAFT, maximum=1.0))
+        label: Line = (("rate of each request", Look.MUTED),)
+        return (label, *chart(state.history, width, height, glyphs, Look.DRAFT, maximum=1.0))
 
-    return charted(70, 10, ((1 + height, partial(draw, height)) for height in _RATE_HEIGHTS))
+    return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
 
 def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
@@ -191,7 +188,7 @@ def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     )
     if state.drafters:
         text += f" of {', '.join(state.drafters)}"
-    return sentence(text, MUTED, width, glyphs)
+    return sentence(text, Look.MUTED, width, glyphs)
 
 
 class SlotsPanel(Panel[SlotsState]):
@@ -202,9 +199,9 @@ class SlotsPanel(Panel[SlotsState]):
     def blocks(self, state: SlotsState, width: int, glyphs: Glyphs) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
         if state.reason is not None:
-            reason = sentence(state.reason, MUTED, width, glyphs)
             waiting = _waiting(state, glyphs)
-            return (growing(0, shortened(reason)), block((5, (waiting,) if waiting else ())))
+            why = prose(0, state.reason, width, glyphs)
+            return (why, block((5, (waiting,) if waiting else ())))
         rows = [_slot(index, slot, width, glyphs) for index, slot in enumerate(state.slots)]
         return (block((1, (_summary(state, width, glyphs),))), *rows)
 
@@ -212,7 +209,7 @@ class SlotsPanel(Panel[SlotsState]):
 def _summary(state: SlotsState, width: int, glyphs: Glyphs) -> Line:
     n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
-    left: Line = ((text, STRONG if n_busy else MUTED),)
+    left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
     wide = spread(left, _waiting(state, glyphs), width)
     # Who waits is worth a shorter word.
     return spread(left, _waiting(state, glyphs, is_short=True), width) if wide == left else wide
@@ -222,7 +219,7 @@ def _waiting(state: SlotsState, glyphs: Glyphs, *, is_short: bool = False) -> Li
     if not state.n_deferred:
         return ()
     who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
-    return ((f"{glyphs.warning} {who} waiting", WARNING),)
+    return ((f"{glyphs.warning} {who} waiting", Look.WARNING),)
 
 
 def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
@@ -236,17 +233,27 @@ def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
 
 def _row(slot: SlotState, width: int, glyphs: Glyphs) -> Line:
     sample = slot.sample
-    speed = f"{units.number(slot.tokens_per_s, glyphs, 1)}/s".rjust(_SPEED)
+    speed = f"{glyphs.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
     if slot.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
-    left: Line = ((f"{sample.id:>2} ", PLAIN), (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]))
+    left: Line = (
+        (f"{sample.id:>2} ", Look.PLAIN),
+        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
+    )
     context = _context(slot, glyphs)
     room = width - cells(left) - len(context) - len(speed) - 2
     if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
-        used = bar(sample.n_used / sample.n_ctx, room, glyphs)
-        return (*left, (" ", ""), (used, CACHE), (" ", ""), (context, MUTED), (speed, STRONG))
+        used = glyphs.bar(sample.n_used / sample.n_ctx, room)
+        return (
+            *left,
+            (" ", ""),
+            (used, Look.CACHE),
+            (" ", ""),
+            (context, Look.MUTED),
+            (speed, Look.STRONG),
+        )
     gap = " " * max(width - cells(left) - len(context) - len(speed), 1)
-    return (*left, (gap, ""), (context, MUTED), (speed, STRONG))
+    return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
 def _context(slot: SlotState, glyphs: Glyphs) -> str:
@@ -268,8 +275,8 @@ def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
         if sample.n_remaining is None or slot.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
-    text = spelt(", ".join(filter(None, said)), glyphs)
-    return ((((" " * _INDENT) + text, MUTED),),) if text else ()
+    text = glyphs.spelt(", ".join(filter(None, said)))
+    return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
 def _prompt(slot: SlotState) -> str | None:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import var
 from textual.widgets import TextArea
 
 from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.widgets import hidden
 
 MAX_EDITED_CHARS = 10_000
 """Longer texts are sent as they are, but stand in the box as a label."""
@@ -43,10 +44,8 @@ class PromptBox(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Not in the footer: the empty box says it.
-        Binding("enter", "submit", "Send", id="prompt.submit", show=False),
-        Binding(
-            "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="prompt.newline", show=False
-        ),
+        hidden("enter", "prompt.submit", "Send"),
+        hidden("ctrl+j,shift+enter,alt+enter", "prompt.newline", "New line"),
     ]
 
     @dataclass

@@ -20,8 +20,7 @@ from spectui.engine.events import (
 )
 from spectui.errors import CancelledError, SpectuiError
 from spectui.live.chat import SessionStore
-from spectui.live.events import BaselineMeasured
-from spectui.live.setup import Activity, Launch, LiveSetup, Pair
+from spectui.live.setup import Activity, BaselineMeasured, Launch, LiveSetup, Pair
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.setup import Schedule

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
@@ -24,7 +24,7 @@ from spectui.options.number import Number
 from spectui.options.option import INT_MAX, Decimal, Option, Whole
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.tui.widgets import ChoiceRow, KeyBar
+from spectui.tui.widgets import ChoiceRow, KeyBar, key
 
 _MAX_INT = 2**31 - 1
 _MAX_SEED = 2**32 - 1
@@ -180,10 +180,8 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
     HORIZONTAL_BREAKPOINTS = _WIDTHS
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Cancel", id="settings.cancel", tooltip="Change nothing"),
-        Binding(
-            "ctrl+s,f3", "apply", "Apply", id="settings.apply", tooltip="Use these from now on"
-        ),
+        key("escape", "settings.cancel", "Cancel", "Change nothing", action="dismiss"),
+        key("ctrl+s,f3", "settings.apply", "Apply", "Use these from now on"),
     ]
 
     def __init__(self, setup: LiveSetup, max_draft: int) -> None:

@@ -11,8 +11,7 @@ import psutil
 from spectui.demo import DemoModel
 from spectui.errors import SpectuiError
 from spectui.live.setup import Pair
-from spectui.models.discovery import expand_home, usual_folders
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset, list_presets
 from spectui.sessions import Session

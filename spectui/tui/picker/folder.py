@@ -8,16 +8,16 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
 from spectui.gguf_names import SUFFIX
-from spectui.models.discovery import is_pseudo
+from spectui.models.files import is_pseudo
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.picker.list import Entry, PickerList, Row, note, visible
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, key
 
 _MAX_SHOWN = 200
 
@@ -26,30 +26,22 @@ class FolderScreen(ModalScreen[Path | None]):
     """Ends with an existing folder, or with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key(
             "tab",
-            "complete",
+            "folder.complete",
             "Complete",
-            id="folder.complete",
-            key_display="tab",
-            tooltip="Complete with the first folder of the list",
+            "Complete with the first folder of the list",
+            display="tab",
         ),
-        Binding(
+        key(
             "down",
-            "to_list",
+            "folder.list",
             "Folders",
-            id="folder.list",
-            key_display="down",
-            tooltip="Go to the list of folders",
+            "Go to the list of folders",
+            action="to_list",
+            display="down",
         ),
-        Binding(
-            "escape",
-            "cancel",
-            "Cancel",
-            id="folder.cancel",
-            key_display="esc",
-            tooltip="Close without a folder",
-        ),
+        key("escape", "folder.cancel", "Cancel", "Close without a folder", display="esc"),
     ]
     DEFAULT_CSS = """
     FolderScreen {

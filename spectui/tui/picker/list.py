@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.css.styles import RulesMap
 from textual.geometry import Spacing
@@ -24,6 +24,7 @@ from textual.widgets.option_list import Option
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.text import display
 from spectui.tui.text.display import clip, fit
+from spectui.tui.widgets import key
 
 _HUB = re.compile(r"models--([^/]+?)--([^/]+)/snapshots/[0-9a-f]{40}(/.*)?$")
 MARK_CELLS = 2
@@ -168,13 +169,13 @@ class PickerList(OptionList):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key(
             "enter",
-            "select",
+            "picker.choose",
             "Choose",
-            id="picker.choose",
-            key_display="enter",
-            tooltip="Choose the highlighted row",
+            "Choose the highlighted row",
+            action="select",
+            display="enter",
         ),
     ]
     DEFAULT_CSS = """

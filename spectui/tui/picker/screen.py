@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
@@ -22,7 +22,7 @@ from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, pa
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import PickerList, Row, visible
 from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, hidden, key
 
 if TYPE_CHECKING:
     from spectui.tui.picker.controller import PickerController
@@ -42,26 +42,21 @@ class PickerScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "#targets"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", id="picker.filter", tooltip="Filter by typing"),
-        Binding("o", "folder", "Open folder", id="picker.folder", tooltip="Search a folder"),
-        Binding("left", "targets", id="picker.targets", show=False, tooltip="Go to the targets"),
-        Binding("right", "drafts", id="picker.drafts", show=False, tooltip="Go to the drafts"),
-        Binding(
-            "down",
-            "targets",
-            id="picker.leave_filter",
-            show=False,
-            tooltip="Go from the filter to the targets",
+        key("slash", "picker.filter", "Filter", "Filter by typing"),
+        key("o", "picker.folder", "Open folder", "Search a folder"),
+        hidden("left", "picker.targets", "", "Go to the targets"),
+        hidden("right", "picker.drafts", "", "Go to the drafts"),
+        hidden(
+            "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
-        Binding(
+        key(
             "escape",
-            "back",
+            "picker.back",
             "Back",
-            id="picker.back",
-            key_display="esc",
-            tooltip="Show all targets again, or go back to them",
+            "Show all targets again, or go back to them",
+            display="esc",
         ),
-        Binding("q", "app.quit", "Quit", id="picker.quit", show=False, tooltip="Leave spectui"),
+        hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
     CSS = """
     PickerScreen {

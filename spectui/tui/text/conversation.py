@@ -7,7 +7,7 @@ from typing import Literal
 
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import Display, shown
-from spectui.tui.text.tape import Kind, Tape, TextStore
+from spectui.tui.text.layout import Kind, Tape, TextStore
 
 Role = Literal["user", "assistant", "notice"]
 """The speaker; a notice is a message of spectui itself."""

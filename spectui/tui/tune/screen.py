@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
-from spectui.tui.glyphs import glyphs_of, own_line
+from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
 from spectui.tui.tune.ledger import (
@@ -27,7 +27,7 @@ from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, hidden, key
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -143,56 +143,34 @@ class TuneScreen(Screen[Filled]):
     """Shows the states that it is given; wishes go to the controller. Returns its filled form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "start", "Start", id="tune.start", tooltip="Start tuning, or go on with it"),
-        Binding("space", "pause", "Pause", id="tune.pause", tooltip="Let go of the engine at once"),
-        Binding("space", "resume", "Resume", id="tune.resume", tooltip="Let tuning go on"),
-        Binding("x", "stop", "Stop", id="tune.stop", tooltip="End tuning with what it has found"),
-        Binding(
-            "a",
-            "apply",
-            "Apply",
-            id="tune.apply",
-            tooltip="Use in the chat what the verdict says, or the best so far",
+        key("s", "tune.start", "Start", "Start tuning, or go on with it"),
+        key("space", "tune.pause", "Pause", "Let go of the engine at once"),
+        key("space", "tune.resume", "Resume", "Let tuning go on"),
+        key("x", "tune.stop", "Stop", "End tuning with what it has found"),
+        key(
+            "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
         ),
-        Binding(
+        key(
             "enter",
-            "apply_selected",
+            "tune.apply_selected",
             "Apply row",
-            key_display="enter",
-            id="tune.apply_selected",
-            tooltip="Use the setting of the selected trial in the chat",
+            "Use the setting of the selected trial in the chat",
+            display="enter",
         ),
-        Binding(
-            "e", "export", "Export", id="tune.export", tooltip="Show the flags for llama-server"
-        ),
-        Binding("1", "view('trials')", "Show trials", id="tune.view_trials", show=False),
-        Binding("2", "view('map')", "Show map", id="tune.view_map", show=False),
-        Binding("3", "view('plots')", "Show plots", id="tune.view_plots", show=False),
-        Binding("escape", "back", "Back", id="tune.back", tooltip="Leave; tuning goes on"),
-        Binding(
+        key("e", "tune.export", "Export", "Show the flags for llama-server"),
+        hidden("1", "tune.view_trials", "Show trials", action="view('trials')"),
+        hidden("2", "tune.view_map", "Show map", action="view('map')"),
+        hidden("3", "tune.view_plots", "Show plots", action="view('plots')"),
+        key("escape", "tune.back", "Back", "Leave; tuning goes on"),
+        key(
             "p",
-            "source",
+            "tune.source",
             "Prompts",
-            id="tune.source",
-            tooltip="Tune on the built-in prompts, on files, or on the turns of this chat",
+            "Tune on the built-in prompts, on files, or on the turns of this chat",
         ),
-        Binding(
-            "n",
-            "trials",
-            "Trials",
-            id="tune.trials",
-            show=False,
-            tooltip="How many trials to run in all",
-        ),
-        Binding(
-            "o",
-            "sort",
-            "Sort",
-            id="tune.sort",
-            show=False,
-            tooltip="Sort the trials by the next column",
-        ),
-        Binding("r", "sort(True)", "Reverse order", id="tune.reverse", show=False),
+        hidden("n", "tune.trials", "Trials", "How many trials to run in all"),
+        hidden("o", "tune.sort", "Sort", "Sort the trials by the next column"),
+        hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),
     ]
     DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"
@@ -305,7 +283,7 @@ class TuneScreen(Screen[Filled]):
     def _apply(self, choice: Choice | None) -> None:
         if choice is not None:
             self._controller.apply(choice.arm)
-            self.notify(own_line(choice.reason, glyphs_of(self)), markup=False)
+            self.notify(glyphs_of(self).own_line(choice.reason), markup=False)
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""

@@ -8,16 +8,17 @@ from typing import ClassVar, cast
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from spectui.tui.glyphs import Glyphs, glyphs_of, one_line
+from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
+from spectui.tui.widgets import hidden
 from spectui.tune.trials import TrialState
 
 GAP = 2
@@ -92,7 +93,7 @@ def ordered(rows: Sequence[Row], sort: Sort) -> list[Row]:
 def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
     """Return the columns for a table of ``width`` cells; wider where they do not fit."""
     names = {row.record.arm.drafter for row in rows}
-    longest = max([_MIN_DRAFT, *(cell_len(one_line(name, glyphs)) for name in names)])
+    longest = max([_MIN_DRAFT, *(cell_len(glyphs.one_line(name)) for name in names)])
     full = _widths(0)
     draft = width - sum(full.values()) - GAP * len(full)
     if draft < min(longest, 2 * _MIN_DRAFT):
@@ -111,7 +112,7 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return the content of a cell."""
     if column is Column.DRAFT:
-        return one_line(row.record.arm.drafter, glyphs)
+        return glyphs.one_line(row.record.arm.drafter)
     if column is Column.STATE:
         return _state(row, ledger)
     if column is Column.SPEEDUP:
@@ -200,12 +201,12 @@ class TrialsTable(ScrollView, can_focus=True):
     """Selection, order and scroll position stay when trials are added."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Row up", show=False, id="tune.row_up"),
-        Binding("down,j", "move(1)", "Row down", show=False, id="tune.row_down"),
-        Binding("pageup", "move_page(-1)", "Page up", show=False, id="tune.page_up"),
-        Binding("pagedown", "move_page(1)", "Page down", show=False, id="tune.page_down"),
-        Binding("home", "move_to_end(-1)", "First row", show=False, id="tune.first_row"),
-        Binding("end", "move_to_end(1)", "Last row", show=False, id="tune.last_row"),
+        hidden("up,k", "tune.row_up", "Row up", action="move(-1)"),
+        hidden("down,j", "tune.row_down", "Row down", action="move(1)"),
+        hidden("pageup", "tune.page_up", "Page up", action="move_page(-1)"),
+        hidden("pagedown", "tune.page_down", "Page down", action="move_page(1)"),
+        hidden("home", "tune.first_row", "First row", action="move_to_end(-1)"),
+        hidden("end", "tune.last_row", "Last row", action="move_to_end(1)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "trials--header",

@@ -13,7 +13,6 @@ from spectui.options.speculation import Speculation
 if TYPE_CHECKING:
     from spectui.live.recording import ChatRecording
     from spectui.live.session import LiveSession
-    from spectui.live.traces import SavedTrace
     from spectui.live.whatif import WhatIfState
     from spectui.options.drafters import Model
     from spectui.trace.costs import Costs
@@ -145,33 +144,30 @@ class WhatIfController:
 
         def save() -> None:
             try:
-                saved = _save(engine, recording, make, keep_text=keep_text)
+                told = _save(engine, recording, make(), keep_text=keep_text)
             except SpectuiError as error:
                 self._app.call_from_thread(self._app.warn, f"{error}.")
             else:
-                tell = partial(self._app.notify, _told(saved), markup=False, timeout=10)
+                tell = partial(self._app.notify, told, markup=False, timeout=10)
                 self._app.call_from_thread(tell)
 
         self._app.run_worker(save, thread=True)
 
 
 def _save(
-    engine: "LiveSession",
-    recording: "ChatRecording",
-    make: "Callable[[], WhatIfState]",
-    *,
-    keep_text: bool,
-) -> "SavedTrace":
-    from spectui.live.traces import save_trace  # noqa: PLC0415 - it brings llama.cpp, loaded by now
+    engine: "LiveSession", recording: "ChatRecording", state: "WhatIfState", *, keep_text: bool
+) -> str:
+    """Write a trace; return what it holds and where it is."""
+    from spectui.live.recording import save_trace  # noqa: PLC0415 - numpy is not needed to start
 
-    state = make()
     trace = engine.chat_trace(recording, state.schedule, state.known.costs)
-    return save_trace(trace, len(recording.recordings), keep_text=keep_text)
-
-
-def _told(saved: "SavedTrace") -> str:
-    text = "with the text" if saved.has_text else "without text"
-    told = f"Saved {counted(saved.n_answers, 'answer')}, {text}, to {saved.path}"
-    if saved.n_left_out:
-        told += f" ({counted(saved.n_left_out, 'answer')} sampled otherwise left out)"
-    return told
+    path = save_trace(trace, keep_text=keep_text)
+    text = "with the text" if keep_text else "without text"
+    told = f"Saved {counted(len(trace.recordings), 'answer')}, {text}, to {path}"
+    n_left_out = len(recording.recordings) - len(trace.recordings)
+    # A trace has one way of sampling.
+    return (
+        told
+        if not n_left_out
+        else (f"{told} ({counted(n_left_out, 'answer')} sampled otherwise left out)")
+    )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.events import Blur, Click, Key
 from textual.message import Message
@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from spectui.options.drafters import DraftSimple, Model, numbers_of
 from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.widgets import hidden, key
 from spectui.tune.space import P_MIN_STEP
 
 _LABEL = len("> draft_p_min  ")
@@ -31,19 +32,19 @@ class Stepper(Widget, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "Less", show=False, id="whatif.less"),
-        Binding(
+        hidden("left,h", "whatif.less", "Less", action="step(-1)"),
+        key(
             "right,l",
-            "step(1)",
+            "whatif.more",
             "Change",
-            key_display="arrows",
-            id="whatif.more",
-            tooltip="One step more; left is one less, digits type a value",
+            "One step more; left is one less, digits type a value",
+            action="step(1)",
+            display="arrows",
         ),
-        Binding("home", "jump(0)", "Least", show=False, id="whatif.least"),
-        Binding("end", "jump(1)", "Most", show=False, id="whatif.most"),
-        Binding("up,k", "app.focus_previous", "Parameter up", show=False, id="whatif.up"),
-        Binding("down,j", "app.focus_next", "Parameter down", show=False, id="whatif.down"),
+        hidden("home", "whatif.least", "Least", action="jump(0)"),
+        hidden("end", "whatif.most", "Most", action="jump(1)"),
+        hidden("up,k", "whatif.up", "Parameter up", action="app.focus_previous"),
+        hidden("down,j", "whatif.down", "Parameter down", action="app.focus_next"),
     ]
 
     value: reactive[float] = reactive(0.0)

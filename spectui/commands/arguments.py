@@ -1,0 +1,285 @@
+"""The arguments of llama-server for a setting, in a dialect's words."""
+
+import csv
+import io
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.errors import BadInputError
+from spectui.options import catalogue
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
+from spectui.options.option import Option
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.speculation import Speculation
+
+_DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """Names of the options that place one model's parts."""
+
+    model: Option
+    gpu_layers: Option
+    override_tensor: Option
+    cpu_moe: Option
+    n_cpu_moe: Option
+    cache_type_k: Option
+    cache_type_v: Option
+
+
+_TARGET = _Options(
+    model=catalogue.MODEL,
+    gpu_layers=catalogue.GPU_LAYERS,
+    override_tensor=catalogue.OVERRIDE_TENSOR,
+    cpu_moe=catalogue.CPU_MOE,
+    n_cpu_moe=catalogue.N_CPU_MOE,
+    cache_type_k=catalogue.CACHE_TYPE_K,
+    cache_type_v=catalogue.CACHE_TYPE_V,
+)
+_DRAFT = _Options(
+    model=catalogue.MODEL_DRAFT,
+    gpu_layers=catalogue.GPU_LAYERS_DRAFT,
+    override_tensor=catalogue.OVERRIDE_TENSOR_DRAFT,
+    cpu_moe=catalogue.CPU_MOE_DRAFT,
+    n_cpu_moe=catalogue.N_CPU_MOE_DRAFT,
+    cache_type_k=catalogue.CACHE_TYPE_K_DRAFT,
+    cache_type_v=catalogue.CACHE_TYPE_V_DRAFT,
+)
+
+
+def server_arguments(
+    target: ModelOptions,
+    draft: ModelOptions | None,
+    context: ContextOptions,
+    speculation: Speculation | None,
+    *,
+    dialect: Dialect,
+) -> list[str]:
+    """Arguments for llama-server, without the program's name.
+
+    ``speculation`` None means off: not one speculative option is written, whatever ``draft`` is. An
+    n-gram drafter needs no draft, so that none is written then either.
+
+    Raises:
+        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
+        ValueError: speculation is on without a draft.
+    """
+    arguments = [
+        *_placement(target, _TARGET, dialect),
+        *_cache_types(target, _TARGET, dialect, explicit=False),
+        *_metadata(target, dialect),
+        # One load mode serves both models in every dialect: the target's, by far the larger.
+        *(() if target.mmap else _no_mmap(dialect)),
+        *_context(context, dialect),
+    ]
+    if speculation is None:
+        return arguments
+    if not speculation.needs_draft:
+        return [*arguments, *speculation_arguments(speculation, dialect)]
+    if draft is None:
+        raise ValueError("speculation is on, but there is no draft to write")
+    # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
+    explicit = {target.cache_type_k, target.cache_type_v} != {_DEFAULT_CACHE_TYPE}
+    return [
+        *arguments,
+        *_placement(draft, _DRAFT, dialect),
+        *_cache_types(draft, _DRAFT, dialect, explicit=explicit),
+        *speculation_arguments(speculation, dialect),
+    ]
+
+
+def server_command(
+    target: ModelOptions,
+    draft: ModelOptions | None,
+    context: ContextOptions,
+    speculation: Speculation | None,
+    *,
+    dialect: Dialect,
+    program: str = "llama-server",
+) -> str:
+    """The arguments as one line that a POSIX shell splits back into exactly these arguments.
+
+    Raises:
+        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
+        ValueError: speculation is on without a draft.
+    """
+    arguments = server_arguments(target, draft, context, speculation, dialect=dialect)
+    return shlex.join([program, *arguments])
+
+
+def all_layers(dialect: Dialect) -> str:
+    """The value of ``-ngl`` that puts every layer on the GPU."""
+    # "all" is newer than most other builds; a number above the layer count never was wrong.
+    return "all" if dialect is Dialect.LLAMA_CPP else "999"
+
+
+def _no_mmap(dialect: Dialect) -> tuple[str, ...]:
+    # It replaced --no-mmap, which current builds reject.
+    return ("--load-mode", "none") if dialect is Dialect.LLAMA_CPP else ("--no-mmap",)
+
+
+def _placement(options: ModelOptions, of: _Options, dialect: Dialect) -> list[str]:
+    arguments = [_known(of.model, options, dialect), _path(options.path)]
+    # "All layers" is written out. The server's default is another thing in each dialect: current
+    # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
+    # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
+    layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+    arguments += [_known(of.gpu_layers, options, dialect), layers]
+    # First match wins in the server, so the user's own patterns come before the MoE options.
+    overrides = list(options.override_tensor)
+    n_cpu_moe = of.n_cpu_moe.flag_in(dialect)
+    arguments_moe: list[str] = []
+    if options.cpu_moe:
+        arguments_moe = [_known(of.cpu_moe, options, dialect)]
+    elif options.n_cpu_moe > 0 and n_cpu_moe is not None:
+        arguments_moe = [n_cpu_moe, str(options.n_cpu_moe)]
+    elif options.n_cpu_moe > 0:
+        overrides.append(first_experts(options.n_cpu_moe))
+    if overrides:
+        flag = _known(of.override_tensor, options, dialect)
+        arguments += [flag, _override_value(overrides)]
+    return arguments + arguments_moe
+
+
+def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
+    flag = option.flag_in(dialect)
+    if flag is None:
+        raise BadInputError(
+            f"{dialect} cannot place parts of a draft ({option.flags[0]} of {options.path.name}); "
+            f"choose another draft or export for another dialect"
+        )
+    return flag
+
+
+def first_experts(n_layers: int) -> TensorOverride:
+    """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
+    layers = "|".join(str(layer) for layer in range(n_layers))
+    pattern = rf"blk\.({layers})\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    return TensorOverride(pattern=pattern, buffer="CPU")
+
+
+def _override_value(overrides: list[TensorOverride]) -> str:
+    """All overrides in one value: llama-server deprecates a repeated ``-ot``."""
+    for override in overrides:
+        # The server splits at commas first and at the first "=" then; neither can be escaped.
+        if "," in override.pattern + override.buffer or "=" in override.pattern:
+            raise BadInputError(
+                f"the tensor pattern {override.pattern!r} contains ',' or '=', which llama-server "
+                f"cannot read in -ot; write the pattern without them"
+            )
+    return ",".join(f"{override.pattern}={override.buffer}" for override in overrides)
+
+
+def _metadata(options: ModelOptions, dialect: Dialect) -> list[str]:
+    """``--override-kv`` for target and draft together, since builds deprecate a repeated option."""
+    texts = [override.text for override in options.override_kv]
+    if dialect is Dialect.LLAMA_CPP and texts:
+        return ["--override-kv", _csv_row(texts)]
+    return [word for text in texts for word in ("--override-kv", text)]
+
+
+def _csv_row(values: list[str]) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(values)
+    return row.getvalue()
+
+
+def _cache_types(
+    options: ModelOptions, of: _Options, dialect: Dialect, *, explicit: bool
+) -> list[str]:
+    arguments = []
+    for option, value in (
+        (of.cache_type_k, options.cache_type_k),
+        (of.cache_type_v, options.cache_type_v),
+    ):
+        if explicit or value != _DEFAULT_CACHE_TYPE:
+            arguments += [_known(option, options, dialect), value]
+    return arguments
+
+
+def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
+    # Always written, since their defaults differ between builds. -fa in its value form: the bare
+    # one ended in autumn 2025.
+    arguments = ["-c", str(context.ctx_size), "-b", str(context.batch_size)]
+    arguments += ["-ub", str(context.ubatch_size), "-fa", context.flash_attn.value]
+    if context.threads > 0:
+        arguments += ["-t", str(context.threads)]
+    if context.threads_batch > 0:
+        arguments += ["-tb", str(context.threads_batch)]
+    if context.swa_full:
+        flag = catalogue.SWA_FULL.flag_in(dialect)
+        if flag is None:
+            raise BadInputError(
+                f"{dialect} has no --swa-full that spectui knows; measure without it, or export "
+                "for another dialect"
+            )
+        arguments.append(flag)
+    return arguments
+
+
+def _path(path: Path) -> str:
+    """The path as an argument that no program mistakes for an option."""
+    text = str(path)
+    return f"./{text}" if text.startswith("-") else text
+
+
+def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[str]:
+    """The drafting parameters, all of them: their defaults changed between versions.
+
+    Raises:
+        BadInputError: the dialect has no words that spectui knows for what drafts.
+    """
+    if dialect is Dialect.LLAMA_CPP:
+        kinds = ",".join(one.kind for one in speculation.chain)
+        flags = [word for one in speculation.chain for word in _words(one, -1)]
+        return ["--spec-type", kinds, *flags]
+    if dialect is Dialect.IK:
+        return _ik_stages(speculation)
+    for one in speculation.chain:
+        if not isinstance(one, DraftSimple):
+            # Older builds spell it in several ways, if they know it at all.
+            raise BadInputError(
+                f"{dialect} has no flags for {one.kind} that spectui knows; export for "
+                f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
+            )
+    # A draft model is reason enough for these builds to draft.
+    return _words(speculation.own, 0)
+
+
+def _words(drafter: DrafterSetting, spelling: int) -> list[str]:
+    """The numbers of a drafter, by the first or the last of their flags."""
+    words = []
+    for number in numbers_of(type(drafter)):
+        words += [number.flags[spelling], number.argument(getattr(drafter, number.name))]
+    return words
+
+
+def _ik_stages(speculation: Speculation) -> list[str]:
+    """A ``--spec-type`` per drafter, its numbers behind it.
+
+    Raises:
+        BadInputError: there are more of them than it takes, or it lacks one.
+    """
+    ahead, own = speculation.ahead, speculation.own
+    is_lacking = isinstance(own, HiddenStateDrafter)
+    if is_lacking or len(ahead) > 1 or (ahead and speculation.model is None):
+        kinds = ", ".join(one.label for one in speculation.chain)
+        raise BadInputError(
+            f"{Dialect.IK} cannot draft with {kinds}: it takes one drafter, and one n-gram drafter "
+            f"ahead of a draft model or of MTP layers; export for {Dialect.LLAMA_CPP}, or choose "
+            "another setting"
+        )
+    return [word for one in speculation.chain for word in ("--spec-type", _ik_stage(one))]
+
+
+def _ik_stage(drafter: DrafterSetting) -> str:
+    numbers = numbers_of(type(drafter))
+    # A number that became one of two stands under both.
+    keys = [(key, one) for one in numbers for key in one.ik[:-1]]
+    keys += [(one.ik[-1], one) for one in numbers]
+    settings = ",".join(f"{key}={one.argument(getattr(drafter, one.name))}" for key, one in keys)
+    kind = drafter.ik_kind or drafter.kind
+    return f"{kind}:{settings}" if settings else kind

@@ -1,0 +1,434 @@
+"""Every option of llama-server, and the number of its values. Facts only, of three programs.
+
+A line of a table holds an option's flags; what follows them: nothing for a switch, ``=`` for a
+value, ``@`` for a value that is a path, ``= =`` for two values, ``?`` for a value that only some
+builds take (a word such as ``on``), ``~`` for as many as builds disagree about; after ``!`` the
+flags that switch it off; after ``$`` the variable, without its ``LLAMA_ARG_``.
+
+``LLAMA_CPP`` is complete for the llama.cpp that spectui runs in-process (``common/arg.cpp``, for
+the server). ``OLDER`` has what builds before spring 2026 took besides, and ``IK`` what ik_llama.cpp
+takes besides (``common/common.cpp``).
+"""
+
+LLAMA_CPP = """
+-h --help --usage
+--version
+-cl --cache-list
+--completion-bash
+-t --threads = $THREADS
+-tb --threads-batch =
+-C --cpu-mask =
+-Cr --cpu-range =
+--cpu-strict =
+--prio =
+--poll =
+-Cb --cpu-mask-batch =
+-Crb --cpu-range-batch =
+--cpu-strict-batch =
+--prio-batch =
+--poll-batch =
+-lcs --lookup-cache-static @
+-lcd --lookup-cache-dynamic @
+-c --ctx-size = $CTX_SIZE
+--kv-unified-per-slot = $KV_UNIFIED_PER_SLOT
+-n --predict --n-predict = $N_PREDICT
+-b --batch-size = $BATCH
+-ub --ubatch-size = $UBATCH
+--keep =
+--swa-full $SWA_FULL
+-ctxcp --ctx-checkpoints --swa-checkpoints = $CTX_CHECKPOINTS
+-cms --checkpoint-min-step = $CHECKPOINT_MIN_SPACING_NT
+-cram --cache-ram = $CACHE_RAM
+-kvu --kv-unified ! -no-kvu --no-kv-unified $KV_UNIFIED
+--cache-idle-slots ! --no-cache-idle-slots $CACHE_IDLE_SLOTS
+--context-shift ? ! --no-context-shift $CONTEXT_SHIFT
+-fa --flash-attn ? $FLASH_ATTN
+--perf ! --no-perf $PERF
+-e --escape ! --no-escape
+-r --reverse-prompt =
+-sp --special
+--warmup ! --no-warmup
+--spm-infill
+--samplers =
+-s --seed =
+--sampler-seq --sampling-seq =
+--ignore-eos
+--temp --temperature = $TEMPERATURE
+--top-k = $TOP_K
+--top-p = $TOP_P
+--min-p = $MIN_P
+--top-nsigma --top-n-sigma =
+--xtc-probability =
+--xtc-threshold =
+--typical --typical-p =
+--repeat-last-n =
+--repeat-penalty = $REPEAT_PENALTY
+--presence-penalty = $PRESENCE_PENALTY
+--frequency-penalty = $FREQUENCY_PENALTY
+--dry-multiplier =
+--dry-base =
+--dry-allowed-length =
+--dry-penalty-last-n =
+--dry-sequence-breaker =
+--adaptive-target =
+--adaptive-decay =
+--dynatemp-range =
+--dynatemp-exp =
+--mirostat =
+--mirostat-lr =
+--mirostat-ent =
+-l --logit-bias =
+--grammar =
+--grammar-file @
+-j --json-schema =
+-jf --json-schema-file @
+-bs --backend-sampling $BACKEND_SAMPLING
+--pooling = $POOLING
+--rope-scaling = $ROPE_SCALING_TYPE
+--rope-scale = $ROPE_SCALE
+--rope-freq-base = $ROPE_FREQ_BASE
+--rope-freq-scale = $ROPE_FREQ_SCALE
+--yarn-orig-ctx = $YARN_ORIG_CTX
+--yarn-ext-factor = $YARN_EXT_FACTOR
+--yarn-attn-factor = $YARN_ATTN_FACTOR
+--yarn-beta-slow = $YARN_BETA_SLOW
+--yarn-beta-fast = $YARN_BETA_FAST
+-kvo --kv-offload ! -nkvo --no-kv-offload $KV_OFFLOAD
+--repack ! -nr --no-repack $REPACK
+--no-host $NO_HOST
+-ctk --cache-type-k = $CACHE_TYPE_K
+-ctv --cache-type-v = $CACHE_TYPE_V
+-dt --defrag-thold = $DEFRAG_THOLD
+-np --parallel = $N_PARALLEL
+-cb --cont-batching ! -nocb --no-cont-batching $CONT_BATCHING
+-mm --mmproj @ $MMPROJ
+-mmu --mmproj-url = $MMPROJ_URL
+--mmproj-auto ! --no-mmproj --no-mmproj-auto $MMPROJ_AUTO
+--mmproj-offload ! --no-mmproj-offload $MMPROJ_OFFLOAD
+-mmdev --mmproj-device =
+--image-min-tokens = $IMAGE_MIN_TOKENS
+--image-max-tokens = $IMAGE_MAX_TOKENS
+--mtmd-batch-max-tokens = $MTMD_BATCH_MAX_TOKENS
+--video-fps = $VIDEO_FPS
+--video-timestamp-interval = $VIDEO_TIMESTAMP_INTERVAL
+--video-ffmpeg-dir @ $VIDEO_FFMPEG_DIR
+--rpc = $RPC
+-lm --load-mode = $LOAD_MODE
+-lzm --lazy-mode = $LAZY_MODE
+--numa = $NUMA
+-dev --device = $DEVICE
+--list-devices
+-ot --override-tensor = $OVERRIDE_TENSOR
+-cmoe --cpu-moe $CPU_MOE
+-ncmoe --n-cpu-moe = $N_CPU_MOE
+-ncffn --n-cpu-ffn = $N_CPU_FFN
+-ngl --gpu-layers --n-gpu-layers = $N_GPU_LAYERS
+-sm --split-mode = $SPLIT_MODE
+-ts --tensor-split = $TENSOR_SPLIT
+-mg --main-gpu = $MAIN_GPU
+-fit --fit ? $FIT
+-fitt --fit-target = $FIT_TARGET
+-fitc --fit-ctx = $FIT_CTX
+--check-tensors
+--override-kv =
+--op-offload ! --no-op-offload
+--lora @
+--lora-scaled ~
+--control-vector @
+--control-vector-scaled ~
+--control-vector-layer-range = =
+-a --alias = $ALIAS
+--tags = $TAGS
+-m --model @ $MODEL
+-mu --model-url = $MODEL_URL
+-dr --docker-repo ~ $DOCKER_REPO
+-hf -hfr --hf-repo = $HF_REPO
+-hff --hf-file = $HF_FILE
+-hft --hf-token =
+--embd-normalize =
+--host = $HOST
+--port = $PORT
+--reuse-port $REUSE_PORT
+--path @ $STATIC_PATH
+--cors-origins = $CORS_ORIGINS
+--cors-methods = $CORS_METHODS
+--cors-headers = $CORS_HEADERS
+--cors-credentials ! --no-cors-credentials $CORS_CREDENTIALS
+--api-prefix = $API_PREFIX
+--ui-config --webui-config = $UI_CONFIG
+--ui-config-file --webui-config-file @ $UI_CONFIG_FILE
+--ui-mcp-proxy --webui-mcp-proxy ! --no-ui-mcp-proxy --no-webui-mcp-proxy $UI_MCP_PROXY
+--tools = $TOOLS
+--tools-runtime = $TOOLS_RUNTIME
+--mcp-servers-config @ $MCP_SERVERS_CONFIG
+--mcp-servers-json = $MCP_SERVERS_JSON
+-ag --agent ! -no-ag --no-agent $AGENT
+--ui --webui ? ! --no-ui --no-webui $UI
+--embedding --embeddings $EMBEDDINGS
+--rerank --reranking $RERANKING
+--api-key =
+--api-key-file @ $API_KEY_FILE
+--ssl-key-file @ $SSL_KEY_FILE
+--ssl-cert-file @ $SSL_CERT_FILE
+--chat-template-kwargs = $CHAT_TEMPLATE_KWARGS
+-to --timeout = $TIMEOUT
+--sse-ping-interval = $SSE_PING_INTERVAL
+--threads-http = $THREADS_HTTP
+--cache-prompt ! --no-cache-prompt $CACHE_PROMPT
+--cache-reuse = $CACHE_REUSE
+--metrics $ENDPOINT_METRICS
+--props $ENDPOINT_PROPS
+--slots ! --no-slots $ENDPOINT_SLOTS
+--slot-save-path @
+--media-path @
+--models-dir @ $MODELS_DIR
+--models-preset @ $MODELS_PRESET
+--models-max = $MODELS_MAX
+--models-autoload ! --no-models-autoload $MODELS_AUTOLOAD
+--jinja ! --no-jinja $JINJA
+--reasoning-format = $THINK
+-rea --reasoning = $REASONING
+--reasoning-effort = $REASONING_EFFORT
+--reasoning-budget = $THINK_BUDGET
+--reasoning-budget-message = $THINK_BUDGET_MESSAGE
+--reasoning-preserve ! --no-reasoning-preserve $REASONING_PRESERVE
+--chat-template = $CHAT_TEMPLATE
+--chat-template-file @ $CHAT_TEMPLATE_FILE
+--skip-chat-parsing ! --no-skip-chat-parsing $SKIP_CHAT_PARSING
+--prefill-assistant ! --no-prefill-assistant $PREFILL_ASSISTANT
+-sps --slot-prompt-similarity =
+--lora-init-without-apply
+--sleep-idle-seconds =
+--log-disable
+--log-file @ $LOG_FILE
+--log-jsonl ! --no-log-jsonl $LOG_JSONL
+--log-prompts-dir @
+--log-colors = $LOG_COLORS
+-v --verbose --log-verbose
+--offline $OFFLINE
+-lv --verbosity --log-verbosity = $LOG_VERBOSITY
+--log-prefix ! --no-log-prefix $LOG_PREFIX
+--log-timestamps ! --no-log-timestamps $LOG_TIMESTAMPS
+--spec-draft-hf -hfd -hfrd --hf-repo-draft = $SPEC_DRAFT_HF_REPO
+--spec-draft-threads -td --threads-draft =
+--spec-draft-threads-batch -tbd --threads-batch-draft =
+--spec-draft-cpu-mask -Cd --cpu-mask-draft =
+--spec-draft-cpu-range -Crd --cpu-range-draft =
+--spec-draft-cpu-strict --cpu-strict-draft =
+--spec-draft-prio --prio-draft =
+--spec-draft-poll --poll-draft =
+--spec-draft-cpu-mask-batch -Cbd --cpu-mask-batch-draft =
+--spec-draft-cpu-strict-batch --cpu-strict-batch-draft =
+--spec-draft-prio-batch --prio-batch-draft =
+--spec-draft-poll-batch --poll-batch-draft =
+--spec-draft-type-k -ctkd --cache-type-k-draft = $SPEC_DRAFT_CACHE_TYPE_K
+--spec-draft-type-v -ctvd --cache-type-v-draft = $SPEC_DRAFT_CACHE_TYPE_V
+--spec-draft-override-tensor -otd --override-tensor-draft =
+--spec-draft-cpu-moe -cmoed --cpu-moe-draft $SPEC_DRAFT_CPU_MOE
+--spec-draft-n-cpu-moe --spec-draft-ncmoe -ncmoed --n-cpu-moe-draft = $SPEC_DRAFT_N_CPU_MOE
+--spec-draft-n-max = $SPEC_DRAFT_N_MAX
+--spec-draft-n-min = $SPEC_DRAFT_N_MIN
+--spec-synth-len = $SPEC_SYNTH_LEN
+--spec-synth-rates = $SPEC_SYNTH_RATES
+--spec-draft-p-split --draft-p-split = $SPEC_DRAFT_P_SPLIT
+--spec-draft-p-min --draft-p-min = $SPEC_DRAFT_P_MIN
+--spec-draft-backend-sampling ! --no-spec-draft-backend-sampling $SPEC_DRAFT_BACKEND_SAMPLING
+--spec-draft-device -devd --device-draft =
+--spec-draft-ngl -ngld --gpu-layers-draft --n-gpu-layers-draft = $N_GPU_LAYERS_DRAFT
+--spec-draft-model -md --model-draft @ $SPEC_DRAFT_MODEL
+--spec-type = $SPEC_TYPE
+--spec-ngram-mod-n-min =
+--spec-ngram-mod-n-max =
+--spec-ngram-mod-n-match =
+--spec-ngram-simple-size-n =
+--spec-ngram-simple-size-m =
+--spec-ngram-simple-min-hits =
+--spec-ngram-map-k-size-n =
+--spec-ngram-map-k-size-m =
+--spec-ngram-map-k-min-hits =
+--spec-ngram-map-k4v-size-n =
+--spec-ngram-map-k4v-size-m =
+--spec-ngram-map-k4v-min-hits =
+--embd-gemma-default
+--fim-qwen-1.5b-default
+--fim-qwen-3b-default
+--fim-qwen-7b-default
+--fim-qwen-7b-spec
+--fim-qwen-14b-spec
+--fim-qwen-30b-default
+--gpt-oss-20b-default
+--gpt-oss-120b-default
+--vision-gemma-4b-default
+--vision-gemma-12b-default
+--spec-default
+"""
+
+OLDER = """
+--webui ! --no-webui $WEBUI
+--webui-config = $WEBUI_CONFIG
+--webui-config-file @ $WEBUI_CONFIG_FILE
+--hf-repo-draft = $HFD_REPO
+--mlock $MLOCK
+--mmap ! --no-mmap $MMAP
+-dio --direct-io ! -ndio --no-direct-io $DIO
+-cd --ctx-size-draft --spec-draft-ctx-size = $CTX_SIZE_DRAFT
+--spec-replace --spec-draft-replace = =
+--draft --draft-n --draft-max = $DRAFT_MAX
+--draft-min --draft-n-min = $DRAFT_MIN
+--spec-ngram-size-n =
+--spec-ngram-size-m =
+--spec-ngram-min-hits =
+--spec-ngram-check-rate =
+-gan --grp-attn-n = $GRP_ATTN_N
+-gaw --grp-attn-w = $GRP_ATTN_W
+-dkvc --dump-kv-cache
+-nopo
+-ps --p-split =
+-tm --threads-mtmd =
+-mli --multiline-input
+--rpc-cache
+--log-test
+-cnv --conversation ! -no-cnv --no-conversation
+--verbose-prompt
+--no-display-prompt
+--in-prefix-bos
+-co --color
+--no-ppl
+--prompt-cache @
+-f --file @
+-p --prompt =
+-sys --system-prompt =
+-spf --system-prompt-file @
+--log-format =
+--embd-bge-small-en-default
+--embd-e5-small-en-default
+--embd-gte-small-default
+"""
+
+IK = """
+-amb --attention-max-batch =
+-mla --mla-use =
+-fmoe --fused-moe ! -no-fmoe --no-fused-moe
+-no-fug --no-fused-up-gate
+-no-mmad --no-fused-mul-multiadd
+-ger --grouped-expert-routing
+-gr --graph-reuse ! -no-gr --no-graph-reuse
+-ser --smart-expert-reduction =
+-rtr --run-time-repack
+-mqkv --merge-qkv
+-muge --merge-up-gate-experts
+-khad --k-cache-hadamard
+-vhad --v-cache-hadamard
+-sas --scheduler-async
+-vq --validate-quants
+-rcache --rope-cache
+-thp --transparent-huge-pages
+-dsa --dsa
+-dsatk --dsa-top-k =
+-fidx --fused-indexer-topk
+--swa-compress
+-fdn --fused-delta-net =
+-ictk --indexer-cache-type-k =
+-ctk-first --cache-type-k-first =
+-ctk-last --cache-type-k-last =
+-ctv-first --cache-type-v-first =
+-ctv-last --cache-type-v-last =
+-mtprot --mtp-requantize-output-tensor =
+-mea --max-extra-alloc =
+-wgt --worst-graph-tokens =
+-wb --warmup-batch
+-smgs --split-mode-graph-scheduling
+-smf16 --split-mode-f16
+-smf32 --split-mode-f32
+-grt --graph-reduce-type =
+-gap --graph-attn-precision =
+--max-gpu =
+-op --offload-policy =
+-ooae --offload-only-active-experts ! -no-ooae --no-offload-only-active-experts
+-no-fa --no-flash-attn
+-gfm --gpu-fit-margin =
+--fit-margin =
+--defer-experts
+--prefetch-experts
+--prefetch-experts-threads =
+-cuda --cuda-params =
+-mtp --multi-token-prediction ! -no-mtp --no-multi-token-prediction
+-draft --draft-params =
+--spec-stage =
+--spec-autotune
+--spec-ckpt-mode --recurrent-ckpt-mode =
+--suffix-pattern-len =
+--suffix-max-depth =
+--suffix-corpus @
+-okv =
+-crs --cache-ram-similarity =
+-cram-n-min --cache-ram-n-min =
+-ctx-ckpt =
+-ctx-ckpt-i --ctx-checkpoints-interval =
+-ctx-ckpt-t --ctx-checkpoints-tolerance =
+-ctx-ckpt-e --ctx-checkpoints-eviction =
+--mtmd-kq-type =
+--attention =
+--tfs =
+--reasoning-tokens =
+--sql-save-file @
+--sqlite-zstd-ext-file @
+-ptcall --parallel-tool-calls
+--peg
+--send-done
+--adaptive-updt-w-cur
+--banned-string-file @
+--banned-n =
+--allowlist-unicode-rule =
+--allowlist-pieces =
+--allowlist-keyword =
+--allowlist-keyword-delay =
+--expiring-logit-bias-file @
+--minilog =
+"""
+
+
+_IK = """
+-cl --cache-list --completion-bash -C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb
+--cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch --prio-batch --poll-batch
+--kv-unified-per-slot --swa-full -ctxcp --swa-checkpoints -cms --checkpoint-min-step -kvu
+--kv-unified -no-kvu --no-kv-unified --cache-idle-slots --no-cache-idle-slots --perf --no-perf
+--warmup --sampler-seq --temperature --top-nsigma --typical-p -jf --json-schema-file -bs
+--backend-sampling -kvo --kv-offload --repack -nr --no-repack --no-host -mm -mmu --mmproj-auto
+--no-mmproj --no-mmproj-auto --mmproj-offload -mmdev --mmproj-device --mtmd-batch-max-tokens
+--video-fps --video-timestamp-interval --video-ffmpeg-dir -lm --load-mode -lzm --lazy-mode
+--list-devices -ncffn --n-cpu-ffn -fit -fitt --fit-target -fitc --fit-ctx --op-offload
+--no-op-offload --tags --docker-repo -hf --reuse-port --cors-origins --cors-methods
+--cors-headers --cors-credentials --no-cors-credentials --api-prefix --ui-config --webui-config
+--ui-config-file --webui-config-file --no-ui-mcp-proxy --no-webui-mcp-proxy --tools
+--tools-runtime --mcp-servers-config --mcp-servers-json -ag --agent -no-ag --no-agent --ui
+--no-ui --no-webui --rerank --reranking --sse-ping-interval --cache-prompt --no-cache-prompt
+--cache-reuse --props --slots --media-path --models-dir --models-preset --models-max
+--models-autoload --no-models-autoload --no-jinja --reasoning-effort --reasoning-preserve
+--no-reasoning-preserve --no-skip-chat-parsing --prefill-assistant --sleep-idle-seconds
+--no-log-jsonl --offline --no-log-prefix --no-log-timestamps --spec-draft-hf -hfd -hfrd
+--hf-repo-draft --spec-draft-threads --spec-draft-threads-batch --spec-draft-cpu-mask -Cd
+--cpu-mask-draft --spec-draft-cpu-range -Crd --cpu-range-draft --spec-draft-cpu-strict
+--cpu-strict-draft --spec-draft-prio --prio-draft --spec-draft-poll --poll-draft
+--spec-draft-cpu-mask-batch -Cbd --cpu-mask-batch-draft --spec-draft-cpu-strict-batch
+--cpu-strict-batch-draft --spec-draft-prio-batch --prio-batch-draft --spec-draft-poll-batch
+--poll-batch-draft --spec-draft-type-k --spec-draft-type-v --spec-draft-override-tensor -otd
+--override-tensor-draft --spec-draft-cpu-moe -cmoed --cpu-moe-draft --spec-draft-n-cpu-moe
+--spec-draft-ncmoe -ncmoed --n-cpu-moe-draft --spec-draft-n-max --spec-draft-n-min
+--spec-synth-len --spec-synth-rates --spec-draft-p-split --draft-p-split --spec-draft-p-min
+--spec-draft-backend-sampling --no-spec-draft-backend-sampling --spec-draft-device
+--spec-draft-ngl --spec-draft-model --spec-ngram-mod-n-min --spec-ngram-mod-n-max
+--spec-ngram-mod-n-match --spec-ngram-simple-size-n --spec-ngram-simple-size-m
+--spec-ngram-simple-min-hits --spec-ngram-map-k-size-n --spec-ngram-map-k-size-m
+--spec-ngram-map-k-min-hits --spec-ngram-map-k4v-size-n --spec-ngram-map-k4v-size-m
+--spec-ngram-map-k4v-min-hits --embd-gemma-default --fim-qwen-1.5b-default --fim-qwen-3b-default
+--fim-qwen-7b-default --fim-qwen-7b-spec --fim-qwen-14b-spec --fim-qwen-30b-default
+--gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default
+--vision-gemma-12b-default --spec-default --mmap -dio --direct-io -ndio --no-direct-io
+--spec-draft-ctx-size --spec-draft-replace --spec-ngram-check-rate -nopo --rpc-cache -no-cnv
+--no-conversation -sys --system-prompt --embd-bge-small-en-default --embd-e5-small-en-default
+--embd-gte-small-default
+"""
+
+ABSENT_IN_IK = frozenset(_IK.split())
+"""Flags of llama.cpp, old and current, that ``common/common.cpp`` of ik_llama.cpp does not read."""
