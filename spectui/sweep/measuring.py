@@ -68,14 +68,13 @@ class CellMeasurer(ABC):
             HopelessError: no cell can run.
             SpectuiError: this cell cannot run.
         """
-        _backend, _workload, measurer = self._ready(cell)
-        return _anchor(measurer)
+        return _anchor(self._ready(cell))
 
     def measure(self, visit: Visit) -> VisitRecord:
         """Decode every prompt without speculation and with the cell's setting.
 
-        One right after the other, as far as that loads no models, in an order that turns round
-        from prompt to prompt and from repeat to repeat.
+        One right after the other, as far as that loads no models, in the order of
+        ``Measurer.pairs``, which goes on from repeat to repeat.
 
         Raises:
             CancelledError: it was stopped.
@@ -83,9 +82,10 @@ class CellMeasurer(ABC):
             SpectuiError: this cell cannot run.
         """
         cell = visit.cell
-        backend, workload, measurer = self._ready(cell)
+        measurer = self._ready(cell)
         before = _anchor(measurer)
-        pairs = list(measurer.pairs(workload.items, cell.speculation, turn=visit.repeat))
+        items = measurer.workload.items
+        pairs = list(measurer.pairs(items, cell.speculation, turn=visit.repeat))
         after = _anchor(measurer)
         if not measurements(pairs):
             raise BadInputError(
@@ -99,10 +99,10 @@ class CellMeasurer(ABC):
             runs=tuple(map(_run, pairs)),
             anchors_tokens_per_s=anchors,
             noisy=anchors is not None and drift(anchors) > MAX_DRIFT,
-            lossless=None if cell.task.temp > 0 else check_lossless(backend, pairs),
+            lossless=None if cell.task.temp > 0 else check_lossless(measurer.engine, pairs),
         )
 
-    def _ready(self, cell: Cell) -> tuple[Backend, Workload, Measurer]:
+    def _ready(self, cell: Cell) -> Measurer:
         """Load what ``cell`` needs, and warm up."""
         place, base = cell.place, self._setup.base
         _check_room(base, cell)
@@ -112,12 +112,11 @@ class CellMeasurer(ABC):
         context = replace(base.context, threads=place.threads)
         off = replace(base, target=target, context=context)
         backend, schedule, n_ctx = self.load(cell, off)
-        workload = self._workload(cell.task, n_ctx, off)
-        measurer = Measurer(backend, workload, schedule)
+        measurer = Measurer(backend, self._workload(cell.task, n_ctx, off), schedule)
         if measurer.n_beside_off != 0:
             for speculation in dict.fromkeys((None, cell.speculation)):
                 measurer.warm_up(speculation)
-        return backend, workload, measurer
+        return measurer
 
     def _workload(self, task: Task, n_ctx: int, off: Setup) -> Workload:
         if task not in self._workloads:
