@@ -1,6 +1,8 @@
 """Measures cells with the engine in this process, or with the user's llama-servers."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from spectui.engine.driver import Engine
@@ -16,8 +18,9 @@ from spectui.errors import (
 from spectui.measure.backend import Backend
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, Pair, measurements, sha256
-from spectui.measure.served_models import look_at
+from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend, Servers
+from spectui.measure.servers import open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import (
     WorkItem,
@@ -27,6 +30,7 @@ from spectui.measure.workload import (
     with_length,
 )
 from spectui.options.setup import Schedule, Setup
+from spectui.server.binary import ServerBinary
 from spectui.speculative.mtp import effective_schedule
 from spectui.speculative.rollback import unserved
 from spectui.sweep.cells import Cell, Place, Task, Visit
@@ -251,6 +255,39 @@ class ServedMeasurer(CellMeasurer):
             sampling=setup.sampling,
             n_ctx=n_ctx,
         ).items
+
+
+@contextmanager
+def open_servers(
+    setup: SweepSetup,
+    binary: ServerBinary,
+    *,
+    keeps_both: bool | None,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> Iterator[ServedMeasurer]:
+    """Measure through llama-servers, which end on exit; nothing is started yet.
+
+    Args:
+        setup: of the sweep.
+        binary: the user's llama-server.
+        keeps_both: whether both servers live side by side; None for where they fit.
+        timeout_s: most seconds for loading the models, and for an answer.
+        say: told of every start.
+    """
+    stays = keeps_off(setup.base.target, tuple(setup.drafts.values()), wanted=keeps_both)
+    how = "takes turns with it" if stays else "waits until the other has ended"
+    say(f"two llama-servers: the target alone, and each setting, which {how}")
+    with open_fleet(
+        binary, keeps_off=stays, timeout_s=timeout_s, say=say, name=_drafter_of
+    ) as fleet:
+        yield ServedMeasurer(fleet, setup, keeps_off=stays)
+
+
+def _drafter_of(setup: Setup) -> str:
+    if setup.draft is not None:
+        return f"the draft {setup.draft.path.name}"
+    return "speculation" if setup.speculation is None else setup.speculation.own.label
 
 
 def _anchor(measurer: Measurer) -> float | None:
