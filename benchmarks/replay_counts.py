@@ -29,7 +29,7 @@ from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_chained, replay_ngrams
 from spectui.trace.record import Recording

@@ -21,8 +21,7 @@ from spectui.measure.lossless import Divergence
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from tests.support.models import Tiny, vocabulary, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba

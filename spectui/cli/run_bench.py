@@ -13,7 +13,7 @@ from spectui.cli.given import find_pair
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.output import check_writable
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
@@ -56,8 +56,8 @@ from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import ServerFacts
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
-from spectui.speculative.rollback import unserved
 
 _OF_BENCH = frozenset(
     {

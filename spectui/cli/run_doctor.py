@@ -8,7 +8,7 @@ from spectui.cli.doctor_view import told
 from spectui.cli.documents.base import header_with, model_with
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_unmeasured
@@ -26,7 +26,7 @@ from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
-from spectui.models.pairs import PairReport, Tokenizer
+from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset, find_preset
@@ -281,8 +281,10 @@ def _compared(report: PairReport) -> Json:
     }
 
 
-def _tokenizer(tokenizer: Tokenizer) -> Json:
-    return {**asdict(tokenizer), **or_reason("pre", tokenizer.pre, "its file does not say")}
+def _tokenizer(model: Outline) -> Json:
+    found = {**asdict(model), **or_reason("pre", model.pre, "its file does not say")}
+    del found["texts"], found["chat_template"]
+    return found
 
 
 def _bound(bound: SpeedBound | None) -> Json | None:

@@ -10,7 +10,7 @@ from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized

@@ -11,9 +11,9 @@ from spectui import __version__
 from spectui.cli.documents.common import header
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
-from spectui.cli.options_backend import BackendKind
+from spectui.cli.options_backend import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
@@ -154,13 +154,7 @@ def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
     """Refuse options that are for llama-servers only."""
     if is_server:
         return
-    if parsed["server_bin"] is not None:
-        raise UsageError("--server-bin is for --backend server; add that, or leave it out")
-    if parsed["keeps_both"] is not None:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
-            "--backend server --server-bin PATH, or leave them out"
-        )
+    check_no_servers(parsed)
     only_server = sorted(grid.kinds & set(HIDDEN_STATE_KINDS))
     if only_server:
         raise UsageError(

@@ -16,7 +16,7 @@ from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_pair
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_session import served_extra

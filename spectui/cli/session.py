@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from spectui.cli.given import Models, find_models
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.engine.commands import LoadTarget
@@ -20,8 +20,8 @@ from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
-from spectui.speculative.rollback import unserved
 from spectui.tune.candidates import Candidate
 
 SUITE_PROMPTS = 8

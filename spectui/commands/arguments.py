@@ -2,8 +2,6 @@
 
 import csv
 import io
-import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.errors import BadInputError
@@ -14,40 +12,22 @@ from spectui.options.option import Option
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 
+EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""Pattern of the last part of the names of experts' tensors."""
 _DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """Names of the options that place one model's parts."""
-
-    model: Option
-    gpu_layers: Option
-    override_tensor: Option
-    cpu_moe: Option
-    n_cpu_moe: Option
-    cache_type_k: Option
-    cache_type_v: Option
-
-
-_TARGET = _Options(
-    model=catalogue.MODEL,
-    gpu_layers=catalogue.GPU_LAYERS,
-    override_tensor=catalogue.OVERRIDE_TENSOR,
-    cpu_moe=catalogue.CPU_MOE,
-    n_cpu_moe=catalogue.N_CPU_MOE,
-    cache_type_k=catalogue.CACHE_TYPE_K,
-    cache_type_v=catalogue.CACHE_TYPE_V,
-)
-_DRAFT = _Options(
-    model=catalogue.MODEL_DRAFT,
-    gpu_layers=catalogue.GPU_LAYERS_DRAFT,
-    override_tensor=catalogue.OVERRIDE_TENSOR_DRAFT,
-    cpu_moe=catalogue.CPU_MOE_DRAFT,
-    n_cpu_moe=catalogue.N_CPU_MOE_DRAFT,
-    cache_type_k=catalogue.CACHE_TYPE_K_DRAFT,
-    cache_type_v=catalogue.CACHE_TYPE_V_DRAFT,
-)
+_Pair = tuple[Option, Option]
+"""An option of the target, and the draft's."""
+_MODEL: _Pair = (catalogue.MODEL, catalogue.MODEL_DRAFT)
+_LAYERS: _Pair = (catalogue.GPU_LAYERS, catalogue.GPU_LAYERS_DRAFT)
+_OVERRIDE: _Pair = (catalogue.OVERRIDE_TENSOR, catalogue.OVERRIDE_TENSOR_DRAFT)
+_CPU_MOE: _Pair = (catalogue.CPU_MOE, catalogue.CPU_MOE_DRAFT)
+_N_CPU_MOE: _Pair = (catalogue.N_CPU_MOE, catalogue.N_CPU_MOE_DRAFT)
+_CACHE_K: _Pair = (catalogue.CACHE_TYPE_K, catalogue.CACHE_TYPE_K_DRAFT)
+_CACHE_V: _Pair = (catalogue.CACHE_TYPE_V, catalogue.CACHE_TYPE_V_DRAFT)
+_TARGET, _DRAFT = 0, 1
+"""Places in a pair."""
 
 
 def server_arguments(
@@ -91,25 +71,6 @@ def server_arguments(
     ]
 
 
-def server_command(
-    target: ModelOptions,
-    draft: ModelOptions | None,
-    context: ContextOptions,
-    speculation: Speculation | None,
-    *,
-    dialect: Dialect,
-    program: str = "llama-server",
-) -> str:
-    """The arguments as one line that a POSIX shell splits back into exactly these arguments.
-
-    Raises:
-        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
-        ValueError: speculation is on without a draft.
-    """
-    arguments = server_arguments(target, draft, context, speculation, dialect=dialect)
-    return shlex.join([program, *arguments])
-
-
 def all_layers(dialect: Dialect) -> str:
     """The value of ``-ngl`` that puts every layer on the GPU."""
     # "all" is newer than most other builds; a number above the layer count never was wrong.
@@ -121,25 +82,25 @@ def _no_mmap(dialect: Dialect) -> tuple[str, ...]:
     return ("--load-mode", "none") if dialect is Dialect.LLAMA_CPP else ("--no-mmap",)
 
 
-def _placement(options: ModelOptions, of: _Options, dialect: Dialect) -> list[str]:
-    arguments = [_known(of.model, options, dialect), _path(options.path)]
+def _placement(options: ModelOptions, which: int, dialect: Dialect) -> list[str]:
+    arguments = [_known(_MODEL[which], options, dialect), _path(options.path)]
     # "All layers" is written out. The server's default is another thing in each dialect: current
     # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
     # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
     layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
-    arguments += [_known(of.gpu_layers, options, dialect), layers]
+    arguments += [_known(_LAYERS[which], options, dialect), layers]
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = list(options.override_tensor)
-    n_cpu_moe = of.n_cpu_moe.flag_in(dialect)
+    n_cpu_moe = _N_CPU_MOE[which].flag_in(dialect)
     arguments_moe: list[str] = []
     if options.cpu_moe:
-        arguments_moe = [_known(of.cpu_moe, options, dialect)]
+        arguments_moe = [_known(_CPU_MOE[which], options, dialect)]
     elif options.n_cpu_moe > 0 and n_cpu_moe is not None:
         arguments_moe = [n_cpu_moe, str(options.n_cpu_moe)]
     elif options.n_cpu_moe > 0:
         overrides.append(first_experts(options.n_cpu_moe))
     if overrides:
-        flag = _known(of.override_tensor, options, dialect)
+        flag = _known(_OVERRIDE[which], options, dialect)
         arguments += [flag, _override_value(overrides)]
     return arguments + arguments_moe
 
@@ -157,7 +118,7 @@ def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
 def first_experts(n_layers: int) -> TensorOverride:
     """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
     layers = "|".join(str(layer) for layer in range(n_layers))
-    pattern = rf"blk\.({layers})\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+    pattern = rf"blk\.({layers})\.{EXPERTS}"
     return TensorOverride(pattern=pattern, buffer="CPU")
 
 
@@ -188,16 +149,15 @@ def _csv_row(values: list[str]) -> str:
 
 
 def _cache_types(
-    options: ModelOptions, of: _Options, dialect: Dialect, *, explicit: bool
+    options: ModelOptions, which: int, dialect: Dialect, *, explicit: bool
 ) -> list[str]:
-    arguments = []
-    for option, value in (
-        (of.cache_type_k, options.cache_type_k),
-        (of.cache_type_v, options.cache_type_v),
-    ):
-        if explicit or value != _DEFAULT_CACHE_TYPE:
-            arguments += [_known(option, options, dialect), value]
-    return arguments
+    types = ((_CACHE_K, options.cache_type_k), (_CACHE_V, options.cache_type_v))
+    return [
+        word
+        for pair, value in types
+        if explicit or value != _DEFAULT_CACHE_TYPE
+        for word in (_known(pair[which], options, dialect), value)
+    ]
 
 
 def _context(context: ContextOptions, dialect: Dialect) -> list[str]:

@@ -16,6 +16,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 INI = "ini"
 LLAMA_SWAP = "llama-swap"
 COMPOSE = "compose"
+LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 BY_LAYERS = frozenset({MTP_KIND, "mtp"})
 """Kinds that draft with the target's own layers."""
 BY_SWITCH = "multi-token-prediction"

@@ -36,6 +36,40 @@ SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
     **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
 }
 """Options that ``--spec-default`` stands for."""
+_OWN: dict[str, dict[str, str]] = {
+    kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
+    for drafter in NGRAMS
+    if numbers_of(drafter)
+}
+"""Replacements of the shared options, by kind."""
+SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
+"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
+LENGTHS = ("draft-max", "draft-min")
+_SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
+_CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
+OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
+"""Defaults until spring 2026, and in ik_llama.cpp."""
+NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
+KINDS_BY_NAME = {
+    "eagle": "draft-eagle3",
+    "mtp": MTP_KIND,
+    "dflash": "draft-dflash",
+    "dspark": "draft-dspark",
+}
+"""Kinds of drafts that llama-server recognises by their files, by parts of the files' names."""
+IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
+"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
+KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
+_LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
+_SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}
+_SUFFIX = {
+    "suffix-pattern-len": "suffix_min_match_len",
+    "suffix-max-depth": "suffix_max_depth",
+    "suffix-corpus": "suffix_corpus",
+}
+_OWN_KEYS = {
+    one.name.replace("_", "-"): one.ik[-1] for drafter in NGRAMS for one in numbers_of(drafter)
+}
 
 
 def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str, ...]]:
@@ -94,24 +128,6 @@ def _unknown(value: str) -> BadInputError:
     )
 
 
-_OWN: dict[str, dict[str, str]] = {
-    kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
-    for drafter in NGRAMS
-    if numbers_of(drafter)
-}
-"""Replacements of the shared options, by kind."""
-
-SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
-"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
-LENGTHS = ("draft-max", "draft-min")
-_SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
-
-
-def own_option(kind: str, name: str) -> str | None:
-    """The option of ``kind`` that replaced the option ``name``; None if none did."""
-    return _OWN.get(kind, {}).get(name)
-
-
 def own_options(
     kind: str, name: str, values: tuple[str, ...], given: Callable[[str], str | None]
 ) -> dict[str, tuple[str, ...]]:
@@ -123,7 +139,7 @@ def own_options(
         values: values of that option.
         given: the value of any other option of the command; None where it is not given.
     """
-    own = own_option(kind, name)
+    own = _OWN.get(kind, {}).get(name)
     if own is None:
         return {}
     if (kind, name) == (kind_of(NgramSimple), "draft-max"):
@@ -179,12 +195,6 @@ def told_apart(
     return found
 
 
-_CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
-OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
-"""Defaults until spring 2026, and in ik_llama.cpp."""
-NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
-
-
 def assumed_lengths(command: ServerCommand, reader: Reader) -> dict[str, str]:
     """Default lengths that the command's author had, where it gives none; by spectui's names.
 
@@ -218,21 +228,6 @@ def _has_new_names(command: ServerCommand) -> bool:
     return any(is_new(item.flag) for item in command.items) or any(
         kind.startswith("draft-") for kind in command.kinds
     )
-
-
-IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
-"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
-KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
-_LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
-_SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}
-_SUFFIX = {
-    "suffix-pattern-len": "suffix_min_match_len",
-    "suffix-max-depth": "suffix_max_depth",
-    "suffix-corpus": "suffix_corpus",
-}
-_OWN_KEYS = {
-    one.name.replace("_", "-"): one.ik[-1] for drafter in NGRAMS for one in numbers_of(drafter)
-}
 
 
 @dataclass(slots=True, kw_only=True)

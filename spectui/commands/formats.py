@@ -22,6 +22,10 @@ _PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 """Options of which the first that matches a tensor applies, in the order of llama-server's table,
 in which it reads variables."""
 _CPU = "CPU"
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
+_READS_IT = "--models-preset"
+_CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
 def variables_file(launch: Launch) -> str:
@@ -120,12 +124,6 @@ def _variable(item: Item, launch: Launch) -> str | None:
         return None
     is_off = flag in server.negations
     return server.variable.replace(PREFIX, NEGATION, 1) if is_off else server.variable
-
-
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
-_READS_IT = "--models-preset"
-_CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
 def preset_file(launch: Launch) -> str:

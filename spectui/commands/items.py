@@ -70,6 +70,11 @@ class Item:
         return self.flag if self.variable is None else self.variable
 
     @property
+    def text(self) -> str:
+        """Its words as they are told to people."""
+        return " ".join(self.words)
+
+    @property
     def separate(self) -> tuple[str, ...]:
         """The words as llama-server reads them: with ``--flag=value`` split."""
         server = self.server

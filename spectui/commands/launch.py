@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.commands.arguments import server_arguments
-from spectui.commands.command import ServerCommand, Start
+from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import rewritten
@@ -19,6 +19,21 @@ from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 
 _LISTENING = ("--host", "--port")
+_ALWAYS = frozenset(
+    {
+        *("model", "model-draft", "spec-type"),
+        *(one.option for one in numbers_of(DraftSimple)),
+        # Written only where the dialect would take the target's instead.
+        *("cache-type-k-draft", "cache-type-v-draft"),
+    }
+)
+"""Options that are always written, since their defaults changed between versions."""
+_STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
+"""Options that a dialect uses in place of one that it lacks."""
+_NGRAM_DEFAULTS = {
+    one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
+}
+OFF = "speculation off: no speculative flag is written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,26 +117,6 @@ def _is_text(word: str) -> bool:
     return True
 
 
-_ALWAYS = frozenset(
-    {
-        *("model", "model-draft", "spec-type"),
-        *(one.option for one in numbers_of(DraftSimple)),
-        # Written only where the dialect would take the target's instead.
-        *("cache-type-k-draft", "cache-type-v-draft"),
-    }
-)
-"""Options that are always written, since their defaults changed between versions."""
-_STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
-"""Options that a dialect uses in place of one that it lacks."""
-_NGRAM_DEFAULTS = {
-    one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
-}
-_LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-"""Options that remain in the user's own arguments for a value that is no number: ``auto``."""
-
-OFF = "speculation off: no speculative flag is written"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSetup(Setup):
     """The setup of one llama-server to start.
@@ -185,7 +180,8 @@ class ExportSetup(Setup):
     def _written(self, dialect: Dialect) -> tuple[ServerCommand, tuple[Item, ...]]:
         """The command in the reader's words, and the user's own options that it does not have."""
         extra = self._extra()
-        said = {item.name for item in extra} & _LAYERS
+        # A value that is no number, such as auto, remains there.
+        said = {item.name for item in extra} & LAYERS
         words = server_arguments(
             self.target, self.draft, self.context, self.speculation, dialect=dialect
         )

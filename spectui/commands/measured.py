@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.server_options import PREFIX, canonical, server_option
+from spectui.commands.server_options import FALSE, PREFIX, canonical, server_option
 from spectui.options.dialect import Dialect
 
 _REACHED = (
@@ -18,42 +18,6 @@ _WRITTEN = (
 """Options for files that the server would overwrite beside the user's own server."""
 _STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-runtime", "--agent")
 """Options for programs that the server would start, and tools that change files."""
-
-
-def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """The arguments that such a server gets.
-
-    Raises:
-        BadInputError: an option lacks its value.
-    """
-    return words_of(item for item in divide(words) if canonical(item.flag) not in _FLAGS)
-
-
-def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that such a server gets."""
-    return {name: value for name, value in environment.items() if name not in _VARIABLES}
-
-
-def _spellings(flags: Iterable[str]) -> frozenset[str]:
-    options = ((flag, server_option(flag)) for flag in flags)
-    return frozenset(
-        spelling
-        for flag, option in options
-        for spelling in ((flag,) if option is None else (*option.flags, *option.negations))
-    )
-
-
-def _variables(flags: Iterable[str]) -> frozenset[str]:
-    options = (server_option(flag) for flag in flags)
-    names = [option.variable for option in options if option is not None and option.variable]
-    # Builds before spring 2026 called some of them without the ARG.
-    return frozenset((*names, *(name.replace(PREFIX, "LLAMA_", 1) for name in names)))
-
-
-_FLAGS = _spellings((*_REACHED, *_WRITTEN, *_STARTED))
-_VARIABLES = _variables((*_REACHED, *_WRITTEN, *_STARTED))
-
-
 _PLACES = (
     *("--device", "--main-gpu", "--tensor-split", "--split-mode", "--rpc", "--numa", "--no-host"),
     *("--n-cpu-ffn", "--fit", "--fit-target", "--fit-ctx", "--cpu-mask", "--cpu-range"),
@@ -93,6 +57,40 @@ _SWITCHED_OFF = frozenset({"--kv-offload", "--repack", "--op-offload"})
 """Switches that affect the speed when they are off."""
 
 
+def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
+    """The arguments that such a server gets.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+    return words_of(item for item in divide(words) if canonical(item.flag) not in _FLAGS)
+
+
+def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that such a server gets."""
+    return {name: value for name, value in environment.items() if name not in _VARIABLES}
+
+
+def _spellings(flags: Iterable[str]) -> frozenset[str]:
+    options = ((flag, server_option(flag)) for flag in flags)
+    return frozenset(
+        spelling
+        for flag, option in options
+        for spelling in ((flag,) if option is None else (*option.flags, *option.negations))
+    )
+
+
+def _variables(flags: Iterable[str]) -> frozenset[str]:
+    options = (server_option(flag) for flag in flags)
+    names = [option.variable for option in options if option is not None and option.variable]
+    # Builds before spring 2026 called some of them without the ARG.
+    return frozenset((*names, *(name.replace(PREFIX, "LLAMA_", 1) for name in names)))
+
+
+_FLAGS = _spellings((*_REACHED, *_WRITTEN, *_STARTED))
+_VARIABLES = _variables((*_REACHED, *_WRITTEN, *_STARTED))
+
+
 def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
     """The options among ``words`` that a measurement leaves out, unchanged.
 
@@ -123,7 +121,7 @@ def _counts(item: Item) -> bool:
     if name in _SWITCHED_OFF:
         return canonical(item.flag) in option.negations
     if name == "--fit":
-        return value not in {"off", "0", "false", "disabled"}
+        return value not in FALSE
     return name in _NAMED or option.dialects == {Dialect.IK}
 
 

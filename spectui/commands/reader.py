@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.server_options import canonical, flags_of, server_option
-from spectui.commands.tables import ABSENT_IN_IK
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -24,6 +23,21 @@ _EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--no-mmap",): ("--load-mode", "none"),
 }
 """Equivalent options whose numbers of words differ."""
+NEW = re.compile(
+    r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
+    r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
+)
+"""Flags and variables introduced with the names of spring 2026."""
+_GONE_IN_IK = re.compile(
+    r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
+    r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
+)
+"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
+_NAMES = {
+    Dialect.LLAMA_CPP: "llama-server",
+    Dialect.LEGACY: "llama-server before spring 2026",
+    Dialect.IK: "ik_llama.cpp's llama-server",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,23 +141,6 @@ def drafters_of(placeholder: str) -> frozenset[str]:
     return found if "none" in found else frozenset()
 
 
-NEW = re.compile(
-    r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
-    r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
-)
-"""Flags and variables introduced with the names of spring 2026."""
-_GONE_IN_IK = re.compile(
-    r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
-    r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
-)
-"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
-_NAMES = {
-    Dialect.LLAMA_CPP: "llama-server",
-    Dialect.LEGACY: "llama-server before spring 2026",
-    Dialect.IK: "ik_llama.cpp's llama-server",
-}
-
-
 def is_new(flag: str) -> bool:
     """Whether the flag came with the renaming of spring 2026."""
     return NEW.match(canonical(flag)) is not None
@@ -189,4 +186,4 @@ class Reader:
                 only_ik = option.dialects == {Dialect.IK}
                 return not only_ik and not is_new(spelled)
             case Dialect.IK:
-                return spelled not in ABSENT_IN_IK and _GONE_IN_IK.match(spelled) is None
+                return spelled not in option.absent_in_ik and _GONE_IN_IK.match(spelled) is None

@@ -5,16 +5,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from spectui.commands.arguments import all_layers, first_experts
-from spectui.commands.command import Edits, ServerCommand
+from spectui.commands.command import LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
 from spectui.commands.items import FLASH_ATTENTION, Item, divide
 from spectui.commands.reader import Reader
-from spectui.commands.server_options import Arity, canonical, server_option
+from spectui.commands.server_options import FALSE, TRUE, Arity, canonical, server_option
 from spectui.options.dialect import Dialect
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
 """Characters that editors and web pages substitute for the dashes of an option."""
+_LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
+_MODES = {
+    "none": ("--no-mmap",),
+    "mlock": ("--mlock", "--no-mmap"),
+    "mmap+mlock": ("--mlock",),
+    "dio": ("--direct-io",),
+}
+"""Equivalents of ``--load-mode`` as separate switches."""
+_LOADING = ("no-mmap", "mmap", "mlock")
+"""Switches that ``--load-mode`` replaced."""
+OFF = FALSE | {"none"}
+_ON = TRUE | {"auto", "llamacpp"}
+_WORDS = frozenset({"all", "auto"})
+"""Values for layers that are words; older builds take numbers only."""
+_DEFAULTS = frozenset(
+    {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
+    | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
+)
+"""Options that may be dropped silently, since they state the default."""
+_MOST_ROUNDS = 500
+"""Maximum number of rounds of rewriting: more than any command has options."""
 
 
 def meant_by(item: Item) -> tuple[str, ...] | None:
@@ -39,18 +60,6 @@ def _is_off_anyway(bare: str) -> bool:
     """Whether it is the ``no-`` form of a switch that is off unless given."""
     option = server_option(f"--{bare.removeprefix('no-')}") if bare.startswith("no-") else None
     return option is not None and option.arity is Arity.NONE and not option.negations
-
-
-_LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
-_MODES = {
-    "none": ("--no-mmap",),
-    "mlock": ("--mlock", "--no-mmap"),
-    "mmap+mlock": ("--mlock",),
-    "dio": ("--direct-io",),
-}
-"""Equivalents of ``--load-mode`` as separate switches."""
-_LOADING = ("no-mmap", "mmap", "mlock")
-"""Switches that ``--load-mode`` replaced."""
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
@@ -140,20 +149,6 @@ def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
     return tuple(switch for switch in switches if reader.takes(switch))
 
 
-_LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-_OFF = frozenset({"off", "disabled", "false", "0", "none"})
-_ON = frozenset({"on", "enabled", "true", "1", "auto", "llamacpp"})
-_WORDS = frozenset({"all", "auto"})
-"""Values for layers that are words; older builds take numbers only."""
-_DEFAULTS = frozenset(
-    {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
-    | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
-)
-"""Options that may be dropped silently, since they state the default."""
-_MOST_ROUNDS = 500
-"""Maximum number of rounds of rewriting: more than any command has options."""
-
-
 def rewritten(
     command: ServerCommand, reader: Reader, *, start: int = 0
 ) -> tuple[ServerCommand, tuple[Item, ...]]:
@@ -216,17 +211,17 @@ def _words(item: Item, reader: Reader) -> tuple[str, ...]:
             # In its value form: the bare one ended in autumn 2025.
             wanted = FLASH_ATTENTION[value or "on"]
             return item.words if value == wanted else (flag, wanted)
-        case name, Dialect.LEGACY | Dialect.IK if name in _LAYERS and value in _WORDS:
+        case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
             # What is left to the server stays so, as its default.
             return (flag, all_layers(reader.dialect)) if value == "all" else ()
         case "n-cpu-moe", Dialect.IK if value.isascii() and value.isdigit() and int(value):
             # It counts from the last layer, where llama.cpp counts from the first.
             override = first_experts(int(value))
             return ("-ot", f"{override.pattern}={override.buffer}")
-        case _, Dialect.LLAMA_CPP | Dialect.LEGACY if value in _OFF | _ON and _is_switch(item):
+        case _, Dialect.LLAMA_CPP | Dialect.LEGACY if value in OFF | _ON and _is_switch(item):
             # Some builds of ik_llama.cpp take a value there.
             off = None if item.server is None else item.server.negation_of(flag)
-            return (off if value in _OFF and off is not None else flag,)
+            return (off if value in OFF and off is not None else flag,)
     return item.words
 
 

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from pathlib import Path
 
-from spectui.commands.tables import IK, LLAMA_CPP, OLDER
 from spectui.options.dialect import Dialect
 
+_TABLES = Path(__file__).with_name("tables")
 PREFIX = "LLAMA_ARG_"
 """Prefix of the variables that stand for options."""
 NEGATION = "LLAMA_ARG_NO_"
@@ -14,6 +15,7 @@ NEGATION = "LLAMA_ARG_NO_"
 TRUE = frozenset({"on", "enabled", "true", "1"})
 FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
+_NOT_IN_IK = "^"
 
 
 class Arity(Enum):
@@ -42,6 +44,8 @@ class ServerOption:
     variable: str | None
     dialects: frozenset[Dialect]
     """Dialects whose tables have it. Only the table of ``Dialect.LLAMA_CPP`` is complete."""
+    absent_in_ik: frozenset[str]
+    """Its flags that ik_llama.cpp lacks."""
 
     @property
     def long_flag(self) -> str:
@@ -89,13 +93,19 @@ def flags_of(dialect: Dialect) -> frozenset[str]:
     )
 
 
+def table(name: str) -> list[str]:
+    """Lines of a table of facts, without its remarks."""
+    text = (_TABLES / f"{name}.txt").read_text("utf-8")
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
 @cache
 def _options() -> tuple[ServerOption, ...]:
     current, both = frozenset({Dialect.LLAMA_CPP}), frozenset({Dialect.LEGACY, Dialect.IK})
     return (
-        *(_option(line, current) for line in LLAMA_CPP.split("\n") if line),
-        *(_option(line, both) for line in OLDER.split("\n") if line),
-        *(_option(line, frozenset({Dialect.IK})) for line in IK.split("\n") if line),
+        *(_option(line, current) for line in table("llama.cpp")),
+        *(_option(line, both) for line in table("older")),
+        *(_option(line, frozenset({Dialect.IK})) for line in table("ik")),
     )
 
 
@@ -113,7 +123,7 @@ def _option(line: str, dialects: frozenset[Dialect]) -> ServerOption:
         elif word in _MARKS:
             marks.append(word)
         else:
-            words.append(word)
+            words.append(word.removeprefix(_NOT_IN_IK))
     arity = Arity.TWO if len(marks) > 1 else _MARKS[marks[0]] if marks else Arity.NONE
     return ServerOption(
         flags=tuple(flags),
@@ -122,6 +132,7 @@ def _option(line: str, dialects: frozenset[Dialect]) -> ServerOption:
         is_file="@" in marks,
         variable=variable,
         dialects=dialects,
+        absent_in_ik=frozenset(w[1:] for w in line.split() if w.startswith(_NOT_IN_IK)),
     )
 
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.command import ServerCommand, Start
+from spectui.commands.arguments import EXPERTS, first_experts
+from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
     SHARED,
     SPEC_DEFAULT,
@@ -26,6 +27,28 @@ _ROUTER = frozenset({"--models-dir", "--models-preset"})
 _SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
+_MOST_LAYERS = 256
+_PARTS = ("up", "down", "gate", "gate_up")
+_REPEATABLE = frozenset({"override-tensor", "override-kv"})
+_EXPERTS = ("cpu-moe", "n-cpu-moe")
+_LOADING = frozenset({"mmap", "load-mode"})
+_OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
+"""Former flags for the draft lengths of every drafter."""
+_LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
+    "none": {"no-mmap": ()},
+    "mlock": {"no-mmap": ()},
+    "mmap": {},
+    "auto": {},
+}
+"""Equivalents of ``--load-mode`` in spectui's options, which only turn mapping on or off."""
+_LOCKED = "mlock"
+"""Part of modes that spectui does not apply but passes on."""
+_SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
+    "mmap": {},
+    "no-flash-attn": {"flash-attn": ("off",)},
+    "spec-default": SPEC_DEFAULT,
+}
+"""Switches that stand for options of other names."""
 
 
 def check_serves(items: Sequence[Item]) -> None:
@@ -49,7 +72,7 @@ def check_local(items: Sequence[Item]) -> None:
     """
     has_model = False
     for item in items:
-        flag, shown = canonical(item.flag), " ".join(item.words)
+        flag, shown = canonical(item.flag), item.text
         if flag in _HUB or flag in _HUB_DRAFT:
             needed = "-m FILE" if flag in _HUB else "-md FILE"
             raise BadInputError(
@@ -68,17 +91,12 @@ def check_local(items: Sequence[Item]) -> None:
     router = next((item for item in items if canonical(item.flag) in _ROUTER), None)
     if router is not None:
         raise BadInputError(
-            f"the command starts a router ({' '.join(router.words)}), which has several models; "
+            f"the command starts a router ({router.text}), which has several models; "
             f"give one of them: its own command, or FILE:SECTION of a models preset file"
         )
     raise BadInputError(
         "the command names no model file; spectui reads local GGUF files, so add -m FILE"
     )
-
-
-_EXPERT_NAMES = r"ffn_(up|down|gate|gate_up)_(ch|)exps"
-_MOST_LAYERS = 256
-_PARTS = ("up", "down", "gate", "gate_up")
 
 
 def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
@@ -95,10 +113,8 @@ def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, 
     n_layers = _n_layers(options)
     if not any(_moves(part, n_layers) for value in overrides for part in value.split(",")):
         return None
-    if "cpu-moe" in options:
-        return rf"\.{_EXPERT_NAMES}=CPU"
-    layers = "|".join(map(str, range(n_layers)))
-    return rf"blk\.({layers})\.{_EXPERT_NAMES}=CPU"
+    pattern = rf"\.{EXPERTS}" if "cpu-moe" in options else first_experts(n_layers).pattern
+    return f"{pattern}=CPU"
 
 
 def _n_layers(options: Mapping[str, tuple[str, ...]]) -> int:
@@ -123,30 +139,6 @@ def _moves(override: str, n_layers: int) -> bool:
         for layer in range(n_layers)
         for part in _PARTS
     )
-
-
-_REPEATABLE = frozenset({"override-tensor", "override-kv"})
-_EXPERTS = ("cpu-moe", "n-cpu-moe")
-_LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-"""Options whose number -1 means ``auto`` in llama-server."""
-_LOADING = frozenset({"mmap", "load-mode"})
-_OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
-"""Former flags for the draft lengths of every drafter."""
-_LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
-    "none": {"no-mmap": ()},
-    "mlock": {"no-mmap": ()},
-    "mmap": {},
-    "auto": {},
-}
-"""Equivalents of ``--load-mode`` in spectui's options, which only turn mapping on or off."""
-_LOCKED = "mlock"
-"""Part of modes that spectui does not apply but passes on."""
-_SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
-    "mmap": {},
-    "no-flash-attn": {"flash-attn": ("off",)},
-    "spec-default": SPEC_DEFAULT,
-}
-"""Switches that stand for options of other names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +175,12 @@ class Takeover:
         Raises:
             UsageError: an option has a value that it cannot have, or options contradict each other.
         """
-        return read_setup(self.options)
+        return replace(read_setup(self.options), extra=self.extra)
 
 
 def _is_left(name: str, values: tuple[str, ...]) -> bool:
-    if name in _LAYERS and values == ("-1",):
+    # Its number -1 means auto in llama-server.
+    if name in LAYERS and values == ("-1",):
         return True
     return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
 

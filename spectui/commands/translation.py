@@ -8,6 +8,7 @@ from pathlib import Path
 from spectui.commands.arguments import speculation_arguments
 from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
 from spectui.commands.drafting import (
+    KINDS_BY_NAME,
     KNOWN_TO_IK,
     NEW_LENGTHS,
     OLD_LENGTHS,
@@ -45,10 +46,11 @@ _SETTINGS = frozenset(
 """Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
-_FOUND_OUT = ("mtp", "dflash", "dspark", "eagle")
-"""Parts of the names of drafts that llama-server recognises by their files."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
+_NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
+"""Options that name the served model, the most specific first."""
+_NO_FILE = "the command names no file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,7 @@ def _by_server(command: ServerCommand, kinds: set[str], reader: Reader) -> Draft
 
 def _is_recognised(command: ServerCommand) -> bool:
     name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
-    return any(mark in name for mark in _FOUND_OUT)
+    return any(mark in name for mark in KINDS_BY_NAME)
 
 
 def _is_readers_own(command: ServerCommand, kinds: set[str], reader: Reader) -> bool:
@@ -186,11 +188,6 @@ def _notes(assumed: Mapping[str, str]) -> tuple[str, ...]:
         f"spring 2026 and is {NEW_LENGTHS[name]} since: {value} is written out"
         for name, value in assumed.items()
     )
-
-
-_NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
-"""Options that name the served model, the most specific first."""
-_NO_FILE = "the command names no file"
 
 
 def translated(

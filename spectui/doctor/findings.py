@@ -11,7 +11,7 @@ from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
 from spectui.models.pairs import PairReport, Templates
 from spectui.severity import Severity
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

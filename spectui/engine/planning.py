@@ -33,7 +33,7 @@ from spectui.llama.planned import (
 )
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport, report
-from spectui.speculative.rollback import unserved
+from spectui.speculative.models import unserved
 
 _LAST_WORDS_BYTES = 4096
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
@@ -41,7 +41,7 @@ _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
 
 
 class PlanProcess(Closing):
-    """One process of ``spectui.llama.plan_child``."""
+    """One process of ``spectui.llama.plan``."""
 
     def __init__(self, timeout_s: float) -> None:
         """Start it; it is ready by the time of the first answer.
@@ -139,7 +139,7 @@ class PlanProcess(Closing):
 def _start(connection: Connection, stderr: BinaryIO) -> "subprocess.Popen[bytes]":
     number = connection.fileno()
     # -P: what lies in the working folder is not imported.
-    command = [sys.executable, "-P", "-m", "spectui.llama.plan_child", str(number)]
+    command = [sys.executable, "-P", "-m", "spectui.llama.plan", str(number)]
     return subprocess.Popen(  # noqa: S603 - this very program, without a shell
         command,
         # Held open and never written to: the child ends when it is closed, however that comes.

@@ -16,8 +16,7 @@ from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.routing import RoutingObserver
 from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback, can_forget
+from spectui.speculative.models import Outputs, Rollback, can_forget
 
 Logits = npt.NDArray[np.float32]
 

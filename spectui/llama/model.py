@@ -16,7 +16,7 @@ from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import overrides
 from spectui.options.setup import ModelOptions
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 
 class _Override(ctypes.Structure):

@@ -1,28 +1,47 @@
 """Plans what a model would take of memory, by llama.cpp itself, without reading a weight.
 
 As llama.cpp's ``common/fit.cpp`` does it: models are opened with ``no_alloc``, contexts are made on
-them, and both say what they would allocate. A recurrent state is allocated all the same. A header
-that makes no sense ends the process, so this runs in a child (``plan_child``).
+them, and both say what they would allocate. A recurrent state is allocated all the same.
+
+``python -m spectui.llama.plan FD`` is the process in which that is done. It answers the questions
+that come over a connection, one after the other. What llama.cpp makes of a broken header, an abort,
+all memory, or no end, happens there and not in the program that asks.
 """
 
 import ctypes
+import os
+import resource
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from multiprocessing.connection import Connection
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from spectui.closing import Closing
-from spectui.errors import BadInputError, DoesNotFitError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import C, ggml, gpu_memories, has_gpu, native_log
+from spectui.llama.library import (
+    C,
+    binding_version,
+    ggml,
+    gpu_memories,
+    has_cuda,
+    has_gpu,
+    llama_cpp_version,
+    native_log,
+)
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.planned import ModelPlan, ModelRequest
+from spectui.llama.planned import Answer, Ask, Backend, ModelPlan, ModelRequest, Question
 from spectui.models.facts import (
     check_is_model,
     check_is_target,
@@ -30,7 +49,7 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, Token, Tokenizer, readable
+from spectui.models.pairs import Outline, Token, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
 
@@ -298,7 +317,7 @@ def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
 def outline(model: Model) -> Outline:
     """Take down what pairs are judged by. It stays when the model is closed."""
     vocabulary = model.vocabulary
-    tokenizer = Tokenizer(
+    return Outline(
         type_name=vocabulary.type_name,
         pre=model.metadata("tokenizer.ggml.pre"),
         n_tokens=vocabulary.n_tokens,
@@ -308,5 +327,79 @@ def outline(model: Model) -> Outline:
             Token(id=id_, text=readable(vocabulary.text(id_)))
             for id_ in sorted(vocabulary.end_tokens)
         ),
+        texts=vocabulary.texts,
+        chat_template=model.chat_template,
     )
-    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)
+
+
+HEADER_BYTES = 400 << 20
+"""Limit for reading one header: several times the need of the largest vocabulary."""
+
+
+def main() -> None:
+    """Answer requests until the connection closes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
+        question: Question = connection.recv()
+        while question is Ask.ARE_YOU_THERE:
+            connection.send(question)
+            question = connection.recv()
+        # Drivers start before memory is bounded: what they take is no header's fault.
+        gpu_memories()
+        # A recurrent state is allocated even for a plan. One that does not fit is said so.
+        at_most = psutil.virtual_memory().available
+        with _bounded(at_most), PlanMaker(reading=connection.send, bounded=_header) as maker:
+            while True:
+                connection.send(_answer(maker, question))
+                question = connection.recv()
+
+
+def _answer(maker: PlanMaker, question: Question) -> Answer:
+    try:
+        match question:
+            case Ask.ARE_YOU_THERE:
+                return question
+            case Ask.BACKEND:
+                return _backend()
+            case Ask.OUTLINE:
+                return maker.outline()
+            case _:
+                return maker.plan(question)
+    except SpectuiError as error:
+        return error
+
+
+def _backend() -> Backend:
+    return Backend(
+        llama_cpp_python=binding_version(),
+        llama_cpp=llama_cpp_version(),
+        has_cuda=has_cuda(),
+        gpus=gpu_memories(),
+    )
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, which the parent holds open as long as it lives."""
+    os.read(0, 1)
+    os._exit(0)
+
+
+def _header() -> AbstractContextManager[None]:
+    return _bounded(HEADER_BYTES)
+
+
+@contextmanager
+def _bounded(n_bytes: int) -> Iterator[None]:
+    """Bound what this process takes on top of what it has."""
+    before, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = psutil.Process().memory_info().data + n_bytes
+    bound = min(limit for limit in (bound, before, hard) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
+
+
+if __name__ == "__main__":
+    main()

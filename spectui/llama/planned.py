@@ -13,7 +13,7 @@ from spectui.models.pairs import Outline, PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

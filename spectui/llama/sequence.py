@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from spectui.llama.library import C
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 
 
 class Batch:

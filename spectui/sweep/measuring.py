@@ -31,8 +31,8 @@ from spectui.measure.workload import (
 )
 from spectui.options.setup import Schedule, Setup
 from spectui.server.binary import ServerBinary
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import effective_schedule
-from spectui.speculative.rollback import unserved
 from spectui.sweep.cells import Cell, Place, Task, Visit
 from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup

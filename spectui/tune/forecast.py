@@ -10,7 +10,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
 from spectui.options.setup import Schedule
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (
     NGRAM_COSTS,

@@ -16,7 +16,7 @@ from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSi
 from spectui.options.setup import Schedule
 from spectui.paths import text_of
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS

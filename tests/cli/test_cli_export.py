@@ -9,7 +9,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from spectui.commands.arguments import server_command
+from spectui.commands.arguments import server_arguments
 from spectui.commands.items import divide
 from spectui.errors import BadInputError
 from spectui.measure.verdict import Verdict
@@ -73,7 +73,8 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     assert spectui("export") == 0
     setting = outcome.speculation
     given = target, draft, outcome.context, setting
-    assert spectui.out == f"{server_command(*given, dialect=Dialect.LLAMA_CPP)} --jinja\n"
+    arguments = server_arguments(*given, dialect=Dialect.LLAMA_CPP)
+    assert spectui.out == f"{shlex.join(['llama-server', *arguments])} --jinja\n"
     assert "Use it: worth +20 %." in spectui.err
     assert "mind that it was measured on the fast schedule" in spectui.err
     assert "mind that /m/it's d.gguf is not there any more" in spectui.err

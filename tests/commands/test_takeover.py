@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spectui.cli.bench import command as bench
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import default_map
-from spectui.commands.arguments import server_command
+from spectui.commands.arguments import server_arguments
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
@@ -106,7 +106,8 @@ def test_an_exported_command_is_read_back(
     speculation: Speculation,
 ) -> None:
     assume(not any(str(m.path).startswith("~/") for m in (target, draft)))
-    command = server_command(target, draft, context, speculation, dialect=dialect)
+    arguments = server_arguments(target, draft, context, speculation, dialect=dialect)
+    command = shlex.join(["llama-server", *arguments])
     takeover, own = take_over(read_command(command)), speculation.own
     assert isinstance(own, DraftSimple)
     assert takeover.extra == ()

@@ -12,7 +12,7 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.trace.record import Recording
 from spectui.tune.forecast import Forecaster

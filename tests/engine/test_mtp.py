@@ -33,8 +33,7 @@ from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.export import export_choices
 from tests.support.cli import Spectui

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine import probing
+from spectui.engine import inspection
 from spectui.engine.commands import Generate, LoadDraft
 from spectui.engine.events import (
     Event,
@@ -38,7 +38,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.file import read_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording, Trace, record_chains
@@ -432,7 +432,7 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
 
         return record_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(probing, "record_chains", interrupted)
+    monkeypatch.setattr(inspection, "record_chains", interrupted)
     chat.ask(turn())
     # The chat is answered while the first recording is still to be made.
     assert len(chat.answer().tokens) == 12

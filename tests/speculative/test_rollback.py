@@ -18,8 +18,7 @@ from spectui.llama.plan import memory_breakdown
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
 from tests.support.models import Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba

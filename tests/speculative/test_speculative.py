@@ -33,10 +33,9 @@ from spectui.speculative.drafters import (
     float32,
     model_drafter,
 )
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, Rollback, usable_snapshots
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import Rollback, usable_snapshots
 from tests.support.scripted import (
     EOG,
     N_VOCAB,

@@ -14,7 +14,7 @@ from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.plan import memory_breakdown
 from spectui.llama.planned import PlanRequest
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from tests.support.models import MOE, Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba
 from tests.support.windowed import write_cohere2

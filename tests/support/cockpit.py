@@ -46,7 +46,7 @@ from spectui.prompts import Prompt
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.threads import EngineStarted, Threads

@@ -72,7 +72,7 @@ def setup_of(taken: Takeover) -> ExportSetup:
         draft=setup.draft,
         context=setup.context,
         speculation=None if setup.draft is None and needs_draft else setup.speculation,
-        extra=taken.extra,
+        extra=setup.extra,
         name="real",
     )
 

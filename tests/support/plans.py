@@ -10,7 +10,7 @@ from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic
 from spectui.options.setup import ModelOptions
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 NOTHING_READ = WeightTraffic(
     cpu_dense_bytes=0,

@@ -11,7 +11,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader, MovableTarget

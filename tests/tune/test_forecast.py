@@ -13,7 +13,7 @@ from spectui.measure.workload import Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Recording
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising

@@ -4,7 +4,7 @@ from spectui import __version__
 from spectui.documents import Json
 from spectui.models.facts import ModelFacts
 from spectui.monitor.machine import Machine
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 
 def header_with(kind: str, machine: Machine, *, llama_cpp_python: str, llama_cpp: str) -> Json:

@@ -3,14 +3,21 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.lint.drafters import is_inherited
-from spectui.commands.lint.finding import Finding, added, left_out, quoted, replaced
+from spectui.commands.lint.finding import (
+    Finding,
+    error,
+    note,
+    warning,
+)
 from spectui.commands.reader import Reader
+from spectui.commands.server_options import FALSE
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
-_OFF = frozenset({"off", "0", "false", "disabled"})
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
+_BY_DEFAULT = 4
+"""Default number of slots in llama-server since winter 2025."""
 
 
 def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -27,19 +34,11 @@ def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
         if item.value not in _FULL_PRECISION:
             words = (item.flag, "f16")
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.WARNING,
-                what=f"the draft's cache is {item.value}",
-                why=_HURTS,
-                replacement=quoted(*words),
-                edits=replaced(at, *words),
-                at=at,
-            )
+            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, fix=words)
 
 
 def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    if not is_inherited(reader):
+    if reader.dialect is Dialect.LLAMA_CPP:
         return
     for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
         found = command.last(name)
@@ -50,8 +49,8 @@ def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             severity=Severity.WARNING,
             what=f"the draft's cache is {found[1].value} as well",
             why=f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
-            replacement=quoted(flag, "f16"),
-            edits=added(flag, "f16"),
+            replacement=f"{flag} f16",
+            edits={None: (flag, "f16")},
             at=found[0],
         )
 
@@ -63,11 +62,12 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         return
     if not own or (whole is not None and 0 < whole <= own):
         return
-    yield left_out(
-        *found,
-        what=f"the draft remembers {own:.0f} tokens, and the target "
+    yield warning(
+        found,
+        f"the draft remembers {own:.0f} tokens, and the target "
         f"{'more' if not whole else f'{whole:.0f}'}",
-        why="once a text is longer, the draft drafts nothing or without what came before",
+        "once a text is longer, the draft drafts nothing or without what came before",
+        fix=(),
     )
 
 
@@ -77,15 +77,12 @@ def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
     if found is None or cache is None or cache in _FULL_PRECISION:
         return
     at, item = found
-    if item.name == "no-flash-attn" or item.value in _OFF:
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.ERROR,
-            what=f"a V cache of {cache}, without flash attention",
-            why="llama.cpp computes with a quantised V cache in flash attention alone, and stops",
-            replacement=quoted("-fa", "on"),
-            edits=replaced(at, "-fa", "on"),
-            at=at,
+    if item.name == "no-flash-attn" or item.value in FALSE:
+        yield error(
+            (at, item),
+            f"a V cache of {cache}, without flash attention",
+            "llama.cpp computes with a quantised V cache in flash attention alone, and stops",
+            fix=("-fa", "on"),
         )
 
 
@@ -97,18 +94,12 @@ def _batches(command: ServerCommand) -> Iterator[Finding]:
     batch = 2048 if batch is None else batch
     if micro > batch > 0:
         at, item = found
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.WARNING,
-            what=f"{item.shown} {micro:.0f}, but a batch has at most {batch:.0f} tokens",
-            why=f"no more than {batch:.0f} tokens are computed at once",
-            replacement=quoted("-b", f"{micro:.0f}"),
-            at=at,
+        yield warning(
+            (at, item),
+            f"{item.shown} {micro:.0f}, but a batch has at most {batch:.0f} tokens",
+            f"no more than {batch:.0f} tokens are computed at once",
+            write=("-b", f"{micro:.0f}"),
         )
-
-
-_BY_DEFAULT = 4
-"""Default number of slots in llama-server since winter 2025."""
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -123,25 +114,21 @@ def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             what=f"-np is not given, so that there are {_BY_DEFAULT} slots",
             why="drafts pay best for one user at a time; caches with a sliding window or a "
             "recurrent state are kept for every slot",
-            replacement=quoted("-np", "1"),
+            replacement="-np 1",
         )
     elif found is not None and slots is not None and slots > 1:
-        yield Finding(
-            flag=found[1].shown,
-            severity=Severity.NOTE,
-            what=f"{slots:.0f} slots draft beside each other",
-            why="a batch then verifies the drafts of several users, which costs more than it does "
+        yield note(
+            found,
+            f"{slots:.0f} slots draft beside each other",
+            "a batch then verifies the drafts of several users, which costs more than it does "
             "for one; spectui measures one user at a time",
-            replacement=quoted(found[1].flag, "1"),
-            at=found[0],
+            write=(found[1].flag, "1"),
         )
     window = command.last("swa-full")
     if window is not None:
-        yield Finding(
-            flag=window[1].shown,
-            severity=Severity.NOTE,
-            what="layers with a sliding window remember the whole context",
-            why="drafts need no more than the window, and the whole takes several times the memory",
-            replacement="",
-            at=window[0],
+        yield note(
+            window,
+            "layers with a sliding window remember the whole context",
+            "drafts need no more than the window, and the whole takes several times the memory",
+            write=(),
         )

@@ -1,13 +1,14 @@
 """Rules for ``--spec-type``, and for drafts and drafters that do not match."""
 
+import shlex
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import PurePath
 
 from spectui.commands.command import BY_LAYERS, ServerCommand
-from spectui.commands.drafting import IK_KINDS, KNOWN_TO_IK, drafting, in_stages
+from spectui.commands.drafting import IK_KINDS, KINDS_BY_NAME, KNOWN_TO_IK, drafting, in_stages
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, added, left_out, quoted, replaced
+from spectui.commands.lint.finding import Finding, error, warning
 from spectui.commands.lint.values import meant_by
 from spectui.commands.reader import Reader
 from spectui.errors import BadInputError
@@ -31,6 +32,20 @@ _OF_MODELS = ("draft", MODEL_KIND)
 _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
 """Former names of n-gram drafters' own options, before each kind had them."""
 _MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
+_FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
+"""Kinds of drafts that llama-server recognises by their files."""
+_MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
+_NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
+_OF_THE_DRAFT = (
+    *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
+    *("cpu-moe-draft", "n-cpu-moe-draft", "spec-draft-threads", "spec-draft-threads-batch"),
+    *("spec-draft-cpu-mask", "spec-draft-cpu-range", "spec-draft-cpu-strict", "spec-draft-prio"),
+    *("spec-draft-poll", "spec-draft-cpu-mask-batch", "spec-draft-cpu-strict-batch"),
+    *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
+    "spec-replace",
+)
+"""Options for the placement of a draft model."""
+_OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
 
 
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -55,17 +70,14 @@ def _current(at: int, item: Item) -> Iterator[Finding]:
     if kinds == given:
         return
     found = [kind for kind in kinds if kind is not None]
-    is_known = len(found) == len(given)
     alike = [kind or _alike(own) for kind, own in zip(kinds, given, strict=True)]
     words = (item.flag, ",".join(filter(None, alike)))
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"llama-server knows no {item.flag} {item.value}",
-        why=f"it takes {', '.join(KINDS)}, or several with commas, and stops at anything else",
-        replacement=None if None in alike else quoted(*words),
-        edits=replaced(at, *words) if is_known else {},
-        at=at,
+    yield error(
+        (at, item),
+        f"llama-server knows no {item.flag} {item.value}",
+        f"it takes {', '.join(KINDS)}, or several with commas, and stops at anything else",
+        write=None if None in alike else words,
+        fix=words if len(found) == len(given) else None,
     )
 
 
@@ -80,44 +92,33 @@ def _alike(kind: str) -> str | None:
 
 
 def _stage(at: int, item: Item) -> Finding:
-    """ik_llama.cpp's numbers behind the kind, as separate options."""
+    """Find ik_llama.cpp's numbers behind the kind, which are separate options elsewhere."""
     try:
-        options = drafting(item.value)
+        options = drafting(item.value).items()
     except BadInputError:
         words: tuple[str, ...] | None = None
     else:
-        words = tuple(w for name, values in options.items() for w in (_flag(name), *values))
-    return Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"{item.flag} {item.value} is ik_llama.cpp's form",
-        why="llama-server takes a kind alone, and stops at anything else",
-        replacement=None if words is None else quoted(*words),
-        edits={} if words is None else replaced(at, *words),
-        at=at,
+        words = tuple(w for n, values in options for w in (_MODEL_FLAGS.get(n, f"--{n}"), *values))
+    return error(
+        (at, item),
+        f"{item.flag} {item.value} is ik_llama.cpp's form",
+        "llama-server takes a kind alone, and stops at anything else",
+        fix=words,
     )
-
-
-def _flag(name: str) -> str:
-    return _MODEL_FLAGS.get(name, f"--{name}")
 
 
 def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     """Find kinds other than n-gram drafters, which builds before spring 2026 do not know."""
     kind, colon, _settings = item.value.partition(":")
+    words: tuple[str, ...] | None
     if kind in _OF_MODELS and not colon:
-        yield _needless(at, item, reader)
+        why, words = "a draft model is reason enough for it to draft", ()
     elif colon or item.value not in {"none", *NGRAM_KINDS}:
+        why = f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own"
         words = _shared_words(item.value)
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.ERROR,
-            what=f"{reader.name} knows no {item.flag} {item.value}",
-            why=f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own",
-            replacement=None if words is None else quoted(*words),
-            edits={} if words is None else replaced(at, *words),
-            at=at,
-        )
+    else:
+        return
+    yield error((at, item), f"{reader.name} knows no {item.flag} {item.value}", why, fix=words)
 
 
 def _shared_words(value: str) -> tuple[str, ...] | None:
@@ -137,16 +138,6 @@ def _shared_words(value: str) -> tuple[str, ...] | None:
     )
 
 
-def _needless(at: int, item: Item, reader: Reader) -> Finding:
-    return left_out(
-        at,
-        item,
-        severity=Severity.ERROR,
-        what=f"{reader.name} knows no {item.flag} {item.value}",
-        why="a draft model is reason enough for it to draft",
-    )
-
-
 def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     named = item.value.partition(":")[0]
     kinds = named.split(",")
@@ -160,7 +151,7 @@ def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
         severity=Severity.ERROR,
         what=f"ik_llama.cpp's llama-server knows no {item.flag} {named}",
         why=f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another",
-        replacement=quoted(*words) if is_known else None,
+        replacement=shlex.join(words) if is_known else None,
         edits=edits if is_known else {},
         at=at,
     )
@@ -174,38 +165,13 @@ def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     # Of two with numbers only their author knows which counts.
     is_idle = not colon and any(":" in one.value for one in same)
     if same and (is_idle or at > command.items.index(same[0])):
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.ERROR,
-            what=f"{item.flag} names {kind} more than once",
-            why="ik_llama.cpp takes a kind once, and stops at a second stage of it",
-            replacement="",
-            edits=replaced(at) if is_idle else {},
-            at=at,
+        yield error(
+            (at, item),
+            f"{item.flag} names {kind} more than once",
+            "ik_llama.cpp takes a kind once, and stops at a second stage of it",
+            write=(),
+            fix=() if is_idle else None,
         )
-
-
-_FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
-"""Kinds of drafts that llama-server recognises by their files."""
-_MARKS = {
-    "eagle": "draft-eagle3",
-    "mtp": MTP_KIND,
-    "dflash": "draft-dflash",
-    "dspark": "draft-dspark",
-}
-"""Kinds by parts of file names."""
-_MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
-_NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
-_OF_THE_DRAFT = (
-    *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
-    *("cpu-moe-draft", "n-cpu-moe-draft", "spec-draft-threads", "spec-draft-threads-batch"),
-    *("spec-draft-cpu-mask", "spec-draft-cpu-range", "spec-draft-cpu-strict", "spec-draft-prio"),
-    *("spec-draft-poll", "spec-draft-cpu-mask-batch", "spec-draft-cpu-strict-batch"),
-    *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
-    "spec-replace",
-)
-"""Options for the placement of a draft model."""
-_OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
 
 
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -226,13 +192,11 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _no_kind(at, item, command, reader)
     elif not kinds:
         [*_, (place, none)] = command.all("spec-type")
-        yield Finding(
-            flag=none.shown,
-            severity=Severity.WARNING,
-            what=f"{none.flag} none, beside {shown}",
-            why="the draft is loaded and takes its memory, and drafts nothing",
-            replacement=quoted(none.flag, "draft-simple"),
-            at=place,
+        yield warning(
+            (place, none),
+            f"{none.flag} none, beside {shown}",
+            "the draft is loaded and takes its memory, and drafts nothing",
+            write=(none.flag, "draft-simple"),
         )
     elif not any(kind.startswith(("draft", "mtp")) for kind in kinds):
         yield Finding(
@@ -240,7 +204,7 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             severity=Severity.WARNING,
             what=f"{shown} is given, but only {', '.join(kinds)} drafts",
             why="the draft is loaded and takes its memory, and nobody asks it",
-            replacement=quoted("--spec-type", ",".join((*kinds, "draft-simple"))),
+            replacement=shlex.join(("--spec-type", ",".join((*kinds, "draft-simple")))),
             at=at,
         )
     elif reader.is_current:
@@ -255,14 +219,13 @@ def _no_kind(
     kind = _kind_of(item, command)
     if kind in _FOUND_OUT:
         return
-    words = ("--spec-type", kind)
     yield Finding(
         flag="--spec-type",
         severity=Severity.ERROR,
         what="there is a draft, but no --spec-type",
         why="since spring 2026 llama-server loads the draft and then drafts nothing with it",
-        replacement=quoted(*words),
-        edits=added(*words),
+        replacement=f"--spec-type {kind}",
+        edits={None: ("--spec-type", kind)},
         at=at,
     )
 
@@ -272,7 +235,7 @@ def _kind_of(item: Item | None, command: ServerCommand) -> str:
     if command.draft_kind is not None or command.draft_tensors is not None:
         return command.draft_kind or MODEL_KIND
     name = "" if item is None else PurePath(item.value).name.lower()
-    return next((kind for mark, kind in _MARKS.items() if mark in name), MODEL_KIND)
+    return next((kind for mark, kind in KINDS_BY_NAME.items() if mark in name), MODEL_KIND)
 
 
 def _other_kind(command: ServerCommand) -> Iterator[Finding]:
@@ -282,13 +245,11 @@ def _other_kind(command: ServerCommand) -> Iterator[Finding]:
         return
     *_, (at, item) = command.all("spec-type", "multi-token-prediction")
     named = [one for one in command.kinds if not one.startswith("draft")]
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"the draft's file is one for {kind}, which {item.flag} does not name",
-        why="a draft of one kind cannot draft as another",
-        replacement=quoted("--spec-type", ",".join((*named, kind))),
-        at=at,
+    yield error(
+        (at, item),
+        f"the draft's file is one for {kind}, which {item.flag} does not name",
+        "a draft of one kind cannot draft as another",
+        write=("--spec-type", ",".join((*named, kind))),
     )
 
 
@@ -312,22 +273,15 @@ def _without_draft(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all("spec-type"):
         needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in _NEED_DRAFT]
         if needing:
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.ERROR,
-                what=f"{item.flag} {', '.join(needing)}, but there is no draft",
-                why="the server says so in its log once, and drafts nothing",
-                replacement="-md FILE",
-                at=at,
+            yield error(
+                (at, item),
+                f"{item.flag} {', '.join(needing)}, but there is no draft",
+                "the server says so in its log once, and drafts nothing",
+                write=("-md", "FILE"),
             )
     if any(kind in (*BY_LAYERS, *_NEED_DRAFT) for kind in kinds):
         return
     unread = _OF_THE_DRAFT if kinds else (*_OF_THE_DRAFT, *_OF_DRAFTING)
     for at, item in command.all(*unread):
         what = f"{item.shown} is about a draft, and there is none"
-        yield left_out(at, item, what=what, why="it does nothing")
-
-
-def is_inherited(reader: Reader) -> bool:
-    """Whether a draft's cache has the target's types by default."""
-    return reader.dialect is not Dialect.LLAMA_CPP
+        yield warning((at, item), what, "it does nothing", fix=())

@@ -1,7 +1,9 @@
 """A finding and its correction."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from spectui.commands.command import Edits
 from spectui.commands.items import Item
@@ -27,31 +29,38 @@ class Finding:
     """Index of the item in question; -1 for none."""
 
 
-def replaced(at: int, *words: str) -> Edits:
-    """Edit that replaces an item by words."""
-    return {at: words}
-
-
-def added(*words: str) -> Edits:
-    """Edit that appends words."""
-    return {None: words}
-
-
-def quoted(*words: str) -> str:
-    """Words as text of a replacement."""
-    return shlex.join(words)
-
-
-def left_out(
-    at: int, item: Item, *, what: str, why: str, severity: Severity = Severity.WARNING
+def about(
+    severity: Severity,
+    found: tuple[int, Item],
+    what: str,
+    why: str,
+    *,
+    write: Sequence[str] | None = None,
+    fix: Sequence[str] | None = None,
 ) -> Finding:
-    """Finding on an option that is best left out."""
+    """Finding on one item.
+
+    Args:
+        severity: of the problem.
+        found: the item, after its index.
+        what: a sentence without a full stop.
+        why: its reason.
+        write: words with the intended meaning, for the author to choose; none to leave it out.
+        fix: the same, where they may take the item's place without asking.
+    """
+    at, item = found
+    words = write if fix is None else fix
     return Finding(
         flag=item.shown,
         severity=severity,
         what=what,
         why=why,
-        replacement="",
-        edits=replaced(at),
+        replacement=None if words is None else shlex.join(words),
+        edits={} if fix is None else {at: tuple(fix)},
         at=at,
     )
+
+
+error = partial(about, Severity.ERROR)
+warning = partial(about, Severity.WARNING)
+note = partial(about, Severity.NOTE)

@@ -6,7 +6,12 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
 from spectui.commands.items import Item
 from spectui.commands.lint.drafters import KINDS
-from spectui.commands.lint.finding import Finding, added, left_out, quoted, replaced
+from spectui.commands.lint.finding import (
+    Finding,
+    error,
+    note,
+    warning,
+)
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import own_words
 from spectui.options.dialect import Dialect
@@ -21,6 +26,13 @@ _LONG = 8
 
 _FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
 """Present flags of the options whose defaults changed; their names are the former flags."""
+_SHORTEST_MATCH = 16
+"""Tokens below which llama-server warns about ``ngram-mod``."""
+_UNREAD = {
+    "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
+    # common_ngram_map_draft
+    "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
+}
 
 
 def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -50,8 +62,8 @@ def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             what=f"{flag} is not given",
             why=f"its default was {OLD_LENGTHS[name]} until spring 2026 and is "
             f"{NEW_LENGTHS[name]} since; {meant}",
-            replacement=quoted(flag, value),
-            edits=added(flag, value),
+            replacement=f"{flag} {value}",
+            edits={None: (flag, value)},
         )
 
 
@@ -63,14 +75,11 @@ def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[F
     if found is None or shortest is None or shortest <= longest:
         return
     at, item = found
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
-        why="every draft is computed and none is used",
-        replacement=quoted(item.flag, "0"),
-        edits=replaced(at, item.flag, "0"),
-        at=at,
+    yield error(
+        (at, item),
+        f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
+        "every draft is computed and none is used",
+        fix=(item.flag, "0"),
     )
 
 
@@ -90,13 +99,11 @@ def _never(command: ServerCommand) -> Iterator[Finding]:
         found = command.last(name)
         if found is not None and is_wrong:
             at, item = found
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.ERROR,
-                what=f"{item.shown} {item.value} ends every draft before it begins",
-                why=why,
-                replacement=quoted(item.flag, instead),
-                at=at,
+            yield error(
+                (at, item),
+                f"{item.shown} {item.value} ends every draft before it begins",
+                why,
+                write=(item.flag, instead),
             )
 
 
@@ -106,13 +113,11 @@ def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
     if found is None or p_min is None or longest is None or longest < _LONG or p_min > 0:
         return
     at, item = found
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.NOTE,
-        what=f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
-        why=f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
-        replacement=quoted(item.flag, "0.75"),
-        at=at,
+    yield note(
+        (at, item),
+        f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
+        f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
+        write=(item.flag, "0.75"),
     )
 
 
@@ -125,24 +130,13 @@ def _large_batches(command: ServerCommand) -> Iterator[Finding]:
         return
     if in_ram and has_gpu:
         at, item = found
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.WARNING,
-            what=f"drafts of {longest:.0f} tokens, beside weights in RAM",
-            why=f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        yield warning(
+            (at, item),
+            f"drafts of {longest:.0f} tokens, beside weights in RAM",
+            f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
             "the GPU, which costs more than it saves for so few tokens",
-            replacement=quoted(item.flag, str(_OFFLOAD_BATCH - 2)),
-            at=at,
+            write=(item.flag, str(_OFFLOAD_BATCH - 2)),
         )
-
-
-_SHORTEST_MATCH = 16
-"""Tokens below which llama-server warns about ``ngram-mod``."""
-_UNREAD = {
-    "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
-    # common_ngram_map_draft
-    "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
-}
 
 
 def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -168,7 +162,7 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
-    return left_out(at, item, what=f"nothing reads {item.shown}", why=why)
+    return warning((at, item), f"nothing reads {item.shown}", why, fix=())
 
 
 def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
@@ -176,14 +170,11 @@ def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> 
         if reader.takes(item.flag) is False:
             continue
         words = own_words(item, command)
-        yield Finding(
-            flag=item.shown,
-            severity=Severity.WARNING,
-            what=f"{', '.join(kinds)} does not read {item.shown}",
-            why="it is of draft models; n-gram drafters have lengths of their own",
-            replacement=quoted(*words),
-            edits=replaced(at, *words),
-            at=at,
+        yield warning(
+            (at, item),
+            f"{', '.join(kinds)} does not read {item.shown}",
+            "it is of draft models; n-gram drafters have lengths of their own",
+            fix=words,
         )
 
 
@@ -198,16 +189,14 @@ def _of_simple(command: ServerCommand) -> Iterator[Finding]:
     size_n, size_m = (_number(command, NgramSimple, name) for name in ("size_n", "size_m"))
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
     if found is not None and size_n > size_m:
-        yield Finding(
-            flag=found[1].shown,
-            severity=Severity.ERROR,
-            what=f"ngram-simple drafts at most {size_m:.0f} tokens, and drops drafts below "
+        yield error(
+            found,
+            f"ngram-simple drafts at most {size_m:.0f} tokens, and drops drafts below "
             f"{size_n:.0f}, which is what it looks up",
-            why="no draft is long enough"
+            "no draft is long enough"
             if command.has("spec-ngram-simple-size-n")
             else f"its size-n is {size_n:.0f} unless told",
-            replacement=quoted("--spec-ngram-simple-size-m", f"{size_n:.0f}"),
-            at=found[0],
+            write=("--spec-ngram-simple-size-m", f"{size_n:.0f}"),
         )
 
 
@@ -215,26 +204,21 @@ def _of_mod(command: ServerCommand) -> Iterator[Finding]:
     match = command.last("spec-ngram-mod-n-match")
     n_match = command.number("spec-ngram-mod-n-match")
     if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
-        yield Finding(
-            flag=match[1].shown,
-            severity=Severity.WARNING,
-            what=f"{match[1].shown} {match[1].value} is short",
-            why=f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
+        yield warning(
+            match,
+            f"{match[1].shown} {match[1].value} is short",
+            f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
             "llama-server warns of it",
-            replacement=quoted(match[1].flag, "24"),
-            at=match[0],
+            write=(match[1].flag, "24"),
         )
     shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
     found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
     if found is not None and shortest > longest:
-        yield Finding(
-            flag=found[1].shown,
-            severity=Severity.ERROR,
-            what=f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below "
-            f"{shortest:.0f}",
-            why="no draft is long enough"
+        yield error(
+            found,
+            f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below {shortest:.0f}",
+            "no draft is long enough"
             if command.has("spec-ngram-mod-n-min")
             else "its n-min is 48 unless told",
-            replacement=quoted("--spec-ngram-mod-n-min", "0"),
-            at=found[0],
+            write=("--spec-ngram-mod-n-min", "0"),
         )

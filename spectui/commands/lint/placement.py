@@ -4,12 +4,24 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from spectui.commands.arguments import EXPERTS
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, left_out, quoted
+from spectui.commands.lint.finding import (
+    Finding,
+    note,
+    warning,
+)
 from spectui.commands.reader import Reader
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
+
+_PARTS = ("up", "down", "gate")
+_MOST_LAYERS = 128
+_EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
+_IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
+_CPU = "CPU"
+_EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +58,6 @@ def overrides(item: Item) -> Iterator[Override]:
         yield Override(text=text, pattern=pattern, buffer=buffer)
 
 
-_PARTS = ("up", "down", "gate")
-_MOST_LAYERS = 128
-_EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
-_IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
-_CPU = "CPU"
-
-
 def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on placements that conflict."""
     if command.value("gpu-layers") == "0":
@@ -81,14 +86,14 @@ def _sent_again(
 ) -> Iterator[Finding]:
     others = list(command.all("n-cpu-moe"))
     others += [everything] if everything is not None and everything[0] != cause[0] else []
-    shown = " ".join(cause[1].words)
+    shown = cause[1].text
     for at, item in others:
-        yield left_out(
-            at,
-            item,
-            what=f"{' '.join(item.words)} does nothing beside {shown}",
-            why="that keeps the experts of all layers in RAM already; take out the one that you "
+        yield warning(
+            (at, item),
+            f"{item.text} does nothing beside {shown}",
+            "that keeps the experts of all layers in RAM already; take out the one that you "
             "do not mean",
+            fix=(),
         )
 
 
@@ -105,14 +110,11 @@ def _too_late(everything: tuple[int, Item], patterns: list[tuple[int, Item]]) ->
         ]
         if at > everything[0] and late:
             first = everything[1].words
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.WARNING,
-                what=f"{item.flag} {','.join(late)} comes after {first[0]}",
-                why="the first placement that matches a tensor counts, so that the experts stay "
-                "in RAM",
-                replacement=quoted(*item.words, *first),
-                at=at,
+            yield warning(
+                (at, item),
+                f"{item.flag} {','.join(late)} comes after {first[0]}",
+                "the first placement that matches a tensor counts, so that the experts stay in RAM",
+                write=(*item.words, *first),
             )
 
 
@@ -120,21 +122,19 @@ def _without_gpu(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all(*_IN_RAM):
         to_gpu = any(one.buffer != _CPU for one in overrides(item))
         if item.name == "override-tensor" and to_gpu:
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.WARNING,
-                what=f"{' '.join(item.words)}, beside -ngl 0",
-                why="one sends weights to a GPU, the other keeps all layers in RAM",
-                replacement=quoted("-ngl", "99"),
-                at=at,
+            yield warning(
+                (at, item),
+                f"{item.text}, beside -ngl 0",
+                "one sends weights to a GPU, the other keeps all layers in RAM",
+                write=("-ngl", "99"),
             )
         else:
-            yield left_out(
-                at,
-                item,
-                what=f"{' '.join(item.words)} does nothing beside -ngl 0",
-                why="all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
+            yield warning(
+                (at, item),
+                f"{item.text} does nothing beside -ngl 0",
+                "all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
                 "was meant",
+                fix=(),
             )
 
 
@@ -149,7 +149,7 @@ def _no_layers(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         severity=Severity.WARNING,
         what=f"-ngl is not given, but {item.shown} is",
         why=f"most builds of {reader.name} keep all layers in RAM unless told",
-        replacement=quoted("-ngl", many),
+        replacement=f"-ngl {many}",
         at=at,
     )
 
@@ -164,77 +164,43 @@ def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
 
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
-    return left_out(*found, what=f"{' '.join(found[1].words)} does nothing", why=why)
-
-
-_EXPERT = re.compile(r"blk\.(\d+)\.ffn_(up|down|gate|gate_up)_(ch|)exps")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Model:
-    who: str
-    tensors: frozenset[str]
-    override: str
-    everything: str
-    first: str
+    return warning(found, f"{found[1].text} does nothing", why, fix=())
 
 
 def tensors_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
     """Yield findings on placements that match no tensor."""
-    for model in _models(command):
-        layers = {int(one[1]) for one in map(_EXPERT.match, model.tensors) if one is not None}
-        for at, item in command.all(model.override):
-            yield from _unmatched(at, item, model)
-        for at, item in command.all(model.everything, model.first):
-            if not layers:
-                yield _without_experts(at, item, model)
-        found, wanted = command.last(model.first), command.number(model.first)
-        if found is not None and wanted is not None and layers and wanted > max(layers) + 1:
-            yield _too_many(found, len(layers))
+    if command.target_tensors is not None:
+        yield from _unmatched(command, "the model", command.target_tensors, "")
+    if command.draft_tensors is not None:
+        yield from _unmatched(command, "the draft", command.draft_tensors, "-draft")
 
 
-def _models(command: ServerCommand) -> Iterator[_Model]:
-    for who, tensors, of_draft in (
-        ("the model", command.target_tensors, ""),
-        ("the draft", command.draft_tensors, "-draft"),
-    ):
-        if tensors is not None:
-            yield _Model(
-                who=who,
-                tensors=tensors,
-                override=f"override-tensor{of_draft}",
-                everything=f"cpu-moe{of_draft}",
-                first=f"n-cpu-moe{of_draft}",
+def _unmatched(
+    command: ServerCommand, who: str, tensors: frozenset[str], suffix: str
+) -> Iterator[Finding]:
+    """Find placements of a model without effect; ``suffix`` ends the names of their options."""
+    layers = {int(one[1]) for one in map(_EXPERT.match, tensors) if one is not None}
+    for at, item in command.all(f"override-tensor{suffix}"):
+        for one in overrides(item):
+            if one.is_readable and not one.matches_any(tensors):
+                yield warning(
+                    (at, item),
+                    f"{item.flag} {one.text} matches no tensor of {who}",
+                    "a pattern that is part of no name does nothing",
+                )
+    first = f"n-cpu-moe{suffix}"
+    for at, item in command.all(f"cpu-moe{suffix}", first):
+        if not layers:
+            yield warning(
+                (at, item),
+                f"{item.text} does nothing: {who} has no experts",
+                "it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
+                fix=(),
             )
-
-
-def _unmatched(at: int, item: Item, model: _Model) -> Iterator[Finding]:
-    for one in overrides(item):
-        if one.is_readable and not one.matches_any(model.tensors):
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.WARNING,
-                what=f"{item.flag} {one.text} matches no tensor of {model.who}",
-                why="a pattern that is part of no name does nothing",
-                at=at,
-            )
-
-
-def _without_experts(at: int, item: Item, model: _Model) -> Finding:
-    return left_out(
-        at,
-        item,
-        what=f"{' '.join(item.words)} does nothing: {model.who} has no experts",
-        why="it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
-    )
-
-
-def _too_many(found: tuple[int, Item], n_layers: int) -> Finding:
-    at, item = found
-    return Finding(
-        flag=item.shown,
-        severity=Severity.NOTE,
-        what=f"{' '.join(item.words)}, but {n_layers} layers have experts",
-        why="it means all of them, as the option for all of them does",
-        at=at,
-    )
+    found, wanted = command.last(first), command.number(first)
+    if found is not None and wanted is not None and layers and wanted > max(layers) + 1:
+        yield note(
+            found,
+            f"{found[1].text}, but {len(layers)} layers have experts",
+            "it means all of them, as the option for all of them does",
+        )

@@ -1,11 +1,13 @@
 """Rules for flags and variables that the reader does not take, and options given more than once."""
 
+import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
-from spectui.commands.items import Item, divide
-from spectui.commands.lint.finding import Finding, left_out, quoted, replaced
+from spectui.commands.items import Item
+from spectui.commands.lint.finding import Finding, about, error, note
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import DASHES, instead_of, meant_by, together
 from spectui.commands.server_options import Arity, canonical, option_of_variable
@@ -22,6 +24,15 @@ _IN_IK = {"flash-attn": "today it takes on, off or auto"}
 """Options of these that have values in today's ik_llama.cpp, too."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
+_ADDING = frozenset(
+    {"override-tensor", "override-tensor-draft", "override-kv", "spec-type", "n-cpu-moe"}
+    | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
+    | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
+    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
+)
+"""Options that add to previous values."""
+_LISTS = ("override-tensor", "lora")
+"""Options that add, but whose repetition current builds deprecate."""
 
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -56,49 +67,40 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         severity=Severity.ERROR,
         what=f"{reader.name} does not read {variable}",
         why=why,
-        replacement=quoted(*(words or ())),
+        replacement=shlex.join(words or ()),
         # As an argument first: what that is called comes next.
-        edits=replaced(at, *item.words),
+        edits={at: item.words},
         at=at,
     )
 
 
 def _attached(at: int, item: Item, reader: Reader) -> Finding:
-    words = item.separate
-    return Finding(
-        flag=item.flag,
-        severity=Severity.ERROR,
-        what=f"{reader.name} reads no {item.flag}=VALUE",
-        why="it looks for an option of that whole name, finds none, and stops",
-        replacement=quoted(*words),
-        edits=replaced(at, *words),
-        at=at,
+    return error(
+        (at, item),
+        f"{reader.name} reads no {item.flag}=VALUE",
+        "it looks for an option of that whole name, finds none, and stops",
+        fix=item.separate,
     )
 
 
 def _stray(at: int, item: Item, reader: Reader) -> Finding:
     words = meant_by(item) if item.flag[:1] in DASHES else None
-    return Finding(
-        flag=item.flag,
-        severity=Severity.ERROR,
-        what=f"{item.flag!r} belongs to no option",
-        why=f"{reader.name} takes no words by themselves, and stops",
-        replacement=quoted(*words) if words else None,
-        edits=replaced(at, *words) if words else {},
-        at=at,
+    return error(
+        (at, item),
+        f"{item.flag!r} belongs to no option",
+        f"{reader.name} takes no words by themselves, and stops",
+        fix=words or None,
     )
 
 
 def _unknown(at: int, item: Item) -> Finding:
     words = meant_by(item)
-    return Finding(
-        flag=item.flag,
-        severity=Severity.WARNING if words is None else Severity.ERROR,
-        what=f"no llama-server that spectui knows takes {item.flag}",
-        why="a build that does not know it stops; see llama-server --help",
-        replacement=None if words is None else quoted(*words),
-        edits={} if words is None else replaced(at, *words),
-        at=at,
+    return about(
+        Severity.WARNING if words is None else Severity.ERROR,
+        (at, item),
+        f"no llama-server that spectui knows takes {item.flag}",
+        "a build that does not know it stops; see llama-server --help",
+        fix=words,
     )
 
 
@@ -112,7 +114,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
         case False:
             words = instead_of(item, command, reader)
             shared = together(item, command, reader)
-            edits = shared or ({} if words is None else replaced(at, *words))
+            edits = shared or ({} if words is None else {at: words})
             # What takes the place of several is told of each.
             words = next(filter(None, shared.values()), words)
             yield Finding(
@@ -120,7 +122,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
                 why="; ".join((_why(item, reader), *_longer(item, words))),
-                replacement=None if words is None else quoted(*words),
+                replacement=None if words is None else shlex.join(words),
                 edits=edits,
                 at=at,
             )
@@ -129,7 +131,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
 def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
     """Reason why a different length is written than the given one."""
     flag = number_of(NgramSimple, "size_m").flags[0]
-    size_m = next((one.value for one in divide(words or ()) if one.flag == flag), None)
+    size_m = dict(pairwise(words or ())).get(flag)
     told = None if size_m is None else told_of_length(item.value, size_m)
     if item.name == "draft-max" and told is not None:
         yield told
@@ -150,41 +152,22 @@ def _why(item: Item, reader: Reader) -> str:
 
 def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     if canonical(item.flag) in {"-dt", "--defrag-thold"} and reader.is_current:
-        yield Finding(
-            flag=item.flag,
-            severity=Severity.NOTE,
-            what=f"{item.flag} does nothing any more",
-            why="the KV cache needs no defragmentation",
-            replacement="",
-            edits=replaced(at),
-            at=at,
+        yield note(
+            (at, item),
+            f"{item.flag} does nothing any more",
+            "the KV cache needs no defragmentation",
+            fix=(),
         )
     server = item.server
     bare = server is not None and server.arity is Arity.MAYBE and not item.values
     since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name)
     if bare and since is not None and item.flag not in reader.bare:
-        yield Finding(
-            flag=item.flag,
-            severity=Severity.ERROR,
-            what=f"{item.flag} has no value",
-            why=f"{since}, and would take the next word for it",
-            replacement=quoted(item.flag, "on"),
-            edits=replaced(at, item.flag, "on"),
-            at=at,
+        yield error(
+            (at, item),
+            f"{item.flag} has no value",
+            f"{since}, and would take the next word for it",
+            fix=(item.flag, "on"),
         )
-
-
-_ADDING = frozenset(
-    {"override-tensor", "override-tensor-draft", "override-kv", "spec-type", "n-cpu-moe"}
-    | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
-    | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
-    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
-)
-"""Options that add to previous values."""
-
-
-_LISTS = ("override-tensor", "lora")
-"""Options that add, but whose repetition current builds deprecate."""
 
 
 def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -203,27 +186,25 @@ def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _lists(command: ServerCommand) -> Iterator[Finding]:
     for name in _LISTS:
-        found = [item for _at, item in command.all(name) if item.variable is None]
-        if len(found) > 1 and len({item.flag for item in found}) < len(found):
-            values = ",".join(value for item in found for value in item.values)
-            yield Finding(
-                flag=found[0].shown,
-                severity=Severity.NOTE,
-                what=f"{found[0].shown} is given {len(found)} times",
-                why="llama-server warns that only the last counts, though it takes all of them",
-                replacement=quoted(found[0].flag, values),
-                at=command.items.index(found[0]),
+        found = [one for one in command.all(name) if one[1].variable is None]
+        if len(found) > 1 and len({item.flag for _at, item in found}) < len(found):
+            first = found[0][1]
+            values = ",".join(value for _at, item in found for value in item.values)
+            yield note(
+                found[0],
+                f"{first.shown} is given {len(found)} times",
+                "llama-server warns that only the last counts, though it takes all of them",
+                write=(first.flag, values),
             )
 
 
 def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
-    shown = " ".join(winner.words)
     by = "an argument" if item.variable is not None else "the last of them"
     same = item.words == winner.words and item.variable is None
-    return left_out(
-        at,
-        item,
-        severity=Severity.NOTE if same or item.variable is not None else Severity.WARNING,
-        what=f"{item.shown} is given again as {shown}",
-        why=f"{reader.name} takes {by}, so that this one does nothing",
+    return about(
+        Severity.NOTE if same or item.variable is not None else Severity.WARNING,
+        (at, item),
+        f"{item.shown} is given again as {winner.text}",
+        f"{reader.name} takes {by}, so that this one does nothing",
+        fix=(),
     )

@@ -5,14 +5,16 @@ from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, quoted, replaced
+from spectui.commands.lint.finding import (
+    Finding,
+    error,
+)
 from spectui.commands.reader import Reader
+from spectui.commands.rewriting import OFF
 from spectui.commands.server_options import Arity
 from spectui.commands.values import Values, values_of
 from spectui.options.dialect import Dialect
-from spectui.severity import Severity
 
-_OFF = frozenset({"off", "disabled", "false", "0", "none"})
 _INSTEAD = {"split-mode": "layer", **dict.fromkeys(("cache-type-k", "cache-type-v"), "q8_0")}
 """Nearest equivalents of values of ik_llama.cpp; a draft's caches have the same."""
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
@@ -56,14 +58,12 @@ def _value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) -> Finding:
     instead, is_meant = _instead(item, value, values)
     words = None if instead is None else (item.flag, instead)
-    return Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"{reader.name} knows no {item.flag} {value}",
-        why=f"it takes {values.what}, and stops at anything else",
-        replacement=None if words is None else quoted(*words),
-        edits={} if words is None or not is_meant else replaced(at, *words),
-        at=at,
+    return error(
+        (at, item),
+        f"{reader.name} knows no {item.flag} {value}",
+        f"it takes {values.what}, and stops at anything else",
+        write=words,
+        fix=words if is_meant else None,
     )
 
 
@@ -86,15 +86,11 @@ def meant_by(value: str, words: tuple[str, ...]) -> str | None:
 
 def _misread(at: int, item: Item, value: str, read: str) -> Finding:
     whole = _spelled_out(item.name, value, read)
-    words = () if whole is None else (item.flag, whole)
-    return Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"{item.flag} {value} is read as {read}",
-        why="the server takes the number that it begins with, and forgets the rest",
-        replacement=quoted(*words) if words else None,
-        edits=replaced(at, *words) if words else {},
-        at=at,
+    return error(
+        (at, item),
+        f"{item.flag} {value} is read as {read}",
+        "the server takes the number that it begins with, and forgets the rest",
+        fix=None if whole is None else (item.flag, whole),
     )
 
 
@@ -116,15 +112,12 @@ def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     if server is None or server.arity is not Arity.MAYBE or not server.negations:
         return
     off = server.negation_of(item.flag)
-    flag = (off or item.flag) if item.value in _OFF else item.flag
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"{reader.name} takes no {item.value} behind {item.flag}",
-        why="it is a switch, and the server stops at a word by itself",
-        replacement=flag,
-        edits=replaced(at, flag),
-        at=at,
+    flag = (off or item.flag) if item.value in OFF else item.flag
+    yield error(
+        (at, item),
+        f"{reader.name} takes no {item.value} behind {item.flag}",
+        "it is a switch, and the server stops at a word by itself",
+        fix=(flag,),
     )
 
 
@@ -132,10 +125,8 @@ def _placement(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     for part in item.value.split(","):
         pattern, separator, buffer = part.partition("=")
         if not (pattern and separator and buffer):
-            yield Finding(
-                flag=item.shown,
-                severity=Severity.ERROR,
-                what=f"{item.flag} {part} is no PATTERN=BUFFER",
-                why=f"{reader.name} splits at commas first, and stops at a part without '='",
-                at=at,
+            yield error(
+                (at, item),
+                f"{item.flag} {part} is no PATTERN=BUFFER",
+                f"{reader.name} splits at commas first, and stops at a part without '='",
             )

@@ -27,6 +27,34 @@ _WRITTEN = frozenset({"entrypoint", "command", "environment", "env_file"})
 """Keys that an export writes itself."""
 _OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
 """Keys about other services, which are not exported."""
+_ONE = {
+    **dict.fromkeys(("-u", "--user"), "user"),
+    **dict.fromkeys(("-w", "--workdir"), "working_dir"),
+    **{f"--{key}": key for key in ("restart", "ipc", "runtime", "entrypoint")},
+    "--name": "container_name",
+    "--shm-size": "shm_size",
+}
+"""Keys that hold one value."""
+_MANY = {
+    **dict.fromkeys(("-v", "--volume", "--mount"), "volumes"),
+    **dict.fromkeys(("-e", "--env"), "environment"),
+    **dict.fromkeys(("-p", "--publish"), "ports"),
+    "--env-file": "env_file",
+    "--device": "devices",
+    "--group-add": "group_add",
+    "--cap-add": "cap_add",
+    "--security-opt": "security_opt",
+}
+"""Keys that hold a list."""
+_OF_THE_RUN = frozenset({"--rm", "--detach", "--interactive", "--tty", "--quiet", "--replace"})
+"""Switches that concern a single run only; short ones are those of ``_LETTERS``."""
+_SWITCHES = _OF_THE_RUN | frozenset(
+    {"--init", "--privileged", "--read-only", "--publish-all", "--no-healthcheck", "--sig-proxy"}
+    | {"--oom-kill-disable", "--tls-verify", "--no-hosts", "--disable-content-trust"}
+)
+"""Options that take no value."""
+_LETTERS = frozenset("ditq")
+_NETWORK_MODES = frozenset({"host", "none", "bridge"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,36 +260,6 @@ def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, Path]:
         if source.startswith((".", "/", "~")) and target:
             found[PurePosixPath(target)] = folder / os.path.expanduser(source)  # noqa: PTH111 - may be relative
     return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
-
-
-_ONE = {
-    **dict.fromkeys(("-u", "--user"), "user"),
-    **dict.fromkeys(("-w", "--workdir"), "working_dir"),
-    **{f"--{key}": key for key in ("restart", "ipc", "runtime", "entrypoint")},
-    "--name": "container_name",
-    "--shm-size": "shm_size",
-}
-"""Keys that hold one value."""
-_MANY = {
-    **dict.fromkeys(("-v", "--volume", "--mount"), "volumes"),
-    **dict.fromkeys(("-e", "--env"), "environment"),
-    **dict.fromkeys(("-p", "--publish"), "ports"),
-    "--env-file": "env_file",
-    "--device": "devices",
-    "--group-add": "group_add",
-    "--cap-add": "cap_add",
-    "--security-opt": "security_opt",
-}
-"""Keys that hold a list."""
-_OF_THE_RUN = frozenset({"--rm", "--detach", "--interactive", "--tty", "--quiet", "--replace"})
-"""Switches that concern a single run only; short ones are those of ``_LETTERS``."""
-_SWITCHES = _OF_THE_RUN | frozenset(
-    {"--init", "--privileged", "--read-only", "--publish-all", "--no-healthcheck", "--sig-proxy"}
-    | {"--oom-kill-disable", "--tls-verify", "--no-hosts", "--disable-content-trust"}
-)
-"""Options that take no value."""
-_LETTERS = frozenset("ditq")
-_NETWORK_MODES = frozenset({"host", "none", "bridge"})
 
 
 def docker_run(words: Sequence[str], folder: Path) -> Container | None:

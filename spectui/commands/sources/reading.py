@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -20,6 +21,14 @@ from spectui.commands.sources.systemd import is_unit, read_unit
 from spectui.errors import BadInputError
 
 _KIND = "pid:"
+_MOST_WORDS = 10_000
+"""Maximum number of words of a command."""
+_FILE = re.compile(
+    r"\S+\.(sh|bash|bat|cmd|ps1|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?"
+)
+"""Text that is meant as a file even if there is none."""
+_SCRIPT = "#!"
+_QUOTED = re.compile(r"'.*'|\".*\"")
 
 
 def _is_process(text: str) -> bool:
@@ -75,16 +84,6 @@ def _only() -> int:
     return next(iter(found))
 
 
-_MOST_WORDS = 10_000
-"""Maximum number of words of a command."""
-_FILE = re.compile(
-    r"\S+\.(sh|bash|bat|cmd|ps1|service|ya?ml|ini|conf|cfg|env|args|txt|json)(:\S+)?"
-)
-"""Text that is meant as a file even if there is none."""
-_SCRIPT = "#!"
-_QUOTED = re.compile(r"'.*'|\".*\"")
-
-
 def read_command(text: str) -> ServerCommand:
     """Read a command, ``pid:NUMBER``, a file, or ``FILE:NAME`` for one of several in it.
 
@@ -107,10 +106,10 @@ def _read(text: str) -> ServerCommand:
     if found is None:
         if text == "-":
             raise BadInputError("- is no command; give one, or a file that holds one")
-        if _is_special(text):
-            raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
-        if _is_folder(text):
+        if stat.S_ISDIR(mode := _mode(text)):
             raise BadInputError(f"{text} is a folder; give a command, or a file that holds one")
+        if mode and not stat.S_ISREG(mode):
+            raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
         return read_shell(text)
@@ -144,35 +143,21 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
     """The file and the requested entry; None if there is no such file."""
-    if _is_file(text):
+    if stat.S_ISREG(_mode(text)):
         # The program alone is a command, as bad as it is.
         return None if Path(text).name in PROGRAMS else (Path(text).expanduser(), None)
     for at in (match.start() for match in re.finditer(":", text)):
-        if text[at + 1 :] and _is_file(text[:at]):
+        if text[at + 1 :] and stat.S_ISREG(_mode(text[:at])):
             return Path(text[:at]).expanduser(), text[at + 1 :]
     return None
 
 
-def _is_special(text: str) -> bool:
+def _mode(text: str) -> int:
+    """The mode of the file that a text names; 0 if it names none."""
     try:
-        path = Path(text)
-        return path.exists() and not path.is_file() and not path.is_dir()
-    except (OSError, ValueError):
-        return False
-
-
-def _is_folder(text: str) -> bool:
-    try:
-        return bool(text) and "\n" not in text and Path(text).expanduser().is_dir()
+        return 0 if not text or "\n" in text else Path(text).expanduser().stat().st_mode
     except (OSError, ValueError, RuntimeError):
-        return False
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return "\n" not in text and Path(text).expanduser().is_file()
-    except (OSError, ValueError, RuntimeError):
-        return False
+        return 0
 
 
 def _json_tree(text: str) -> dict[str, Any] | None:

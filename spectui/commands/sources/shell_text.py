@@ -336,7 +336,11 @@ class ShellText:
             case "list":
                 self._take_list(token, fields)
             case "double":
-                fields.add(_IN_QUOTES.sub(self._in_quotes, token[0][1:-1]))
+                expanded = _IN_QUOTES.sub(
+                    lambda m: self._variable(m[0]) if m["variable"] else m["escaped"] or "",
+                    token[0][1:-1],
+                )
+                fields.add(expanded)
             case "variable":
                 value = self._variable(token[0])
                 self._check_pattern(value, fields)
@@ -364,9 +368,6 @@ class ShellText:
                 f"a pattern of file names stands in a variable ({_shown(value)}); put the variable "
                 "in quotes"
             )
-
-    def _in_quotes(self, match: re.Match[str]) -> str:
-        return self._variable(match["variable"]) if match["variable"] else match["escaped"] or ""
 
     def _variable(self, text: str) -> str:
         """Expand ``$NAME``, ``${NAME}`` or ``${NAME:-default}``."""

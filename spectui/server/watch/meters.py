@@ -199,21 +199,6 @@ class Columns:
 
 
 @dataclass(slots=True)
-class CountedMeter:
-    """Prompts and generation by the server's counters, at their end."""
-
-    prompts: Timed = field(default_factory=Timed)
-    answers: Timed = field(default_factory=Timed)
-    n_predicted: int = 0
-
-    def add(self, done: Counters, now: Counters) -> None:
-        """Add the work since the last look."""
-        self.n_predicted += done.n_predicted
-        self.prompts.add((done.n_prompt, done.prompt_s), (now.n_prompt, now.prompt_s))
-        self.answers.add((done.n_predicted, done.predicted_s), (now.n_predicted, now.predicted_s))
-
-
-@dataclass(slots=True)
 class DraftMeter:
     """Adds drafts up, and keeps the acceptance of each."""
 

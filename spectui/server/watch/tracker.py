@@ -8,10 +8,10 @@ from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
 from spectui.server.watch.meters import (
     Columns,
-    CountedMeter,
     DraftMeter,
     ProcessMeter,
     SlotMeter,
+    Timed,
     progress,
     was_restarted,
 )
@@ -175,7 +175,8 @@ class Tracker:
         self._counters: Counters | None = None
         """The last ones that were told."""
         self._meter = SlotMeter()
-        self._counted = CountedMeter()
+        self._prompts, self._answers = Timed(), Timed()
+        self._n_predicted = 0
         self._drafts = DraftMeter()
         self._columns = Columns()
         self._process = ProcessMeter()
@@ -247,7 +248,13 @@ class Tracker:
                 # What it did before that is not known.
                 self._n_restarts += 1
                 self._speculates = None
-            self._counted.add(done, counters)
+            self._n_predicted += done.n_predicted
+            self._prompts.add(
+                (done.n_prompt, done.prompt_s), (counters.n_prompt, counters.prompt_s)
+            )
+            self._answers.add(
+                (done.n_predicted, done.predicted_s), (counters.n_predicted, counters.predicted_s)
+            )
             self._drafts.add(done.drafts or NO_DRAFTS, counters.drafts or NO_DRAFTS)
         self._counters = counters
 
@@ -289,8 +296,8 @@ class Tracker:
         if counters is None:
             last = prompt = mean = mean_prompt = _reading(None, reason)
         else:
-            last = _reading(self._counted.answers.last_tokens_per_s, _UNFINISHED)
-            prompt = _reading(self._counted.prompts.last_tokens_per_s, _UNFINISHED)
+            last = _reading(self._answers.last_tokens_per_s, _UNFINISHED)
+            prompt = _reading(self._prompts.last_tokens_per_s, _UNFINISHED)
             mean = _rate(counters.n_predicted, counters.predicted_s)
             mean_prompt = _rate(counters.n_prompt, counters.prompt_s)
         return ServedState(
@@ -301,7 +308,7 @@ class Tracker:
             prompt_tokens_per_s=prompt,
             mean_prompt_tokens_per_s=mean_prompt,
             counters=told,
-            n_watched_predicted=self._counted.n_predicted,
+            n_watched_predicted=self._n_predicted,
             history=self._columns.values(),
         )
 
