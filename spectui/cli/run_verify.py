@@ -8,11 +8,11 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from spectui.cli.documents.common import header
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_pair
+from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
