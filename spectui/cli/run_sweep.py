@@ -9,7 +9,6 @@ import msgspec
 
 from spectui import __version__
 from spectui.cli.given import find_models
-from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_backend import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
@@ -37,6 +36,7 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.measure.arm import Arm
+from spectui.measure.header import header
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,

@@ -89,7 +89,6 @@ def _recorded(
         candidates = tuple(c for c in found if c.error is None)
         workload = tokenized(engine, prompts, options, target)
         tracing = Tracer(
-            engine,
             workload,
             Loader(engine, candidates),
             depth=depth,

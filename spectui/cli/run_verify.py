@@ -12,7 +12,6 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_pair
-from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
@@ -23,6 +22,7 @@ from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import adopt, mind_unmeasured
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
+from spectui.measure.header import header
 from spectui.measure.promise import Case, Promise
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation

@@ -7,15 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.header import header
 from spectui.cli.output import write_result
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
-from spectui.cli.tune_served import Served
 from spectui.commands.launch import Launch
 from spectui.documents import Json, encoded, or_reason
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
+from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
 from spectui.measure.server_backend import REMEMBERS, remembers
@@ -34,6 +33,7 @@ from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
+from spectui.tune.served import Served
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning
 
