@@ -14,6 +14,14 @@ def or_reason(name: str, value: object, reason: str) -> Json:
     return {name: value} if value is not None else {name: None, f"{name}_reason": reason}
 
 
+def fields_of(source: object, reason: str, *names: str) -> Json:
+    """The named attributes; ``reason`` stands in for those that are None."""
+    found: Json = {}
+    for name in names:
+        found |= or_reason(name, getattr(source, name), reason)
+    return found
+
+
 def encoded(value: object) -> Any:  # noqa: ANN401 - what JSON holds
     """A value of plain types or of classes of fields, which keep their names; paths are text."""
     return msgspec.to_builtins(value, enc_hook=str)

@@ -21,7 +21,7 @@ from spectui.doctor.examination import (
 )
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
@@ -162,13 +162,11 @@ def _document(
 
 
 def _gpu(gpu: DeviceMemory) -> Json:
-    untold = "the device does not tell"
     return {
         "name": gpu.name,
         "description": gpu.description,
         "in_ram": gpu.in_ram,
-        **or_reason("free_bytes", gpu.free_bytes, untold),
-        **or_reason("total_bytes", gpu.total_bytes, untold),
+        **fields_of(gpu, "the device does not tell", "free_bytes", "total_bytes"),
     }
 
 
@@ -270,14 +268,12 @@ def _draft_bound(bound: DraftBound) -> Json:
 
 
 def _compared(report: PairReport) -> Json:
-    no_tokens = "one of them has no tokens"
     return {
         **asdict(report),
         "target": _tokenizer(report.target),
         "draft": _tokenizer(report.draft),
-        **or_reason("reason", report.reason, "llama.cpp accepts the pair"),
-        **or_reason("overlap_percent", report.overlap_percent, no_tokens),
-        **or_reason("text_overlap_percent", report.text_overlap_percent, no_tokens),
+        **fields_of(report, "llama.cpp accepts the pair", "reason"),
+        **fields_of(report, "one of them has no tokens", "overlap_percent", "text_overlap_percent"),
     }
 
 
@@ -295,11 +291,9 @@ def _bound(bound: SpeedBound | None) -> Json | None:
 
 
 def _demand(demand: Demand) -> Json:
-    unknown = "nobody tells what is free"
     return {
         **asdict(demand),
-        **or_reason("free_bytes", demand.free_bytes, unknown),
-        **or_reason("left_bytes", demand.left_bytes, unknown),
+        **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
         "fits": demand.fits,
         "can_load": demand.can_load,
     }

@@ -13,17 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from spectui import __version__
+from spectui.engine import events
 from spectui.engine.commands import Generate, RecordChains
-from spectui.engine.events import (
-    ChainsRecorded,
-    EngineFailed,
-    Event,
-    GenerationFinished,
-    GenerationResult,
-    ModelLoaded,
-    PromptEvaluated,
-    RoundFinished,
-)
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.monitor.machine import this_machine
@@ -67,15 +58,15 @@ class RunMeter:
         """Start without any events."""
         self._rounds: list[Round] = []
 
-    def hear(self, event: Event, command: Generate) -> Run | None:
+    def hear(self, event: events.Event, command: Generate) -> Run | None:
         """Take an event of ``command``; return the run when it has ended."""
         match event:
-            case PromptEvaluated():
+            case events.PromptEvaluated():
                 # A generation that gave way to another client begins here once more.
                 self._rounds = []
-            case RoundFinished(round=finished):
+            case events.RoundFinished(round=finished):
                 self._rounds.append(finished)
-            case GenerationFinished(result=result):
+            case events.GenerationFinished(result=result):
                 return Run(
                     speculation=command.speculation,
                     schedule=command.schedule,
@@ -206,11 +197,11 @@ class ChatRecorder:
         """An answer is asked for."""
         self._turn = turn
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: events.Event) -> None:
         """Process an event of the chat's client."""
         turn = self._turn
         run = None if turn is None else self._meter.hear(event, turn)
-        if turn is None or run is None or not isinstance(event, GenerationFinished):
+        if turn is None or run is None or not isinstance(event, events.GenerationFinished):
             return
         self._turn = None
         runs = newest((*self.state.runs, run), self._max_tokens, lambda one: one.n_decoded)
@@ -218,13 +209,13 @@ class ChatRecorder:
         self._add(turn, event.result)
         self._record_next()
 
-    def hear_baseline(self, event: Event) -> None:
+    def hear_baseline(self, event: events.Event) -> None:
         """Process an event of the client that measures the target alone."""
         run = self._baseline_meter.hear(event, _ALONE)
         if run is not None:
             self._change(baseline=run)
 
-    def _add(self, turn: Generate, result: GenerationResult) -> None:
+    def _add(self, turn: Generate, result: events.GenerationResult) -> None:
         known = {(text.recording.prompt, text.recording.output) for text in self.state.texts}
         if not result.n_decoded or (turn.prompt, result.tokens) in known:
             return
@@ -240,9 +231,7 @@ class ChatRecorder:
             chains={},
             rollback=self._rollback,
         )
-        self._keep((*self.state.texts, ChatText(recording=recording, sampling=turn.sampling)))
-
-    def _keep(self, texts: tuple[ChatText, ...]) -> None:
+        texts = (*self.state.texts, ChatText(recording=recording, sampling=turn.sampling))
         kept = newest(texts, self._max_tokens, lambda text: len(text.recording.output))
         self._change(texts=kept)
 
@@ -261,15 +250,16 @@ class ChatRecorder:
             )
         )
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         match event:
-            case ChainsRecorded(chains=chains):
+            case events.ChainsRecorded(chains=chains):
                 self._recorded(chains)
-            case EngineFailed(error=CancelledError()):
+            case events.EngineFailed(error=CancelledError()):
                 # The pair is going.
                 return
-            case EngineFailed(error=error):
-                self._forget(str(error))
+            case events.EngineFailed(error=error):
+                texts = [one for one in self.state.texts if one.recording.id != self._under_way]
+                self._change(texts=tuple(texts), failure=str(error))
             case _:
                 # It gave way to the chat, and will begin again by itself.
                 return
@@ -285,10 +275,6 @@ class ChatRecorder:
 
         self._change(texts=tuple(map(finished, self.state.texts)), failure=None)
 
-    def _forget(self, reason: str) -> None:
-        texts = tuple(text for text in self.state.texts if text.recording.id != self._under_way)
-        self._change(texts=texts, failure=reason)
-
     def _change(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields
         self._sink(self.state)
@@ -297,8 +283,8 @@ class ChatRecorder:
 def chat_trace(
     recording: ChatRecording,
     *,
-    target: ModelLoaded,
-    drafter: ModelLoaded,
+    target: events.ModelLoaded,
+    drafter: events.ModelLoaded,
     schedule: Schedule,
     costs: Costs | None,
 ) -> Trace:

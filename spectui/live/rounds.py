@@ -2,18 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from spectui.format import counted
+from spectui.speculative import expectation
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.speculative.expectation import (
-    Loss,
-    RoundModel,
-    full_speedup,
-    largest_loss,
-    leviathan_speedup,
-)
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -198,14 +192,9 @@ class VerifyTimes:
 
 def mean_times(rounds: Sequence[Round]) -> RoundTimes:
     """Return the mean of each part. There must be a round."""
-    n = len(rounds)
-    return RoundTimes(
-        draft_s=sum(r.times.draft_s for r in rounds) / n,
-        verify_s=sum(r.times.verify_s for r in rounds) / n,
-        sample_s=sum(r.times.sample_s for r in rounds) / n,
-        rollback_s=sum(r.times.rollback_s for r in rounds) / n,
-        other_s=sum(r.times.other_s for r in rounds) / n,
-    )
+    total = sum((one.times for one in rounds), RoundTimes())
+    parts = (each.name for each in fields(total))
+    return RoundTimes(**{part: getattr(total, part) / len(rounds) for part in parts})
 
 
 def usual_batch(rounds: Sequence[Round], costs: Sequence[VerifyCost]) -> VerifyCost | None:
@@ -241,10 +230,10 @@ def round_state(
 
 
 IDEALS = {
-    Loss.REJECTIONS: "were no draft rejected",
-    Loss.DRAFT: "if drafting cost nothing",
-    Loss.VERIFY: "if verifying cost one token",
-    Loss.ROLLBACK: "if rollback cost nothing",
+    expectation.Loss.REJECTIONS: "were no draft rejected",
+    expectation.Loss.DRAFT: "if drafting cost nothing",
+    expectation.Loss.VERIFY: "if verifying cost one token",
+    expectation.Loss.ROLLBACK: "if rollback cost nothing",
 }
 
 
@@ -257,9 +246,9 @@ class ExpectationState:
     leviathan: float | None = None
     full: float | None = None
     measured: float | None = None
-    inputs: RoundModel | None = None
+    inputs: expectation.RoundModel | None = None
     """Inputs of the full estimate."""
-    loss: Loss | None = None
+    loss: expectation.Loss | None = None
     """The term that costs most."""
     without_loss: float | None = None
     """Speedup by the full estimate, if that term alone were ideal."""
@@ -291,7 +280,7 @@ def expectation_state(
     if step_s is None or draft_step is None:
         reason = "needs V(1): the baseline is not measured yet"
         return ExpectationState(reason=reason, measured=measured)
-    inputs = RoundModel(
+    inputs = expectation.RoundModel(
         alpha=alpha,
         gamma=setting.n_drafted / setting.n_rounds,
         draft_step=draft_step,
@@ -302,16 +291,19 @@ def expectation_state(
     )
     if inputs.verify <= 0:
         return ExpectationState(reason="verifying took no time", measured=measured)
-    term, speedup = largest_loss(inputs)
+    term, speedup = expectation.largest_loss(inputs)
     return ExpectationState(
         reason=None,
-        leviathan=leviathan_speedup(alpha, inputs.gamma, draft_step),
-        full=full_speedup(inputs),
+        leviathan=expectation.leviathan_speedup(alpha, inputs.gamma, draft_step),
+        full=expectation.full_speedup(inputs),
         measured=measured,
         inputs=inputs,
         loss=term,
         without_loss=speedup,
     )
+
+
+_NOTHING = Counters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,18 +312,12 @@ class AcceptanceState:
 
     reason: str | None = "nothing has been drafted yet"
     """Why there is no acceptance rate; None if there is one."""
-    acceptance_rate: float | None = None
-    """Accepted / drafted of this turn."""
-    tokens_per_round: float | None = None
-    """Tokens per round of this turn, the bonus token included."""
-    conditional: tuple[float | None, ...] = ()
-    """[draft_max]: accepted at i / rounds that reached i, with the present settings."""
-    alpha: float | None = None
-    """Acceptance rate with the present settings, over all turns."""
+    turn: Counters = _NOTHING
+    """Counters of this turn."""
+    setting: Counters = _NOTHING
+    """Counters of all turns with the present settings."""
     draft_step_ratio: float | None = None
     """c: one draft step / one single-token target step."""
-    n_rounds: int = 0
-    """Rounds of this turn."""
     recent: tuple[tuple[int, int], ...] = ()
     """Drafted and accepted tokens of the last rounds, oldest first."""
 
@@ -356,15 +342,12 @@ def acceptance_state(
         step_s: V(1), seconds of a single-token decode of the target.
     """
     if not speculates:
-        return AcceptanceState(reason="this turn runs without the draft", n_rounds=turn.n_rounds)
+        return AcceptanceState(reason="this turn runs without the draft", turn=turn)
     return AcceptanceState(
         reason=_reason(turn, by_ngrams=by_ngrams),
-        acceptance_rate=turn.acceptance_rate,
-        tokens_per_round=turn.tokens_per_round,
-        conditional=setting.conditional_acceptance,
-        alpha=setting.alpha,
+        turn=turn,
+        setting=setting,
         draft_step_ratio=ratio(draft_step_s(setting), step_s),
-        n_rounds=turn.n_rounds,
         recent=tuple((finished.n_drafted, finished.n_accepted) for finished in recent),
     )
 

@@ -9,17 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
-    CommandRestarted,
-    EngineFailed,
-    Event,
-    GenerationFinished,
-    GenerationResult,
     ModelLoaded,
-    Role,
-    Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
@@ -50,7 +44,7 @@ _BASELINE_TEXT = (
 )
 
 
-SessionEvent = Event | BaselineMeasured | TuningChanged | ChatRecorded
+SessionEvent = events.Event | BaselineMeasured | TuningChanged | ChatRecorded
 
 
 def _max_draft(setup: LiveSetup) -> int:
@@ -121,7 +115,7 @@ class PairInspector:
         """Cancel comparisons that are still waiting: another target is looked at."""
         self.client.stop()
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
         if isinstance(event, ModelInspected):
             self._sink(event)
@@ -131,9 +125,7 @@ class LiveSession:
     """Owns the engine of one screen."""
 
     def __init__(
-        self,
-        sink: Callable[[SessionEvent], None],
-        discard: Callable[[], None] = lambda: None,
+        self, sink: Callable[[SessionEvent], None], discard: Callable[[], None] = lambda: None
     ) -> None:
         """Start an engine with nothing loaded.
 
@@ -153,8 +145,8 @@ class LiveSession:
         """The answer that is asked for, while its prompt is tokenized."""
         self.tuning: BackgroundTuning | None = None
         """The last search of the present pair."""
-        self._target: ModelLoaded | None = None
-        self._draft: ModelLoaded | None = None
+        self._target: events.ModelLoaded | None = None
+        self._draft: events.ModelLoaded | None = None
         self._recorder: ChatRecorder | None = None
         self.records_chats = True
         """Whether answers are recorded; to be told before a pair is loaded."""
@@ -167,8 +159,8 @@ class LiveSession:
         """Begin an epoch: clients whose events count only as long as it lasts."""
         epoch = self._epoch
 
-        def of_epoch(handler: Callable[[Event], None]) -> Callable[[Event], None]:
-            def handle(event: Event) -> None:
+        def of_epoch(handler: Callable[[events.Event], None]) -> Callable[[events.Event], None]:
+            def handle(event: events.Event) -> None:
                 with self._lock:
                     if epoch == self._epoch:
                         handler(event)
@@ -245,7 +237,7 @@ class LiveSession:
         return None if speculation.is_mtp and not drafts_itself else speculation
 
     @property
-    def _drafter(self) -> ModelLoaded | None:
+    def _drafter(self) -> events.ModelLoaded | None:
         """The model that drafts: the draft, else the target if it was loaded with MTP layers."""
         if self._draft is not None:
             return self._draft
@@ -330,15 +322,15 @@ class LiveSession:
             self.tuning.close()
         self._engine.close()
 
-    def _on_chat(self, event: Event) -> None:
+    def _on_chat(self, event: events.Event) -> None:
         match event:
-            case Tokenized():
+            case events.Tokenized():
                 self._generate(event.tokens)
                 return
-            case ModelLoaded(role=Role.TARGET):
+            case events.ModelLoaded(role=events.Role.TARGET):
                 self._target = event
                 self._begin_recording()
-            case ModelLoaded(role=Role.DRAFT):
+            case events.ModelLoaded(role=events.Role.DRAFT):
                 self._draft = event
                 self._begin_recording()
             case _:
@@ -400,13 +392,13 @@ class LiveSession:
                     self._recorder.begin(turn)
                 self._chat.submit(turn)
         if turn is None:
-            self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
+            self._post(events.EngineFailed(error=CancelledError("stopped"), trace=None))
 
-    def _on_background(self, event: Event) -> None:
+    def _on_background(self, event: events.Event) -> None:
         if self._recorder is not None:
             self._recorder.hear_baseline(event)
         match event:
-            case Tokenized():
+            case events.Tokenized():
                 self._background.submit(
                     Generate(
                         prompt=event.tokens,
@@ -414,18 +406,15 @@ class LiveSession:
                         sampling=SamplingConfig(ignore_eos=True),
                     )
                 )
-            case GenerationFinished() if not self._is_warm:
+            case events.GenerationFinished() if not self._is_warm:
                 # The first tokens after a load are slower than the rest: they touch the weights.
                 self._is_warm = True
                 self.measure_baseline()
-            case GenerationFinished():
-                self._tell_baseline(event.result)
-            case EngineFailed() | CommandRestarted() | _:
+            case events.GenerationFinished():
+                rounds, speed = event.result.counters.n_rounds, event.result.tokens_per_s
+                if speed is not None and rounds:
+                    step_s = event.result.counters.times.verify_s / rounds
+                    self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
+            case events.EngineFailed() | events.CommandRestarted() | _:
                 # Cancelled, or no target any more: there is no baseline then.
                 return
-
-    def _tell_baseline(self, result: GenerationResult) -> None:
-        rounds, speed = result.counters.n_rounds, result.tokens_per_s
-        if speed is not None and rounds:
-            step_s = result.counters.times.verify_s / rounds
-            self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))

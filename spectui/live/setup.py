@@ -6,6 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from spectui.demo import DemoModel
 from spectui.options.setup import SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
@@ -56,14 +58,7 @@ class LiveSetup(Setup):
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """A copy with the models placed as in an earlier session."""
-        return replace(
-            self,
-            target=load.target,
-            draft=load.draft,
-            context=load.context,
-            server_threads=load.server_threads,
-            extra=load.extra,
-        )
+        return replace(self, **msgspec.structs.asdict(load))
 
 
 class Activity(StrEnum):

@@ -10,36 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.machine import (
-    MachineLoad,
-    MemoryState,
-    TrafficHistory,
-    TrafficState,
-    best_rate,
-    dram_estimate,
-    memory_state,
-    ram_share,
-    traffic_state,
-    verify_rate,
-)
-from spectui.live.rounds import (
-    N_MEAN,
-    AcceptanceState,
-    Bottleneck,
-    Evidence,
-    ExpectationState,
-    RoundState,
-    VerifyCost,
-    VerifyTimes,
-    acceptance_state,
-    draft_step_s,
-    expectation_state,
-    find_bottleneck,
-    mean_times,
-    ratio,
-    round_state,
-    usual_batch,
-)
+from spectui.live import machine, rounds
+from spectui.live.setup import BaselineMeasured
 from spectui.llama.buffers import ModelMemory
 from spectui.monitor.readings import Reading, Ring, Snapshot
 from spectui.options.speculation import Speculation
@@ -83,12 +55,12 @@ class ThroughputState:
     @property
     def speedup_now(self) -> float | None:
         """Against the baseline."""
-        return ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
+        return rounds.ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
 
     @property
     def speedup_turn(self) -> float | None:
         """Against the baseline."""
-        return ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
+        return rounds.ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
 
 
 @dataclass(slots=True)
@@ -106,7 +78,7 @@ class Rate:
     @property
     def per_s(self) -> float | None:
         """None before anything took time."""
-        return ratio(self.n_tokens, self.seconds)
+        return rounds.ratio(self.n_tokens, self.seconds)
 
 
 class ThroughputMeter:
@@ -182,11 +154,11 @@ class LiveState:
     """A part for each panel, so that a panel repaints only when its own part has changed."""
 
     throughput: ThroughputState
-    acceptance: AcceptanceState
-    rounds: RoundState
-    memory: MemoryState
-    traffic: TrafficState
-    expectation: ExpectationState
+    acceptance: rounds.AcceptanceState
+    memory: machine.MemoryState
+    traffic: machine.TrafficState
+    expectation: rounds.ExpectationState
+    rounds: rounds.RoundState
 
 
 class LiveTally:
@@ -196,7 +168,7 @@ class LiveTally:
         """Start with nothing loaded and nothing read. ``clock`` gives a baseline's age."""
         self._clock = clock
         self._snapshot: Snapshot | None = None
-        self._history = TrafficHistory()
+        self._history = machine.TrafficHistory()
         self.reset()
 
     def reset(self) -> None:
@@ -204,7 +176,7 @@ class LiveTally:
         self._models: dict[Role, ModelMemory] = {}
         self._swap_before_bytes: float | None = None
         self._throughput = ThroughputMeter(self._clock)
-        self._verify = VerifyTimes()
+        self._verify = rounds.VerifyTimes()
         self._speculation: Speculation | None = None
         self._speculates = True
         self._turn = Counters()
@@ -215,7 +187,7 @@ class LiveTally:
         self._setting = Counters()
         self._setting_rate = Rate()
         self._recent: deque[Round] = deque(maxlen=_N_RECENT)
-        self._load = MachineLoad()
+        self._load = machine.MachineLoad()
 
     def loaded(self, role: Role, memory: ModelMemory) -> None:
         """Note the memory that a loaded model takes."""
@@ -223,10 +195,15 @@ class LiveTally:
         if self._snapshot is not None:
             self._swap_before_bytes = self._snapshot.host.swap_used_bytes
 
-    def baseline(self, tokens_per_s: float, step_s: float) -> None:
+    def baseline(self, measured: BaselineMeasured) -> None:
         """Take the target's own speed, and V(1), seconds of a single-token decode."""
-        self._throughput.measured_alone(tokens_per_s)
-        self._verify.baseline_s = step_s
+        self._throughput.measured_alone(measured.tokens_per_s)
+        self._verify.baseline_s = measured.step_s
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether the last reading of the machine has a GPU."""
+        return self._snapshot is not None and bool(self._snapshot.gpus)
 
     def generation_started(self, speculation: Speculation | None) -> None:
         """Begin a turn; None runs the target alone."""
@@ -269,23 +246,25 @@ class LiveTally:
         return self._throughput.phase is Phase.DECODING
 
     def _dram(self) -> Reading:
-        return dram_estimate(self._models, tuple(self._recent), is_decoding=self._is_decoding)
+        return machine.dram_estimate(
+            self._models, tuple(self._recent), is_decoding=self._is_decoding
+        )
 
     def _bottleneck(
-        self, recent: Sequence[Round], costs: Sequence[VerifyCost], best: float | None
-    ) -> Bottleneck | None:
-        last = recent[-N_MEAN:]
-        batch = usual_batch(last, costs)
+        self, recent: Sequence[Round], costs: Sequence[rounds.VerifyCost], best: float | None
+    ) -> rounds.Bottleneck | None:
+        last = recent[-rounds.N_MEAN :]
+        batch = rounds.usual_batch(last, costs)
         if batch is None:
             return None
-        return find_bottleneck(
-            Evidence(
-                times=mean_times(last),
+        return rounds.find_bottleneck(
+            rounds.Evidence(
+                times=rounds.mean_times(last),
                 disk_bytes_per_s=self._load.disk_bytes_per_s(),
                 pcie_use=self._load.pcie_use(),
                 gpu_use=self._load.gpu_use(),
-                ram_share=ram_share(self._models, batch.n_tokens),
-                dram_bytes_per_s=verify_rate(self._models, batch),
+                ram_share=machine.ram_share(self._models, batch.n_tokens),
+                dram_bytes_per_s=machine.verify_rate(self._models, batch),
                 dram_best_bytes_per_s=best,
                 cores_busy=self._load.cores_busy(),
             )
@@ -295,11 +274,11 @@ class LiveTally:
         """Return the present state."""
         recent = tuple(self._recent)
         costs, step_s = self._verify.costs(), self._verify.step_s
-        best = best_rate(self._models, costs, draft_step_s(self._setting))
+        best = machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))
         baseline = self._throughput.baseline_tokens_per_s
         return LiveState(
             throughput=self._throughput.state(),
-            acceptance=acceptance_state(
+            acceptance=rounds.acceptance_state(
                 self._turn,
                 self._setting,
                 recent,
@@ -307,18 +286,18 @@ class LiveTally:
                 by_ngrams=self._speculation is not None and self._speculation.model is None,
                 step_s=step_s,
             ),
-            rounds=round_state(recent, costs, self._bottleneck(recent, costs, best)),
-            memory=memory_state(
+            rounds=rounds.round_state(recent, costs, self._bottleneck(recent, costs, best)),
+            memory=machine.memory_state(
                 self._snapshot,
                 self._models,
                 is_decoding=self._is_decoding,
                 swap_before_bytes=self._swap_before_bytes,
             ),
-            traffic=traffic_state(self._snapshot, self._history, self._dram(), best),
-            expectation=expectation_state(
+            traffic=machine.traffic_state(self._snapshot, self._history, self._dram(), best),
+            expectation=rounds.expectation_state(
                 self._setting,
                 speculates=self._speculates,
                 step_s=step_s,
-                measured=ratio(self._setting_rate.per_s, baseline),
+                measured=rounds.ratio(self._setting_rate.per_s, baseline),
             ),
         )

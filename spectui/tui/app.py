@@ -14,6 +14,7 @@ from spectui.models.ranking import ModelInspected
 from spectui.sessions import earlier_prompts
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen
+from spectui.tui.chat.session import Takers
 from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
@@ -58,9 +59,7 @@ class SpectuiApp(BaseApp):
     ]
 
     def __init__(
-        self,
-        launch: Launch,
-        make_threads: Callable[[Mailbox[object]], Threads] = Threads,
+        self, launch: Launch, make_threads: Callable[[Mailbox[object]], Threads] = Threads
     ) -> None:
         """Prepare; the engine starts when the first screen is on the terminal.
 
@@ -76,6 +75,14 @@ class SpectuiApp(BaseApp):
         self.session = self.live.session
         self.tune = TuneController(self)
         self.what_if = WhatIfController(self)
+        self._takers: Takers = {
+            **self.session.takers,
+            **dict.fromkeys((FoundModel, ScanFinished, ModelInspected), self.picker.take),
+            EngineStarted: self._take_engine,
+            TuningChanged: lambda event: self.tune.take(event.state),
+            ChatRecorded: self.what_if.take,
+            SessionsRead: self._take_sessions,
+        }
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
@@ -107,28 +114,20 @@ class SpectuiApp(BaseApp):
             return
         with self.batch_update():
             for event in events:
-                self._dispatch(event)
+                if (take := self._takers.get(type(event))) is not None:
+                    take(event)
             self.session.flush()
         self._set_pace()
         self.tune.look_at_chat()
         self.what_if.look_at_chat()
 
-    def _dispatch(self, event: object) -> None:
-        match event:
-            case TuningChanged():
-                self.tune.take(event.state)
-                self.what_if.take_tuning(event.state)
-            case ChatRecorded():
-                self.what_if.take(event.recording)
-            case SessionsRead():
-                self.live.prompt.remember(earlier_prompts(event.sessions))
-                self.picker.offer(event.sessions)
-            case FoundModel() | ScanFinished() | ModelInspected():
-                self.picker.take(event)
-            case _:
-                self.session.take(event)
-        if isinstance(event, EngineStarted):
-            self._check_keys()
+    def _take_sessions(self, event: SessionsRead) -> None:
+        self.live.prompt.remember(earlier_prompts(event.sessions))
+        self.picker.offer(event.sessions)
+
+    def _take_engine(self, event: EngineStarted) -> None:
+        self.session.start(event)
+        self._check_keys()
 
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
@@ -178,7 +177,7 @@ class SpectuiApp(BaseApp):
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
             return
-        choices = export_choices(setup, self.tune.state, has_gpu=self.session.has_gpu)
+        choices = export_choices(setup, self.tune.state, has_gpu=self.session.tally.has_gpu)
         self.push_screen(ExportScreen(choices))
 
     def action_models(self) -> None:

@@ -22,51 +22,20 @@ from spectui.settings import Settings
 from spectui.tui.glyphs import ASCII, UNICODE, AsciiFilter, AsciiPalette, AsciiScrollBars
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 
-DARK = Theme(
-    name="spectui-dark",
-    primary="#5fafff",
-    secondary="#af87ff",
-    accent="#ffaf5f",
-    success="#5fd787",
-    warning="#ffd75f",
-    error="#ff6f6f",
-    foreground="#dcdfe4",
-    background="#111418",
-    surface="#171b21",
-    panel="#20262e",
-    dark=True,
-)
-LIGHT = Theme(
-    name="spectui-light",
-    primary="#0057ae",
-    secondary="#6b3fa0",
-    accent="#a04f00",
-    success="#0a6b2d",
-    warning="#8a5a00",
-    error="#b3201b",
-    foreground="#1c1f23",
-    background="#fbfbf9",
-    surface="#f1f1ee",
-    panel="#e4e4df",
-    dark=False,
-)
-HIGH_CONTRAST = Theme(
-    name="spectui-high-contrast",
-    primary="#00ffff",
-    secondary="#ff80ff",
-    accent="#ffff00",
-    success="#00ff00",
-    warning="#ffff00",
-    error="#ff8080",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#1a1a1a",
-    dark=True,
-)
+_PARTS = "primary secondary accent success warning error foreground background surface panel"
+_COLOURS = {
+    "dark": "#5fafff #af87ff #ffaf5f #5fd787 #ffd75f #ff6f6f #dcdfe4 #111418 #171b21 #20262e",
+    "light": "#0057ae #6b3fa0 #a04f00 #0a6b2d #8a5a00 #b3201b #1c1f23 #fbfbf9 #f1f1ee #e4e4df",
+    "high-contrast": "#0ff #ff80ff #ff0 #0f0 #ff0 #ff8080 #fff #000 #000 #1a1a1a",
+}
 
-THEMES = (DARK, LIGHT, HIGH_CONTRAST)
 
+def _theme(name: str) -> Theme:
+    colours: dict[str, Any] = dict(zip(_PARTS.split(), _COLOURS[name].split(), strict=True))
+    return Theme(name=f"spectui-{name}", dark=name != "light", **colours)
+
+
+THEMES = tuple(map(_theme, _COLOURS))
 ASCII_CSS = """
 App.-ascii {
     HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $primary; }

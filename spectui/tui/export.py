@@ -41,11 +41,12 @@ class SaveBar(Vertical):
     }
     """
 
-    @dataclass
     class Saved(Message):
         """The text is in the file."""
 
-        path: Path
+        def __init__(self, path: Path) -> None:
+            super().__init__()
+            self.path = path
 
     def __init__(self) -> None:
         """Start hidden."""
@@ -157,7 +158,7 @@ class ExportScreen(Screen[None]):
         """Offer ``choices``, at least one; the first is shown."""
         super().__init__()
         self._choices = choices
-        self._text: str | None = None
+        self.text: str | None = None
         """The exported text; None where the dialect or the format has no words for it."""
         self._problem = ""
         """Why there is none."""
@@ -180,11 +181,6 @@ class ExportScreen(Screen[None]):
         self.query_one(ChoiceRow).focus()
         self._show()
 
-    @property
-    def text(self) -> str | None:
-        """The exported text, as files hold it; None if there is nothing."""
-        return self._text
-
     def on_choice_row_changed(self) -> None:
         """Show what is chosen now."""
         self.query_one(SaveBar).close()
@@ -194,18 +190,18 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self._text = render(choice.setup.launch(dialect), format_)
+            self.text = render(choice.setup.launch(dialect), format_)
         except BadInputError as error:
-            self._text, self._problem = None, str(error)
+            self.text, self._problem = None, str(error)
         display = Display(ascii_only=glyphs is ASCII)
-        shown = display.feed((self._text or "").rstrip("\n")) + display.flush()
+        shown = display.feed((self.text or "").rstrip("\n")) + display.flush()
         self.query_one(TextArea).load_text(shown)
         problem = glyphs.own_line(f"{glyphs.warning} {self._problem}")
         self.query_one("#problem", Static).update(problem)
         note = self.query_one("#note", Static)
         note.update(glyphs.own_line(choice.note or ""))
         note.display = bool(choice.note)
-        self.set_class(self._text is None, "-failed")
+        self.set_class(self.text is None, "-failed")
 
     def _chosen(self) -> tuple[ExportChoice, Dialect, Format]:
         choice, dialect, format_ = (row.index for row in self.query(ChoiceRow))
@@ -213,20 +209,20 @@ class ExportScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Hand the text to the terminal (OSC 52)."""
-        if self._text is None:
+        if self.text is None:
             self._refuse("copy")
         else:
             # A line end would start a pasted command before its reader has seen it.
-            self.app.copy_to_clipboard(self._text.rstrip("\n"))
+            self.app.copy_to_clipboard(self.text.rstrip("\n"))
             self.notify("Copied, if your terminal allows it (OSC 52).", markup=False)
 
     def action_save(self) -> None:
         """Ask for a path."""
-        if self._text is None:
+        if self.text is None:
             self._refuse("save")
         else:
             choice, _, format_ = self._chosen()
-            self.query_one(SaveBar).ask(self._text, file_name(choice.setup.name, format_))
+            self.query_one(SaveBar).ask(self.text, file_name(choice.setup.name, format_))
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."
@@ -252,16 +248,19 @@ def export_choices(
 ) -> tuple[ExportChoice, ...]:
     """Return the settings that can be exported, the most useful first."""
 
-    def export(speculation: "Speculation | None") -> ExportSetup:
-        return _export(setup, speculation, has_gpu=has_gpu)
-
-    choices = [
-        ExportChoice(
-            label="live settings",
-            setup=export(setup.speculation),
-            note="As the chat runs now; nothing was measured for this choice.",
+    def export(speculation: Speculation | None) -> ExportSetup:
+        return ExportSetup(
+            target=setup.target,
+            draft=setup.draft,
+            context=replace(setup.context, threads=setup.server_threads),
+            speculation=replace(setup, speculation=speculation).drafting,
+            extra=setup.extra,
+            name=setup.target.path.stem,
+            has_gpu=has_gpu,
         )
-    ]
+
+    note = "As the chat runs now; nothing was measured for this choice."
+    choices = [ExportChoice(label="live settings", setup=export(setup.speculation), note=note)]
     if state is not None and (found := _found(state, setup)) is not None:
         arm, note = found
         is_confirmed = state.confirmed is not None
@@ -283,15 +282,3 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
     if trial is None:
         return None
     return trial.arm, "The best trial so far; whether it pays is not confirmed."
-
-
-def _export(setup: LiveSetup, speculation: "Speculation | None", *, has_gpu: bool) -> ExportSetup:
-    return ExportSetup(
-        target=setup.target,
-        draft=setup.draft,
-        context=replace(setup.context, threads=setup.server_threads),
-        speculation=replace(setup, speculation=speculation).drafting,
-        extra=setup.extra,
-        name=setup.target.path.stem,
-        has_gpu=has_gpu,
-    )

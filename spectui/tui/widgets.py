@@ -1,6 +1,5 @@
 """Widgets of several screens: a row of options, the footer, the line at the top."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -85,12 +84,8 @@ class ChoiceRow(Widget, can_focus=True):
 
     index: reactive[int] = reactive(0)
 
-    @dataclass
     class Changed(Message):
         """Another option was chosen."""
-
-        row: "ChoiceRow"
-        index: int
 
     def __init__(
         self,
@@ -138,7 +133,7 @@ class ChoiceRow(Widget, can_focus=True):
     def watch_index(self) -> None:
         """Tell the screen."""
         if self.is_mounted:
-            self.post_message(self.Changed(self, self.index))
+            self.post_message(self.Changed())
 
     def action_move(self, by: int) -> None:
         """Choose a neighbour."""

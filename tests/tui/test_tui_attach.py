@@ -16,8 +16,13 @@ from spectui.monitor.readings import Snapshot
 from spectui.server.watch.sample import Failure, HostState, Late, Trouble
 from spectui.settings import Settings
 from spectui.tui.attach.app import AttachPanels
-from spectui.tui.attach.machine import MachinePanel, ServerPanel
-from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
+from spectui.tui.attach.panels import (
+    DraftsPanel,
+    MachinePanel,
+    ServedPanel,
+    ServerPanel,
+    SlotsPanel,
+)
 from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.machine import MemoryPanel

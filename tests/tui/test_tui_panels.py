@@ -24,8 +24,7 @@ from spectui.tui.panels.base import (
     crop,
     fit,
     growing,
-    positions,
-    spread,
+    pen_of,
 )
 from tests.support.cockpit import handled, resize
 from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
@@ -212,8 +211,8 @@ def test_lines_are_cropped_with_an_ellipsis() -> None:
 
 
 def test_the_right_side_gives_way() -> None:
-    assert cells(spread(ONE, TWO, 9)) == 9
-    assert spread(ONE, TWO, 6) == ONE
+    assert cells(pen_of(UNICODE, 9).spread(ONE, TWO)) == 9
+    assert pen_of(UNICODE, 6).spread(ONE, TWO) == ONE
 
 
 # Panels
@@ -335,7 +334,7 @@ def test_a_resize_changes_the_detail() -> None:
 
 @pytest.mark.parametrize(("n", "end"), [(4, "0.50 "), (5, " +2")], ids=["fits", "does not"])
 def test_positions_that_do_not_fit_are_counted(n: int, end: str) -> None:
-    _one, two, _rows = positions([0.5] * n, "accepted", 20, UNICODE)
+    _one, two, _rows = pen_of(UNICODE, 20).positions([0.5] * n, "accepted")
     _bars, ((numbers, _look),) = two.draw()
     assert numbers.endswith(end)
     assert len(numbers) <= 20

@@ -23,6 +23,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.text.display import aligned
 from spectui.tui.tune import table as lines
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
@@ -31,7 +32,7 @@ from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
 from spectui.tui.tune.map import Heatmap, landscape
 from spectui.tui.tune.plots import HistoryPlot, _peaks, history
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, aligned, layout, ordered
+from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, layout, ordered
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState

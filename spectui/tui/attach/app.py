@@ -1,7 +1,7 @@
 """The app over a running llama-server: its panels, in as many columns as fit."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult, SystemCommand
@@ -10,10 +10,12 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from spectui.monitor.readings import Snapshot
+from spectui.live import machine as live
+from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import (
     FailedSample,
+    HostState,
     ServerSample,
     WaitingSample,
     model_name,
@@ -22,8 +24,13 @@ from spectui.server.watch.sample import (
 )
 from spectui.server.watch.tracker import AttachState, LinkState, Tracker
 from spectui.settings import Settings
-from spectui.tui.attach.machine import Machine, MachinePanel, ServerPanel
-from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
+from spectui.tui.attach.panels import (
+    DraftsPanel,
+    MachinePanel,
+    ServedPanel,
+    ServerPanel,
+    SlotsPanel,
+)
 from spectui.tui.base_app import BaseApp
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
@@ -36,6 +43,8 @@ _TWO_COLUMNS, _THREE_COLUMNS = 72, 150
 _PANEL_LINES = 4
 """Height from which on a panel can have a frame."""
 _N_PANELS, _N_OF_SERVER = 6, 4
+_NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
+_NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
 def title(state: AttachState) -> str:
@@ -64,6 +73,49 @@ def trouble(link: LinkState) -> str:
         return ""
     again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"
     return f"{waiting_for(link.failure)}{again}."
+
+
+class Machine:
+    """The last readings, with the server's process in place of spectui's own."""
+
+    def __init__(self) -> None:
+        """Start without a reading."""
+        self._snapshot: Snapshot | None = None
+        self._history = live.TrafficHistory()
+        self._reason: str | None = None
+
+    def add(self, snapshot: Snapshot, host: HostState) -> None:
+        """Take a reading."""
+        disk = replace(
+            snapshot.host,
+            disk_read_bytes_per_s=host.read_bytes_per_s,
+            major_faults_per_s=_NOT_COUNTED,
+        )
+        self._snapshot = replace(snapshot, host=disk)
+        self._history.add(self._snapshot, _NO_ESTIMATE)
+
+    def fail(self, reason: str) -> None:
+        """There are no readings any more."""
+        self._snapshot, self._reason = None, reason
+
+    @property
+    def memory(self) -> live.MemoryState:
+        """All memories, without a plan: whose they are is not known."""
+        if self._reason is not None:
+            return live.MemoryState(reason=self._reason)
+        state = live.memory_state(self._snapshot, {}, is_decoding=False, swap_before_bytes=None)
+        return replace(state, pools=tuple(map(_undivided, state.pools)))
+
+    @property
+    def traffic(self) -> live.TrafficState:
+        """Load of cores and GPUs, and what moves between them."""
+        state = live.traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None)
+        return state if self._reason is None else replace(state, reason=self._reason)
+
+
+def _undivided(pool: live.MemoryPool) -> live.MemoryPool:
+    used_bytes = sum(size_bytes for _use, size_bytes in pool.parts)
+    return replace(pool, parts=((live.Use.OTHER, used_bytes),))
 
 
 class AttachPanels(PanelStack):
@@ -224,10 +276,7 @@ class AttachApp(BaseApp):
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         post = self._mailbox.put
         self.poller = make_poller(
-            launch.attachment,
-            post,
-            interval_s=launch.interval_s,
-            on_failure=post,
+            launch.attachment, post, interval_s=launch.interval_s, on_failure=post
         )
         self.monitor = make_monitor(post)
         self._tracker = Tracker(launch.attachment.address.url)

@@ -10,7 +10,6 @@ from spectui.live.rounds import IDEALS, AcceptanceState, ExpectationState, Round
 from spectui.live.tally import LiveState, Phase, ThroughputState
 from spectui.speculative.counters import RoundTimes
 from spectui.speculative.expectation import RoundModel
-from spectui.tui.glyphs import Glyphs
 from spectui.tui.panels.base import (
     Block,
     Line,
@@ -19,16 +18,12 @@ from spectui.tui.panels.base import (
     Panel,
     PanelStack,
     Part,
+    Pen,
     any_of,
     block,
-    chart,
     charted,
     growing,
     labelled,
-    positions,
-    sentence,
-    speedup,
-    spread,
 )
 from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 
@@ -52,47 +47,44 @@ class ThroughputPanel(Panel[ThroughputState]):
 
     heading = "Throughput"
 
-    def blocks(self, state: ThroughputState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: ThroughputState, pen: Pen) -> Sequence[Block]:
         """Headline, averages, history, prompt."""
         return (
-            block((0, _headline(state, width, glyphs))),
-            growing(10, _averages(state, width, glyphs), step=30),
-            _history(state, width, glyphs),
-            block((60, _prompt(state, glyphs))),
+            block((0, _headline(state, pen))),
+            growing(10, _averages(state, pen), step=30),
+            _history(state, pen),
+            block((60, _prompt(state, pen))),
         )
 
 
-def _headline(state: ThroughputState, width: int, glyphs: Glyphs) -> Lines:
+def _headline(state: ThroughputState, pen: Pen) -> Lines:
     if state.phase is Phase.PROMPT:
         return ((("reading the prompt", Look.STRONG),),)
     is_decoding = state.phase is Phase.DECODING
     value = state.now_tokens_per_s if is_decoding else state.turn_tokens_per_s
     if value is None:
         text = "first round under way" if is_decoding else "no turn yet"
-        return sentence(text, Look.MUTED, width, glyphs)
+        return pen.sentence(text)
     factor = state.speedup_now if is_decoding else state.speedup_turn
     left: Line = (
-        (glyphs.tokens_per_s(value), Look.STRONG),
+        (pen.tokens_per_s(value), Look.STRONG),
         (" now" if is_decoding else " last turn", Look.MUTED),
     )
-    return (spread(left, (speedup(factor, glyphs),), width),)
+    return (pen.spread(left, (pen.factor(factor),)),)
 
 
-def _averages(state: ThroughputState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _averages(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
     turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
-    alone = glyphs.tokens_per_s(baseline) if baseline else "not measured yet"
-    baseline_line = spread(labelled("baseline", alone), _age(state), width)
-    session = labelled("session", glyphs.tokens_per_s(state.session_tokens_per_s))
+    alone = pen.tokens_per_s(baseline) if baseline else "not measured yet"
+    baseline_line = pen.spread(labelled("baseline", alone), _age(state))
+    session = labelled("session", pen.tokens_per_s(state.session_tokens_per_s))
     if turn is None or state.phase is not Phase.DECODING:
         both = baseline_line, session
         return ((baseline_line,), both) if state.session_tokens_per_s else ((baseline_line,),)
-    average: Line = labelled("turn", glyphs.tokens_per_s(turn))
-    short: Line = (
-        *labelled("turn", glyphs.number(turn, 1)),
-        *labelled("  alone", alone),
-    )
-    factor = speedup(state.speedup_turn, glyphs)
-    two = spread(average, (factor,), width), baseline_line
+    average: Line = labelled("turn", pen.tokens_per_s(turn))
+    short: Line = (*labelled("turn", pen.number(turn, 1)), *labelled("  alone", alone))
+    factor = pen.factor(state.speedup_turn)
+    two = pen.spread(average, (factor,)), baseline_line
     return (short,), two, (*two, session)
 
 
@@ -104,23 +96,23 @@ def _age(state: ThroughputState) -> Line:
     return ((f"{hours} h ago" if hours else f"{minutes} min ago", Look.MUTED),)
 
 
-def _history(state: ThroughputState, width: int, glyphs: Glyphs) -> Block:
+def _history(state: ThroughputState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
     # With the baseline in the picture, a gain is seen as one.
     top = state.baseline_tokens_per_s
 
     def draw(height: int) -> Lines:
-        return chart(state.history, width, height, glyphs, Look.DRAFT, maximum=top)
+        return pen.chart(state.history, height, Look.DRAFT, maximum=top)
 
     return charted(20, 30, _HEIGHTS, draw)
 
 
-def _prompt(state: ThroughputState, glyphs: Glyphs) -> Lines:
+def _prompt(state: ThroughputState, pen: Pen) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{counted(prompt.n_tokens, 'token')} in {glyphs.duration(prompt.seconds)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {pen.duration(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
@@ -131,26 +123,26 @@ class ExpectationPanel(Panel[ExpectationState]):
 
     heading = "Expectation"
 
-    def blocks(self, state: ExpectationState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: ExpectationState, pen: Pen) -> Sequence[Block]:
         """The speedups, the loss, the inputs."""
         if state.reason is not None:
-            why = block((0, sentence(state.reason, Look.MUTED, width, glyphs)))
-            return (why, block((10, (_measured(state, glyphs),)))) if state.measured else (why,)
+            why = block((0, pen.sentence(state.reason)))
+            return (why, block((10, (_measured(state, pen),)))) if state.measured else (why,)
         return (
-            growing(0, _speedups(state, width, glyphs), step=20),
-            growing(10, _loss(state, width, glyphs), step=5),
-            growing(30, _inputs(state.inputs, width, glyphs)),
+            growing(0, _speedups(state, pen), step=20),
+            growing(10, _loss(state, pen), step=5),
+            growing(30, _inputs(state.inputs, pen)),
         )
 
 
-def _measured(state: ExpectationState, glyphs: Glyphs) -> Line:
-    return ("measured ", Look.MUTED), speedup(state.measured, glyphs)
+def _measured(state: ExpectationState, pen: Pen) -> Line:
+    return ("measured ", Look.MUTED), pen.factor(state.measured)
 
 
-def _speedups(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
-    leviathan, full = (glyphs.speedup(value) for value in (state.leviathan, state.full))
+def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
+    leviathan, full = (pen.speedup(value) for value in (state.leviathan, state.full))
     estimates: Line = (*labelled("Leviathan", leviathan), *labelled("  full", full))
-    one = spread(estimates, _measured(state, glyphs), width)
+    one = pen.spread(estimates, _measured(state, pen))
     rows = (
         ("Leviathan", state.leviathan, Look.CACHE),
         ("full", state.full, Look.TARGET),
@@ -160,31 +152,31 @@ def _speedups(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Line
     bars = tuple(
         (
             (name.ljust(_LABEL), Look.MUTED),
-            (_bar(value, top, width, glyphs), style),
-            (glyphs.speedup(value).rjust(_NUMBER), Look.PLAIN),
+            (_bar(value, top, pen), style),
+            (pen.speedup(value).rjust(_NUMBER), Look.PLAIN),
         )
         for name, value, style in rows
     )
-    short = (one,) if len(one) > len(estimates) else (estimates, _measured(state, glyphs))
+    short = (one,) if len(one) > len(estimates) else (estimates, _measured(state, pen))
     return short, bars
 
 
-def _bar(value: float | None, top: float, width: int, glyphs: Glyphs) -> str:
+def _bar(value: float | None, top: float, pen: Pen) -> str:
     share = value / top if value is not None and top > 0 else 0.0
-    return glyphs.bar(share, max(width - _LABEL - _NUMBER, 0))
+    return pen.bar(share, max(pen.width - _LABEL - _NUMBER, 0))
 
 
-def _loss(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     if state.loss is None:
         return ()
     short: Line = (("loses most to ", Look.MUTED), (str(state.loss), Look.STRONG))
-    full = f"{glyphs.speedup(state.without_loss)} {IDEALS[state.loss]}"
-    if len(f"loses most to {state.loss}: {full}") <= width:
+    full = f"{pen.speedup(state.without_loss)} {IDEALS[state.loss]}"
+    if len(f"loses most to {state.loss}: {full}") <= pen.width:
         return (((*short, (f": {full}", Look.MUTED)),),)
-    return (short,), (short, *sentence(full, Look.MUTED, width, glyphs))
+    return (short,), (short, *pen.sentence(full))
 
 
-def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _inputs(inputs: RoundModel | None, pen: Pen) -> tuple[Lines, ...]:
     """Inputs of the full estimate, in short and with explanations."""
     if inputs is None:
         return ()
@@ -196,18 +188,15 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
         ("R", inputs.rollback, "rollback / V(1)"),
     )
     named = [
-        (glyphs.spelt(name), glyphs.number(value), glyphs.spelt(meaning))
-        for name, value, meaning in values
+        (pen.spelt(name), pen.number(value), pen.spelt(meaning)) for name, value, meaning in values
     ]
-    short = sentence(
-        "  ".join(f"{name} {value}" for name, value, _m in named), Look.MUTED, width, glyphs
-    )
+    short = pen.sentence("  ".join(f"{name} {value}" for name, value, _m in named))
     rows = tuple(
         ((name.ljust(_NAME), Look.PLAIN), (value, Look.PLAIN), (f"  {meaning}", Look.MUTED))
         for name, value, meaning in named
     )
-    formula = glyphs.spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
-    return short, (*rows, *sentence(formula, Look.MUTED, width, glyphs))
+    formula = pen.spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
+    return short, (*rows, *pen.sentence(formula))
 
 
 class AcceptancePanel(Panel[AcceptanceState]):
@@ -215,72 +204,73 @@ class AcceptancePanel(Panel[AcceptanceState]):
 
     heading = "Acceptance"
 
-    def blocks(self, state: AcceptanceState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: AcceptanceState, pen: Pen) -> Sequence[Block]:
         """Headline, α and c, positions, strip of rounds."""
         return (
-            block((0, _rate(state, width, glyphs))),
-            block((20, _alpha(state, width, glyphs))),
-            positions(state.conditional, "by position, of rounds that reached it", width, glyphs),
-            _strips(state.recent, width, glyphs),
+            block((0, _rate(state, pen))),
+            block((20, _alpha(state, pen))),
+            pen.positions(
+                state.setting.conditional_acceptance, "by position, of rounds that reached it"
+            ),
+            _strips(state.recent, pen),
         )
 
 
-def _rate(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
+def _rate(state: AcceptanceState, pen: Pen) -> Lines:
     if state.reason is not None:
-        return sentence(state.reason, Look.MUTED, width, glyphs)
-    rate = labelled("rate", glyphs.number(state.acceptance_rate), Look.STRONG)
-    length = glyphs.number(state.tokens_per_round)
-    return (spread(rate, ((f"{length} tokens/round", Look.STRONG),), width),)
+        return pen.sentence(state.reason)
+    rate, length = state.turn.acceptance_rate, state.turn.tokens_per_round
+    return (pen.acceptance("rate", rate, length, Look.STRONG),)
 
 
-def _alpha(state: AcceptanceState, width: int, glyphs: Glyphs) -> Lines:
-    if state.alpha is None:
+def _alpha(state: AcceptanceState, pen: Pen) -> Lines:
+    if state.setting.alpha is None:
         return ()
-    alpha = labelled(glyphs.spelt("α"), glyphs.number(state.alpha))
-    c = labelled("c", glyphs.number(state.draft_step_ratio))
-    rounds = (counted(state.n_rounds, "round"), Look.MUTED)
-    return (spread((*alpha, ("  ", ""), *c), (rounds,), width),)
+    alpha = labelled(pen.spelt("α"), pen.number(state.setting.alpha))
+    c = labelled("c", pen.number(state.draft_step_ratio))
+    rounds = (counted(state.turn.n_rounds, "round"), Look.MUTED)
+    return (pen.spread((*alpha, ("  ", ""), *c), (rounds,)),)
 
 
-def _strips(recent: Sequence[tuple[int, int]], width: int, glyphs: Glyphs) -> Block:
+def _strips(recent: Sequence[tuple[int, int]], pen: Pen) -> Block:
     """The last rounds, one mark per drafted token, the newest at the end."""
     if not recent:
         return ()
     legend: Line = (
-        (glyphs.accepted, Look.DRAFT),
+        (pen.accepted, Look.DRAFT),
         (" accepted ", Look.MUTED),
-        (glyphs.rejected, Look.REJECTED),
+        (pen.rejected, Look.REJECTED),
         (" rejected ", Look.MUTED),
-        (glyphs.bonus, Look.MUTED),
+        (pen.bonus, Look.MUTED),
         (" no draft", Look.MUTED),
     )
-    one, two, three = (_strip(recent, width, n_lines, glyphs) for n_lines in (1, 2, 3))
+    one, two, three = (_strip(recent, n_lines, pen) for n_lines in (1, 2, 3))
     return block((10, one), (50, two), (70, (*two, legend)), (80, (*three, legend)))
 
 
-def _strip(recent: Sequence[tuple[int, int]], width: int, n_lines: int, glyphs: Glyphs) -> Lines:
+def _strip(recent: Sequence[tuple[int, int]], n_lines: int, pen: Pen) -> Lines:
     lines: list[list[Part]] = [[]]
-    room = width
+    room = pen.width
     for n_drafted, n_accepted in reversed(recent):
         marks = n_drafted or 1
         if marks + 1 > room:
             if len(lines) == n_lines:
                 break
             lines.append([])
-            room = width
+            room = pen.width
         room -= marks + 1
         # Built from the newest round on: both parts in reverse.
-        lines[-1] += _marks(n_drafted, n_accepted, glyphs)
+        lines[-1] += _marks(n_drafted, n_accepted, pen)
     return tuple(tuple(reversed(line)) for line in reversed(lines))
 
 
-def _marks(n_drafted: int, n_accepted: int, glyphs: Glyphs) -> tuple[Part, ...]:
+def _marks(n_drafted: int, n_accepted: int, pen: Pen) -> tuple[Part, ...]:
     if not n_drafted:
-        return (" ", ""), (glyphs.bonus, Look.MUTED)
+        return (" ", ""), (pen.bonus, Look.MUTED)
     return (
         (" ", ""),
-        (glyphs.rejected * (n_drafted - n_accepted), Look.REJECTED),
-        (glyphs.accepted * n_accepted, Look.DRAFT),
+        (pen.rejected * (n_drafted - n_accepted), Look.REJECTED),
+        (pen.accepted * n_accepted, Look.DRAFT),
     )
 
 
@@ -289,30 +279,30 @@ class RoundPanel(Panel[RoundState]):
 
     heading = "Round"
 
-    def blocks(self, state: RoundState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: RoundState, pen: Pen) -> Sequence[Block]:
         """Bottleneck, parts, verify cost, history."""
         if state.times is None:
-            return (block((0, sentence(state.reason or "", Look.MUTED, width, glyphs))),)
+            return (block((0, pen.sentence(state.reason or ""))),)
         return (
-            growing(10, _bottleneck(state, width, glyphs), step=25),
-            growing(0, _parts(state.times, width, glyphs), step=15),
-            block((12, (_totals(state, width, glyphs),))),
-            block((40, _costs(state.verify_costs, width, glyphs))),
-            _durations(state.history_s, width, glyphs),
+            growing(10, _bottleneck(state, pen), step=25),
+            growing(0, _parts(state.times, pen), step=15),
+            block((12, (_totals(state, pen),))),
+            block((40, _costs(state.verify_costs, pen))),
+            _durations(state.history_s, pen),
         )
 
 
-def _bottleneck(state: RoundState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _bottleneck(state: RoundState, pen: Pen) -> tuple[Lines, ...]:
     if state.bottleneck is None:
         return ()
     limit, reason = state.bottleneck
     name: Line = (("limited by ", Look.MUTED), (str(limit), Look.STRONG))
-    if len(f"limited by {limit}: {reason}") <= width:
+    if len(f"limited by {limit}: {reason}") <= pen.width:
         return (((*name, (f": {reason}", Look.MUTED)),),)
-    return (name,), (name, *sentence(reason, Look.MUTED, width, glyphs))
+    return (name,), (name, *pen.sentence(reason))
 
 
-def _parts(times: RoundTimes, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _parts(times: RoundTimes, pen: Pen) -> tuple[Lines, ...]:
     named = (
         ("draft", times.draft_s, Look.DRAFT),
         ("verify", times.verify_s, Look.TARGET),
@@ -321,68 +311,66 @@ def _parts(times: RoundTimes, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
         ("other", times.other_s, Look.MUTED),
     )
     seconds = [part_s for _name, part_s, _style in named]
-    bars = glyphs.stacked(seconds, times.total_s, width)
+    bars = pen.stacked(seconds, times.total_s, pen.width)
     one: Line = tuple((text, style) for text, (_name, _s, style) in zip(bars, named, strict=True))
-    two: Lines = (one, _largest(named, bars, width, glyphs))
-    return (one,), two, _waterfall(named, times.total_s, width, glyphs)
+    two: Lines = (one, _largest(named, bars, pen))
+    return (one,), two, _waterfall(named, times.total_s, pen)
 
 
-def _largest(
-    named: Sequence[tuple[str, float, str]], bars: Sequence[str], width: int, glyphs: Glyphs
-) -> Line:
+def _largest(named: Sequence[tuple[str, float, str]], bars: Sequence[str], pen: Pen) -> Line:
     """Legend of the two parts that take longest."""
     legends = [
-        (part_s, f"{text[:1] or ' '} {name} {glyphs.duration(part_s)}", style)
+        (part_s, f"{text[:1] or ' '} {name} {pen.duration(part_s)}", style)
         for (name, part_s, style), text in zip(named, bars, strict=True)
     ]
     first, second = sorted(legends, key=lambda legend: legend[0], reverse=True)[:2]
-    return spread(((first[1], first[2]),), ((second[1], second[2]),), width)
+    return pen.spread(((first[1], first[2]),), ((second[1], second[2]),))
 
 
-def _waterfall(
-    named: Sequence[tuple[str, float, str]], total_s: float, width: int, glyphs: Glyphs
-) -> Lines:
+def _waterfall(named: Sequence[tuple[str, float, str]], total_s: float, pen: Pen) -> Lines:
     """One line per part, each where in the round it happens."""
-    room = max(width - _PART - _MS, 0)
-    bars = glyphs.stacked([part_s for _name, part_s, _style in named], total_s, room)
+    room = max(pen.width - _PART - _MS, 0)
+    bars = pen.stacked([part_s for _name, part_s, _style in named], total_s, room)
     lines: list[Line] = []
     offset = 0
     for (name, part_s, style), text in zip(named, bars, strict=True):
         cells = (" " * offset + text).ljust(room)
-        number = glyphs.duration(part_s).rjust(_MS)
+        number = pen.duration(part_s).rjust(_MS)
         lines.append(((name.ljust(_PART), Look.MUTED), (cells, style), (number, "")))
         offset += len(text)
     return tuple(lines)
 
 
-def _totals(state: RoundState, width: int, glyphs: Glyphs) -> Line:
+def _totals(state: RoundState, pen: Pen) -> Line:
     total_s = state.times.total_s if state.times is not None else None
-    left: Line = labelled("round", glyphs.duration(total_s))
+    left: Line = labelled("round", pen.duration(total_s))
     if state.batch is None or state.batch.ratio is None:
-        tokens = glyphs.number(state.tokens_per_round, 1)
-        return spread(left, ((f"{tokens} tokens", ""),), width)
-    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", glyphs.number(state.batch.ratio))
-    return spread(left, ratio, width)
+        tokens = pen.number(state.tokens_per_round, 1)
+        return pen.spread(left, ((f"{tokens} tokens", ""),))
+    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", pen.number(state.batch.ratio))
+    return pen.spread(left, ratio)
 
 
-def _costs(costs: Sequence[VerifyCost], width: int, glyphs: Glyphs) -> Lines:
+def _costs(costs: Sequence[VerifyCost], pen: Pen) -> Lines:
     """V(n)/V(1) of every batch size seen."""
-    known = [cost for cost in costs if cost.ratio is not None][: (width - _COST_LABEL) // _COLUMN]
+    known = [cost for cost in costs if cost.ratio is not None][
+        : (pen.width - _COST_LABEL) // _COLUMN
+    ]
     if len(known) <= 1:
         return ()
     sizes = "".join(f"{cost.n_tokens}".rjust(_COLUMN) for cost in known)
-    ratios = "".join(glyphs.number(cost.ratio).rjust(_COLUMN) for cost in known)
+    ratios = "".join(pen.number(cost.ratio).rjust(_COLUMN) for cost in known)
     return (
         (("n".ljust(_COST_LABEL), Look.MUTED), (sizes, Look.MUTED)),
         (("V(n)/V(1)".ljust(_COST_LABEL), Look.MUTED), (ratios, "")),
     )
 
 
-def _durations(durations_s: Sequence[float | None], width: int, glyphs: Glyphs) -> Block:
+def _durations(durations_s: Sequence[float | None], pen: Pen) -> Block:
     """Durations of the last rounds."""
 
     def draw(height: int) -> Lines:
-        return chart(durations_s, width, height, glyphs, Look.TARGET)
+        return pen.chart(durations_s, height, Look.TARGET)
 
     return charted(50, 1, _ROUND_HEIGHTS, draw)
 

@@ -26,8 +26,6 @@ _BAR_CELLS = 24
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _PANELS_FROM = 64
 _NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
-_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
-_HEIGHTS = [(0, "-short"), (16, "-tall")]
 
 
 class Loading(Widget):
@@ -87,36 +85,21 @@ class LiveScreen(Screen[None]):
     }
     """
 
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-tiny"),
+        (_PANELS_FROM, "-narrow"),
+        (100, "-normal"),
+        (160, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "live.stop", "Stop", "Stop the answer or the load"),
-        key(
-            "f2",
-            "live.rejected",
-            "Rejected",
-            "Show the drafted tokens that the target refused",
-        ),
+        key("f2", "live.rejected", "Rejected", "Show the drafted tokens that the target refused"),
         key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
-        key(
-            "f4",
-            "live.draft",
-            "Draft",
-            "Let the next answer use the draft, or the target alone",
-        ),
-        hidden(
-            "ctrl+n",
-            "live.new",
-            "New chat",
-            "Begin another conversation with the same pair",
-        ),
-        hidden(
-            "f9",
-            "live.copy",
-            "Copy answer",
-            "Copy the last answer to the clipboard",
-        ),
+        key("f4", "live.draft", "Draft", "Let the next answer use the draft, or the target alone"),
+        hidden("ctrl+n", "live.new", "New chat", "Begin another conversation with the same pair"),
+        hidden("f9", "live.copy", "Copy answer", "Copy the last answer to the clipboard"),
     ]
 
     activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
@@ -234,7 +217,7 @@ class LiveScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Copy the last answer (OSC 52)."""
-        answer = self.transcript.last_answer
+        answer = self.transcript.conversation.last_answer
         if answer:
             self.app.copy_to_clipboard(answer)
             self.notify("The last answer was copied.")

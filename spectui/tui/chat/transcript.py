@@ -3,7 +3,7 @@
 import time
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from spectui.tui.glyphs import UNICODE, Glyphs, glyphs_of
-from spectui.tui.text.conversation import Conversation, Role, TranscriptToken
+from spectui.tui.text.conversation import Conversation
 from spectui.tui.text.layout import MIN_WIDTH, Kind, Layout, Span, Tape, continues, graphemes
 
 SLICE_S = 0.012
@@ -38,10 +38,7 @@ class TapeView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = """
     TapeView {
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-gutter: stable;
-        scrollbar-size-vertical: 1;
+        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
     }
     """
 
@@ -54,23 +51,9 @@ class TapeView(ScrollView, can_focus=True):
     gutter_cells = 0
     """Cells at the left that no text is laid out in."""
 
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.perf_counter,
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002 - Textual's name for it
-        classes: str | None = None,
-    ) -> None:
-        """Create a view of nothing.
-
-        Args:
-            clock: Seconds, to cut long work into slices.
-            name: As for every widget.
-            id: As for every widget.
-            classes: As for every widget.
-        """
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Create a view of nothing; ``clock`` gives seconds, to cut long work into slices."""
+        super().__init__()
         self._clock = clock
         self._adjusting = False
         self._slice_is_due = False
@@ -263,8 +246,7 @@ class Transcript(TapeView):
 
     DEFAULT_CSS = """
     Transcript {
-        background: $background;
-        color: $foreground;
+        background: $background; color: $foreground;
         & > .transcript--target { color: $foreground; }
         & > .transcript--draft { color: $text-success; text-style: underline; }
         & > .transcript--rejected { color: $text-error 75%; text-style: strike; }
@@ -289,76 +271,28 @@ class Transcript(TapeView):
     gutter_cells = GUTTER_CELLS
 
     def __init__(
-        self,
-        *,
-        placeholder: str = "",
-        clock: Callable[[], float] = time.perf_counter,
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002 - Textual's name for it
-        classes: str | None = None,
+        self, *, placeholder: str = "", clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """Create an empty transcript.
-
-        Args:
-            placeholder: What stands in it while it is empty.
-            clock: Seconds, to cut long work into slices.
-            name: As for every widget.
-            id: As for every widget.
-            classes: As for every widget.
-        """
+        """Create an empty transcript, with a text that stands in it while it is empty."""
         self._palette_in_use: Palette | None = None
-        super().__init__(clock=clock, name=name, id=id, classes=classes)
+        super().__init__(clock=clock)
         self.set_reactive(Transcript.placeholder, placeholder)
         self._begin(UNICODE)
 
     def _begin(self, glyphs: Glyphs) -> None:
-        self._conversation = Conversation(glyphs)
+        self.conversation = Conversation(glyphs, self.show_appended)
+        """What is shown; to be written to."""
         self._marks = {"user": ">", "assistant": glyphs.bullet, "notice": glyphs.warning}
-        self.show_tape(self._conversation.tape)
+        self.show_tape(self.conversation.tape)
 
     def on_mount(self) -> None:
         """Take the app's characters, which only a mounted widget knows."""
-        if not self._conversation.turns:
+        if not self.conversation.turns:
             self.clear()
-
-    def start_turn(self, role: Role) -> None:
-        """Begin the next turn; one that is still open ends without a note."""
-        self._conversation.start_turn(role)
-        self.show_appended()
-
-    def append_text(self, text: str) -> None:
-        """Add whole text to the open turn; with none open, to a new notice."""
-        self._conversation.append_text(text)
-        self.show_appended()
-
-    def append_tokens(self, tokens: Sequence[TranscriptToken]) -> None:
-        """Add tokens to the open turn; with none open, to a new answer."""
-        self._conversation.append_tokens(tokens)
-        self.show_appended()
-
-    def append_rejected(self, pieces: Sequence[bytes]) -> None:
-        """Add the draft tokens that the target refused at this point of the answer."""
-        self._conversation.append_rejected(pieces)
-        self.show_appended()
-
-    def end_turn(self, note: str) -> None:
-        """End the open turn, with a note below it unless that is empty; else do nothing."""
-        self._conversation.end_turn(note)
-        self.show_appended()
 
     def clear(self) -> None:
         """Forget everything that was said."""
         self._begin(glyphs_of(self))
-
-    @property
-    def last_answer(self) -> str:
-        """The assistant's last turn, unchanged; empty if it has had none."""
-        return self._conversation.last_answer
-
-    @property
-    def plain_text(self) -> str:
-        """The whole conversation unchanged, each turn below the name of its speaker."""
-        return self._conversation.plain_text
 
     def watch_show_rejected(self) -> None:
         """Lay out anew, with or without what was rejected."""
@@ -366,7 +300,7 @@ class Transcript(TapeView):
 
     def render_line(self, y: int) -> Strip:
         """Paint one row of the view."""
-        if self._conversation.turns:
+        if self.conversation.turns:
             return super().render_line(y)
         return self._placeholder_line(y - 1)
 
@@ -382,10 +316,10 @@ class Transcript(TapeView):
 
     def paint(self, start: int, stop: int, width: int) -> Strip:
         """Paint a line, on the first one of a turn with the speaker's mark."""
-        turns = self._conversation.turns
+        turns = self.conversation.turns
         turn = turns[max(0, bisect_right(turns, start, key=lambda turn: turn.start) - 1)]
         mark = self._marks[turn.role] if turn.start == start else ""
-        spans = self._conversation.tape.spans(start, stop, with_rejected=self.show_rejected)
+        spans = self.conversation.tape.spans(start, stop, with_rejected=self.show_rejected)
         return paint_line(spans, mark, self._palette, width)
 
     def notify_style_update(self) -> None:

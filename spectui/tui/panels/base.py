@@ -1,9 +1,9 @@
 """The base of all panels: lines with looks, and blocks of them that compete for the height."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from itertools import zip_longest
 from textwrap import wrap
 from typing import ClassVar, Generic, TypeVar
@@ -77,17 +77,6 @@ def growing(rank: int, forms: Iterable[Lines], step: int = 1) -> Block:
     return block(*((rank + step * index, lines) for index, lines in enumerate(forms)))
 
 
-def prose(
-    rank: int, text: str, width: int, glyphs: Glyphs, *, look: str = Look.MUTED, step: int = 1
-) -> Block:
-    """Return a block of a sentence: as one line, which is cropped to the panel, and in full."""
-    lines = sentence(text, look, width, glyphs)
-    if len(lines) <= 1:
-        return block((rank, lines))
-    one = (((" ".join(line[0][0] for line in lines), look),),)
-    return block((rank, one), (rank + step, lines))
-
-
 def charted(
     rank: int, step: int, heights: range, draw: Callable[[int], Lines], *, n_more: int = 0
 ) -> Block:
@@ -120,12 +109,6 @@ def cells(line: Iterable[Part]) -> int:
     return sum(len(text) for text, _look in line)
 
 
-def spread(left: Line, right: Line, width: int) -> Line:
-    """Return one line with ``right`` at the right end; without it where there is no room."""
-    gap = width - cells(left) - cells(right)
-    return (*left, (" " * gap, ""), *right) if gap > 0 else left
-
-
 def crop(line: Line, width: int, ellipsis: str) -> Line:
     """Return ``line`` within ``width`` characters."""
     if cells(line) <= width:
@@ -138,38 +121,9 @@ def crop(line: Line, width: int, ellipsis: str) -> Line:
     return (*parts, (ellipsis[:width], ""))
 
 
-def sentence(text: str, look: str, width: int, glyphs: Glyphs) -> Lines:
-    """Break a sentence into lines."""
-    lines = wrap(glyphs.spelt(text), max(width, 1), break_on_hyphens=False)
-    return tuple(((line, look),) for line in lines)
-
-
 def labelled(label: str, value: str, look: str = Look.PLAIN) -> tuple[Part, Part]:
     """Return a muted label and a value."""
     return (f"{label} ", Look.MUTED), (value, look)
-
-
-def speedup(value: float | None, glyphs: Glyphs) -> Part:
-    """Return a factor, its direction as an arrow and as a colour."""
-    text = glyphs.speedup(value)
-    if value is None or abs(value - 1) < _NOTABLE:
-        return text, Look.STRONG
-    arrow, look = (glyphs.up, Look.GAIN) if value > 1 else (glyphs.down, Look.LOSS)
-    return f"{arrow}{text}", look
-
-
-def chart(
-    values: Sequence[float | None],
-    width: int,
-    height: int,
-    glyphs: Glyphs,
-    look: str,
-    *,
-    maximum: float | None = None,
-) -> Lines:
-    """Return a history as columns, ``height`` lines high."""
-    lines = glyphs.spark(values, width, maximum=maximum, height=height)
-    return tuple(((line, look),) for line in lines)
 
 
 def any_of(values: Sequence[float | None]) -> bool:
@@ -177,38 +131,88 @@ def any_of(values: Sequence[float | None]) -> bool:
     return any(value is not None for value in values)
 
 
-def positions(shares: Sequence[float | None], title: str, width: int, glyphs: Glyphs) -> Block:
-    """Return acceptance by position, as one line, two, or a row each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pen(Glyphs):
+    """The characters that a panel is written with, and how many there are in a line."""
 
-    Args:
-        shares: [draft_max], a share per position.
-        title: what they are shares of.
-        width: cells.
-        glyphs: the characters.
-    """
-    if not shares:
-        return ()
-    one: Line = (
-        ("by position ", Look.MUTED),
-        (glyphs.spark(shares, len(shares), maximum=1.0)[0], Look.DRAFT),
-    )
-    n_shown = width // _COLUMN
-    more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
-    shown = shares[: max(n_shown - bool(more), 0)]
-    bars = "".join(glyphs.spark([rate], 1, maximum=1.0)[0] * (_COLUMN - 1) + " " for rate in shown)
-    numbers = "".join(glyphs.number(rate).ljust(_COLUMN) for rate in shown)
-    two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
-    rows = tuple(
-        _row(position, rate, width, glyphs)
-        for position, rate in enumerate(shares[:_MAX_ROWS], start=1)
-    )
-    return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
+    width: int
+
+    def sentence(self, text: str, look: str = Look.MUTED) -> Lines:
+        """Break a sentence into lines."""
+        lines = wrap(self.spelt(text), max(self.width, 1), break_on_hyphens=False)
+        return tuple(((line, look),) for line in lines)
+
+    def prose(self, rank: int, text: str, *, look: str = Look.MUTED, step: int = 1) -> Block:
+        """Return a block of a sentence: as one line, which is cropped to the panel, and in full."""
+        lines = self.sentence(text, look)
+        if len(lines) <= 1:
+            return block((rank, lines))
+        one = (((" ".join(line[0][0] for line in lines), look),),)
+        return block((rank, one), (rank + step, lines))
+
+    def spread(self, left: Line, right: Line) -> Line:
+        """Return one line with ``right`` at the right end; without it where there is no room."""
+        gap = self.width - cells(left) - cells(right)
+        return (*left, (" " * gap, ""), *right) if gap > 0 else left
+
+    def factor(self, value: float | None) -> Part:
+        """Return a speedup, its direction as an arrow and as a colour."""
+        text = self.speedup(value)
+        if value is None or abs(value - 1) < _NOTABLE:
+            return text, Look.STRONG
+        arrow, look = (self.up, Look.GAIN) if value > 1 else (self.down, Look.LOSS)
+        return f"{arrow}{text}", look
+
+    def chart(
+        self,
+        values: Sequence[float | None],
+        height: int,
+        look: str,
+        *,
+        maximum: float | None = None,
+    ) -> Lines:
+        """Return a history as columns, ``height`` lines high."""
+        lines = self.spark(values, self.width, maximum=maximum, height=height)
+        return tuple(((line, look),) for line in lines)
+
+    def acceptance(self, label: str, rate: float | None, length: float | None, look: str) -> Line:
+        """Return an acceptance rate and the tokens per round beside it."""
+        beside = (f"{self.number(length)} tokens/round", look or Look.MUTED)
+        return self.spread(labelled(label, self.number(rate), look), (beside,))
+
+    def positions(self, shares: Sequence[float | None], title: str) -> Block:
+        """Return acceptance by position, as one line, two, or a row each.
+
+        Args:
+            shares: [draft_max], a share per position.
+            title: what they are shares of.
+        """
+        if not shares:
+            return ()
+        one: Line = (
+            ("by position ", Look.MUTED),
+            (self.spark(shares, len(shares), maximum=1.0)[0], Look.DRAFT),
+        )
+        n_shown = self.width // _COLUMN
+        more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
+        shown = shares[: max(n_shown - bool(more), 0)]
+        levels = (self.spark([rate], 1, maximum=1.0)[0] for rate in shown)
+        bars = "".join(level * (_COLUMN - 1) + " " for level in levels)
+        numbers = "".join(self.number(rate).ljust(_COLUMN) for rate in shown)
+        two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
+        rows = (self._row(*each) for each in enumerate(shares[:_MAX_ROWS], start=1))
+        return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
+
+    def _row(self, position: int, rate: float | None) -> Line:
+        label, number = f"{position:>2} ", self.number(rate).rjust(_COLUMN)
+        room = max(self.width - len(label) - len(number), 0)
+        return (label, Look.MUTED), (self.bar(rate or 0.0, room), Look.DRAFT), (number, "")
 
 
-def _row(position: int, rate: float | None, width: int, glyphs: Glyphs) -> Line:
-    label, number = f"{position:>2} ", glyphs.number(rate).rjust(_COLUMN)
-    room = max(width - len(label) - len(number), 0)
-    return (label, Look.MUTED), (glyphs.bar(rate or 0.0, room), Look.DRAFT), (number, "")
+@cache
+def pen_of(glyphs: Glyphs, width: int) -> Pen:
+    """Return a pen for lines of ``width`` characters."""
+    return Pen(width=width, **{each.name: getattr(glyphs, each.name) for each in fields(glyphs)})
 
 
 State = TypeVar("State")
@@ -266,7 +270,7 @@ class Panel(Widget, Generic[State]):
             self.border_title = Content(title)
             self.set_class(alert is not None, "-alert")
 
-    def blocks(self, state: State, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: State, pen: Pen) -> Sequence[Block]:
         """Return all there is to say, in the order on screen."""
         raise NotImplementedError
 
@@ -298,7 +302,7 @@ class Panel(Widget, Generic[State]):
         if self._lines is None:
             width, height = self.size
             glyphs = glyphs_of(self)
-            blocks = () if self.state is None else self.blocks(self.state, width, glyphs)
+            blocks = () if self.state is None else self.blocks(self.state, pen_of(glyphs, width))
             self._lines = [crop(line, width, glyphs.ellipsis) for line in fit(blocks, height)]
         return self._lines
 
@@ -328,10 +332,8 @@ class PanelStack(VerticalScroll, can_focus=False):
     PanelStack {
         scrollbar-size-vertical: 1;
         & > Panel {
-            height: 1fr; min-height: 2;
-            border-top: solid $foreground 30%;
-            border-title-color: $text-primary;
-            padding-left: 1;
+            height: 1fr; min-height: 2; border-top: solid $foreground 30%;
+            border-title-color: $text-primary; padding-left: 1;
         }
         & > Panel.-alert { border-title-color: $text-warning; }
         &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }

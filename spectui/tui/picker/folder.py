@@ -26,13 +26,7 @@ class FolderScreen(ModalScreen[Path | None]):
     """Ends with an existing folder, or with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key(
-            "tab",
-            "folder.complete",
-            "Complete",
-            "Complete with the first folder of the list",
-            display="tab",
-        ),
+        key("tab", "folder.complete", "Complete", "Complete with the first folder of the list"),
         key(
             "down",
             "folder.list",
@@ -41,14 +35,13 @@ class FolderScreen(ModalScreen[Path | None]):
             action="to_list",
             display="down",
         ),
-        key("escape", "folder.cancel", "Cancel", "Close without a folder", display="esc"),
+        key("escape", "folder.cancel", "Cancel", "Close without a folder"),
     ]
     DEFAULT_CSS = """
     FolderScreen {
         align: center middle;
         & > Vertical {
-            width: 80%; max-width: 100; height: 80%; max-height: 30;
-            padding: 1 2;
+            width: 80%; max-width: 100; height: 80%; max-height: 30; padding: 1 2;
             background: $surface;
         }
         Input { margin: 1 0; }
@@ -90,10 +83,7 @@ class FolderScreen(ModalScreen[Path | None]):
         # A folder on a sleeping disk or a dead network mount takes its time.
         names = await asyncio.to_thread(_sub_folders, typed)
         glyphs = glyphs_of(self)
-        rows = [
-            Entry(path, Row(visible(name, glyphs), ellipsis=glyphs.ellipsis), name)
-            for name, path in names
-        ]
+        rows = [Entry(path, Row(name, glyphs=glyphs), name) for name, path in names]
         self.query_one(PickerList).show_rows(rows or [note("No folder below this one.")], None)
 
     @on(OptionList.OptionSelected)

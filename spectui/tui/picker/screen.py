@@ -16,11 +16,11 @@ from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen
-from spectui.tui.picker.list import PickerList, Row, visible
+from spectui.tui.picker.list import PickerList, Row
 from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
 from spectui.tui.widgets import KeyBar, hidden, key
 
@@ -49,13 +49,7 @@ class PickerScreen(Screen[None]):
         hidden(
             "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
-        key(
-            "escape",
-            "picker.back",
-            "Back",
-            "Show all targets again, or go back to them",
-            display="esc",
-        ),
+        key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
         hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
     CSS = """
@@ -88,7 +82,7 @@ class PickerScreen(Screen[None]):
         controller: "PickerController",
         *,
         folders: Sequence[Path],
-        recent: Sequence[RecentPair] = (),
+        recent: Sequence[Session] = (),
         presets: Sequence[Preset] = (),
         budget: Budget | None = None,
         can_close: bool = False,
@@ -187,13 +181,11 @@ class PickerScreen(Screen[None]):
         if target is None:
             self._drafts.show_nothing(hint(self.targets.value))
         else:
-            title = f"for {visible(target.name, glyphs)}"
+            title = f"for {target.name}"
             self._drafts.show_target(target, self.targets.models)
             if unknown := self._drafts.take_unknown():
                 self._controller.compare(target, unknown)
-        self.query_one("#draft-title", Static).update(
-            Row(title, ellipsis=glyphs.ellipsis, indent=False)
-        )
+        self.query_one("#draft-title", Static).update(Row(title, glyphs=glyphs, indent=False))
 
     @on(OptionList.OptionHighlighted, "#drafts")
     @on(events.DescendantFocus)
@@ -202,13 +194,13 @@ class PickerScreen(Screen[None]):
         glyphs = glyphs_of(self)
         text = detail(focused.entry, self._drafts.target_inspection, glyphs)
         self.query_one("#detail", Static).update(text)
-        path = Row(visible(path_of(focused.value), glyphs), ellipsis=glyphs.ellipsis, indent=False)
+        path = Row(path_of(focused.value), glyphs=glyphs, indent=False)
         self.query_one("#path", Static).update(path)
 
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
         value = self.targets.value
-        if isinstance(value, Preset | DemoModel | RecentPair):
+        if isinstance(value, Preset | DemoModel | Session):
             self._controller.choose(value)
         elif value == OPEN_FOLDER:
             self.action_folder()

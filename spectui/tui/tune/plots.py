@@ -99,8 +99,8 @@ class HistoryPlot(Vertical):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._history = History()
 
     def compose(self) -> ComposeResult:

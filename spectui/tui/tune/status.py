@@ -12,9 +12,9 @@ from textual.widgets import Static
 
 from spectui.format import counted
 from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.text.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
-from spectui.tui.tune.table import cut
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 
@@ -60,7 +60,7 @@ class Headline(Widget):
         phase, more = self.words
         look = self.get_component_rich_style(f"headline--{'failed' if self.failed else 'phase'}")
         ellipsis, width = glyphs_of(self).ellipsis, self.size.width
-        return Text.assemble((phase, look), cut(more, width - len(phase), ellipsis))
+        return Text.assemble((phase, look), clip(more, width - len(phase), ellipsis))
 
 
 class TuneStatus(Vertical):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, cast
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
@@ -16,6 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
 from spectui.tui.widgets import hidden
@@ -26,20 +27,6 @@ GAP = 2
 _MIN_DRAFT = 8
 _HEADER = 1
 """Lines that stay in place above the rows."""
-
-
-def aligned(text: str, width: int, *, right: bool, ellipsis: str = "") -> str:
-    """Return ``text`` in exactly ``width`` cells; where it is longer, it ends with ``ellipsis``."""
-    if cell_len(text) > width:
-        return set_cell_size(cut(text, width, ellipsis), width)
-    return " " * (width - cell_len(text)) + text if right else set_cell_size(text, width)
-
-
-def cut(text: str, width: int, ellipsis: str) -> str:
-    """Return ``text`` in ``width`` cells at most; where it is longer, it ends with ``ellipsis``."""
-    if cell_len(text) <= width:
-        return text
-    return (set_cell_size(text, max(0, width - len(ellipsis))) + ellipsis)[: max(0, width)]
 
 
 class Column(Enum):
@@ -163,11 +150,7 @@ _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
 }
 """Values that the rows are sorted by."""
-_FORMS = {
-    Column.DRAFT_P_MIN: "{:.2f}",
-    Column.TOKENS_PER_S: "{:.1f}",
-    Column.ACCEPTANCE: "{:.0%}",
-}
+_FORMS = {Column.DRAFT_P_MIN: "{:.2f}", Column.TOKENS_PER_S: "{:.1f}", Column.ACCEPTANCE: "{:.0%}"}
 
 
 def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
@@ -216,8 +199,7 @@ class TrialsTable(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     TrialsTable {
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
+        scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
         & > .trials--header { color: $text-muted; text-style: bold; }
         & > .trials--selected { background: $primary-muted; color: $text; }
         & > .trials--best { color: $text-success; text-style: bold; }
@@ -230,8 +212,8 @@ class TrialsTable(ScrollView, can_focus=True):
     class Selected(Message):
         """The user selected another trial."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.sort = Sort()
         self._ledger = Ledger()
         self._order: list[Row] = []
@@ -326,12 +308,11 @@ class TrialsTable(ScrollView, can_focus=True):
         x = offset.x + self.scroll_offset.x
         for slot in self._slots:
             if slot.x - GAP < x < slot.x + slot.width + 1:
-                self._sort_clicked(slot.column)
+                if slot.column is self.sort.column:
+                    self.reverse()
+                else:
+                    self.sort_by(slot.column, descending=_best_first(slot.column))
                 return
-
-    def _sort_clicked(self, column: Column) -> None:
-        again = column is self.sort.column
-        self.sort_by(column, descending=not self.sort.descending if again else _best_first(column))
 
     def _arrange(self) -> None:
         self._order = ordered(self._ledger.rows, self.sort)

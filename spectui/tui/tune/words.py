@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spectui.format import counted
+from spectui.format import counted, duration_text
 from spectui.measure.statistics import Speedup
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
@@ -79,10 +79,8 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
 def duration(seconds: float) -> str:
     """Return seconds in the two units that matter."""
     whole = max(0, round(seconds))
-    if whole < _MINUTE_S:
-        return f"{whole} s"
     if whole < _HOUR_S:
-        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02d} s"
+        return duration_text(whole)
     return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02d} min"
 
 

@@ -68,8 +68,6 @@ WhatIfScreen {
 
 _NAMES = ("tokens/s", "of off", "acceptance", "tokens/round")
 """Labels below the numbers."""
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (110, "-wide")]
-_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
 
 class BigNumber(Vertical):
@@ -153,8 +151,12 @@ class WhatIfScreen(Screen[None]):
         hidden("pageup", "whatif.page_up", "Page up", action="move_page(-1)"),
         hidden("pagedown", "whatif.page_down", "Page down", action="move_page(1)"),
     ]
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-tiny"),
+        (64, "-narrow"),
+        (110, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "Stepper"
 
     def __init__(self, controller: "WhatIfController", state: WhatIfState) -> None:
@@ -321,8 +323,5 @@ def _whatif_of(state: WhatIfState) -> WhatIf | None:
     if recording is None or not recording.recordings:
         return None
     return WhatIf(
-        recording.recordings,
-        recording.draft,
-        longest=recording.longest,
-        costs=state.known.costs,
+        recording.recordings, recording.draft, longest=recording.longest, costs=state.known.costs
     )

@@ -1,6 +1,5 @@
 """A setting of three numbers, each on a scale: stepped with left and right, or typed."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -52,12 +51,8 @@ class Stepper(Widget, can_focus=True):
     typed: reactive[str] = reactive("")
     """Typed text; Enter takes it, and so do leaving and whatever uses the setting."""
 
-    @dataclass
     class Changed(Message):
         """The user wants another value."""
-
-        stepper: "Stepper"
-        value: float
 
     def __init__(self, name: str, *, low: float, high: float, step: float) -> None:
         """Show ``name`` at ``low``; the widget's id is the name as well."""
@@ -112,18 +107,16 @@ class Stepper(Widget, can_focus=True):
     def action_step(self, n: int) -> None:
         """Go to the next value of the scale."""
         # From a value between two steps to the nearest one in that direction.
-        steps = (self._value_now() - self._low) / self._step
+        typed, self.typed = self._parsed(), ""
+        steps = ((self.value if typed is None else typed) - self._low) / self._step
         nearest = round(steps)
         if abs(steps - nearest) > 1e-9:  # noqa: PLR2004 - rounding of the division
             nearest = int(steps) + (n < 0)
-        value = self._within(self._low + (nearest + n) * self._step)
+        value = round(self._low + (nearest + n) * self._step, 2)
+        value = min(max(value, self._low), self.high)
         # A step that leads nowhere chooses nothing.
         if value != self.value:
             self._want(value)
-
-    def _value_now(self) -> float:
-        value, self.typed = self._parsed(), ""
-        return self.value if value is None else value
 
     def action_jump(self, end: int) -> None:
         """Go to the least or the most."""
@@ -172,14 +165,11 @@ class Stepper(Widget, can_focus=True):
             steps = round(share * (self.high - self._low) / self._step)
             self._want(round(self._low + steps * self._step, 2))
 
-    def _within(self, value: float) -> float:
-        return min(max(round(value, 2), self._low), self.high)
-
     def _want(self, value: float) -> None:
         before = self.value
         self.choose(min(max(value, self._low), self.high))
         if self.value != before:
-            self.post_message(self.Changed(self, self.value))
+            self.post_message(self.Changed())
 
 
 class Steppers(Vertical):
