@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from spectui import __version__
+from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
-from spectui.export import server_arguments
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.workload import Workload, tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
-from spectui.tune.workload import Workload, tokenize
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -15,11 +15,12 @@ from pathlib import Path
 from benchmarks.common import write_results
 from spectui.doctor.examination import Examiner, Surroundings
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.demand import FreeMemory
+from spectui.engine.fitting import FreeMemory
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import Plan, PlanRequest
+from spectui.monitor.machine import this_machine
 from spectui.options.setup import ModelOptions
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
 
@@ -87,6 +88,7 @@ def count(target: Path, draft: Path) -> dict[str, int]:
     """Examine the pair on a machine with 64 GB, so that a largest context is searched."""
     with Counting() as planner:
         around = Surroundings(
+            machine=this_machine(),
             backend=planner.backend(),
             free=FreeMemory(by_memory={HOST: RAM_BYTES}),
             bandwidth=Bandwidth(ram_bytes_per_s=2e10),

@@ -13,11 +13,11 @@ from typing import Any
 from benchmarks.common import load_pair, start_server, write_results
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
-from spectui.tune.workload import WorkItem
 
 CONFIGS = (
     Speculation(DraftSimple(draft_max=1)),

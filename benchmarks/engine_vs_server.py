@@ -15,11 +15,11 @@ from pathlib import Path
 from benchmarks.common import load_pair, start_server, write_results
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
-from spectui.tune.workload import WorkItem
 
 RATIOS = {
     "baseline": ("engine off", "server off"),

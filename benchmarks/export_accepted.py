@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 
 from benchmarks.common import server_binary, write_results
+from spectui.commands.launch import ExportSetup
 from spectui.errors import ServerError
-from spectui.export import ExportSetup
 from spectui.server import LlamaServer
 from spectui.server.binary import ServerBinary, examine
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed

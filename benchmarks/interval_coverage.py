@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.tune.statistics import PairedMeasurement, paired_speedup
+from spectui.measure.statistics import PairedMeasurement, paired_speedup
 
 Array = npt.NDArray[np.float64]
 

@@ -40,9 +40,9 @@ from spectui.options.drafters import (
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
+from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
-from spectui.speculative.rollback import Rollback
 
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MODEL = Speculation(DraftSimple(draft_max=6))

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import add_row, read_rows, server_binary, write_results
+from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.export import server_arguments
+from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     NGRAM_KINDS,
@@ -34,7 +35,6 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts
 from spectui.server import LlamaServer
-from spectui.tune.workload import WorkItem, Workload, tokenize
 from tests.support.beside_server import CONTEXT, Outcome, run_both
 
 SUITE = Path(__file__).parent / "ngram_suite.jsonl"

@@ -19,7 +19,7 @@ import numpy as np
 
 import spectui
 from benchmarks.common import write_results
-from spectui.demo.source import smollm2_path
+from spectui.demo.build import smollm2_path
 from spectui.llama.model import Model
 from spectui.options.drafters import (
     Ngram,

@@ -17,13 +17,13 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.engine.generation import Generation
-from spectui.llama.batch import Batch
 from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
+from spectui.llama.sequence import Batch
+from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.tune.workload import Workload
 
 SUSPECTS: tuple[tuple[str, Any, str], ...] = (
     ("target sampler chain", SamplerChain, "sample"),

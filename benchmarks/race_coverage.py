@@ -20,14 +20,14 @@ import numpy as np
 from benchmarks.common import write_results
 from benchmarks.interval_coverage import NOISE, SCENARIOS, SEED, population, true_log_speedup
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import Race, Standing
-from spectui.tune.trials import Arm
-from spectui.tune.workload import WorkItem
 
 N_PROMPTS = 24
 MIN_GAIN = 0.02

@@ -15,9 +15,9 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.workload import WorkItem, tokenize
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.prompts import builtin_suite
-from spectui.tune.workload import WorkItem, tokenize
 
 DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
 DEPTHS = (4, 8, 16, 32)

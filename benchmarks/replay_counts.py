@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import CONTEXT, add_row, read_rows, write_results
-from spectui.cli.documents.common import setting
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.workload import Workload, tokenize
 from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_chained, replay_ngrams
 from spectui.trace.record import Recording
@@ -38,7 +38,6 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
-from spectui.tune.workload import Workload, tokenize
 
 DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
 DEPTH = 16
@@ -192,7 +191,7 @@ def compare(engine: Engine, case: Case) -> dict[str, Any]:
         "sampling": next(name for name, one in SAMPLING.items() if one == case.sampling),
         "draft": case.draft or "ngram-simple",
         "prompt": recording.id,
-        **setting(config),
+        **config.document(),
         "measured": measured,
         "replayed": replayed,
         "equal": measured == replayed,

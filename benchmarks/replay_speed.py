@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.common import write_results
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Chains, Recording, Tail, mismatches

@@ -21,6 +21,8 @@ from typing import Any
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
+from spectui.measure.measurer import Measurer
+from spectui.measure.workload import Workload, tokenize
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -31,10 +33,8 @@ from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
-from spectui.tune.measurement import Measurer
 from spectui.tune.probing import CostProbe
 from spectui.tune.tracing import Tracer, Tracing
-from spectui.tune.workload import Workload, tokenize
 
 DEPTH = 16
 GRID = Grid(draft_max=(1, 2, 3, 4, 6, 8, 12, 16), draft_p_min=(0.0, 0.3, 0.5, 0.75, 0.9))

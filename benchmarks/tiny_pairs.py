@@ -11,18 +11,17 @@ import numpy as np
 
 from spectui.closing import Closing
 from spectui.errors import CancelledError
-from spectui.llama.c import C
 from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.library import C
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain
+from spectui.measure.lossless import Divergence
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
-from spectui.tune.lossless import Divergence
+from spectui.speculative.models import Outputs, Rollback
 from tests.support.models import Tiny, vocabulary, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba

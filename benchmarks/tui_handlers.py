@@ -27,8 +27,7 @@ from benchmarks.tui_table import make_records
 from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
-from spectui.live.events import TuningChanged
-from spectui.live.setup import Activity
+from spectui.live.setup import Activity, TuningChanged
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp

@@ -24,7 +24,7 @@ from textual.pilot import Pilot
 
 from benchmarks.common import write_results
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.text.conversation import TranscriptToken
+from spectui.tui.text.conversation import Token
 
 SCREEN = (100, 24)
 WIDTHS = (81, 61, 100)
@@ -76,7 +76,7 @@ async def measure_transcript(text: str, n_tokens: int) -> dict[str, float]:
         bytes_per_token = build(transcript, text, n_tokens)
         await pilot.pause()
         extra = tokens_of(text, 1)
-        append_s = median_s(lambda: transcript.append_tokens(extra))
+        append_s = median_s(lambda: transcript.conversation.append_tokens(extra))
         return {
             "append_ms": 1e3 * append_s,
             "scroll_line_ms": 1e3 * scroll_line_s(transcript),
@@ -86,23 +86,21 @@ async def measure_transcript(text: str, n_tokens: int) -> dict[str, float]:
         }
 
 
-def tokens_of(text: str, count: int) -> list[TranscriptToken]:
+def tokens_of(text: str, count: int) -> list[Token]:
     """So many tokens of a repeated text, most of them from the draft."""
     chance = random.Random(0)  # noqa: S311 - the same tokens every time, no secret
     data = text.encode() * (count * TOKEN_BYTES // len(text.encode()) + 1)
     starts = range(0, count * TOKEN_BYTES, TOKEN_BYTES)
-    return [
-        TranscriptToken(data[i : i + TOKEN_BYTES], chance.random() < DRAFT_SHARE) for i in starts
-    ]
+    return [(data[i : i + TOKEN_BYTES], chance.random() < DRAFT_SHARE) for i in starts]
 
 
 def build(transcript: Transcript, text: str, n_tokens: int) -> float:
     """Append the tokens and return the bytes that the transcript keeps for each."""
     tokens = tokens_of(text, n_tokens)
     tracemalloc.start()
-    transcript.start_turn("assistant")
+    transcript.conversation.start_turn("assistant")
     for i in range(0, n_tokens, TOKENS_PER_APPEND):
-        transcript.append_tokens(tokens[i : i + TOKENS_PER_APPEND])
+        transcript.conversation.append_tokens(tokens[i : i + TOKENS_PER_APPEND])
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return kept / n_tokens

@@ -17,6 +17,7 @@ from textual.app import App, ComposeResult
 from textual.widgets import DataTable
 
 from benchmarks.common import write_results
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import UNICODE
@@ -25,7 +26,7 @@ from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.table import Column, TrialsTable, text
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.cockpit import Recorder
 
 LENGTHS = (100, 1_000, 10_000)

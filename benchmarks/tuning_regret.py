@@ -25,9 +25,11 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
+from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
-from spectui.export import server_arguments
+from spectui.measure.measurer import Measurer
+from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
@@ -38,14 +40,11 @@ from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
 from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
-from spectui.tune.measurement import Measurer
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
-from spectui.tune.workload import WorkItem, Workload, tokenize
+from spectui.tune.studies.study import Sampler, TuningStudy
 
 GRID = [
     Speculation(DraftSimple(draft_max=longest, draft_p_min=floor))
@@ -244,17 +243,17 @@ def tune(
             seed=1,
         )
         with study:
-            result = Search(
-                engine,
-                study,
+            setup = SearchSetup(
+                engine=engine,
+                study=study,
                 workload=workload,
                 measurer=Measurer(engine, workload, Schedule.SERVER),
                 loader=loader,
                 limits=limits,
                 min_gain=0.02,
                 on_event=lambda event: print(name, type(event).__name__, file=sys.stderr),
-                forecaster=forecaster if forecasting else None,
-            ).run()
+            )
+            result = Search(setup, forecaster=forecaster if forecasting else None).run()
         return result, time.perf_counter() - began
 
 

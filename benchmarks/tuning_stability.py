@@ -16,13 +16,13 @@ from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
+from spectui.measure.measurer import Measurer, measurements
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.workload import tokenize
 from spectui.options.drafters import DraftSimple, Ngram
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.tune.measurement import Measurer, measurements
-from spectui.tune.statistics import paired_speedup
-from spectui.tune.workload import tokenize
 
 TARGETS = {preset: target for target, preset in PRESETS.items()}
 _N_PREDICT = 32

@@ -23,16 +23,16 @@ from benchmarks.common import load_pair, start_server, write_results
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.promise import observed_of
+from spectui.measure.server_backend import result_of
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.server import Completion, LlamaServer
-from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.promise import observed_of
-from spectui.tune.workload import WorkItem, Workload
+from spectui.server import LlamaServer
 from spectui.verify.comparison import ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts
-from spectui.verify.served import ServedPair
 
 _TOLERANCE = 0.05
 DRAFT_MAX = {DemoModel.DENSE: 4, DemoModel.MOE: 3}
@@ -88,19 +88,19 @@ def compared(target: DemoModel, arguments: argparse.Namespace) -> dict[str, Any]
 
 def measured(
     ways: Callable[[WorkItem], Ways], workload: Workload, *, repeats: int, seed: int
-) -> tuple[list[Pair], list[ServedPair]]:
+) -> tuple[list[Pair], list[Pair]]:
     """Every prompt four ways, ``repeats`` times."""
     orders = random.Random(seed)  # noqa: S311 - an order, not a secret
     for warm_up in ways(workload.items[0]).values():
         warm_up()
-    promised, delivered = [], []
+    promised: list[Pair] = []
+    delivered: list[Pair] = []
     for item in workload.items * repeats:
         found = {name: way() for name, way in shuffled(ways(item), orders)}
-        promised.append(
-            Pair(item=item, baseline=found["engine off"], speculative=found["engine on"])
-        )
-        delivered.append(ServedPair(item=item, off=found["server off"], on=found["server on"]))
-        print(item.id, {name: speed(one) for name, one in found.items()}, file=sys.stderr)
+        for who, pairs in (("engine", promised), ("server", delivered)):
+            off, on = found[f"{who} off"], found[f"{who} on"]
+            pairs.append(Pair(item=item, baseline=off, speculative=on))
+        print(item.id, {name: one.tokens_per_s for name, one in found.items()}, file=sys.stderr)
     return promised, delivered
 
 
@@ -109,29 +109,19 @@ def shuffled(ways: Ways, orders: random.Random) -> list[tuple[str, Callable[[], 
     return orders.sample(list(ways.items()), len(ways))
 
 
-def served(server: LlamaServer, item: WorkItem, n_predict: int) -> Completion:
+def served(server: LlamaServer, item: WorkItem, n_predict: int) -> GenerationResult:
     """One prompt, greedy, as ``spectui verify`` sends it."""
-    return server.complete(item.tokens, n_predict=n_predict)
+    done = server.complete(item.tokens, n_predict=n_predict)
+    return result_of(done, len(item.tokens), redoes_rounds=True)
 
 
-def speed(done: Completion | GenerationResult) -> float | None:
-    """Tokens/s. The first token came with the prompt."""
-    if isinstance(done, Completion):
-        return (done.n_predicted - 1) / done.predicted_s if done.n_predicted > 1 else None
-    return done.tokens_per_s
-
-
-def summary(promised: list[Pair], delivered: list[ServedPair]) -> dict[str, Any]:
+def summary(promised: list[Pair], delivered: list[Pair]) -> dict[str, Any]:
     """What the benchmark is about, with a row per measurement."""
-    ours = [one for pair in delivered if (one := pair.observed) is not None]
-    theirs = list(observed_of(promised))
+    ours, theirs = observed_of(delivered), observed_of(promised)
     ratio = ratio_of(ours, theirs)
     if ratio is None:
         raise RuntimeError("no prompt was decoded on both sides")
-    counts = compare_counts(
-        [(pair.item, pair.on) for pair in delivered],
-        {pair.item.tokens: pair.speculative for pair in promised},
-    )
+    counts = compare_counts(delivered, {pair.item.tokens: pair.speculative for pair in promised})
     totals = {"promised": summarise(theirs), "delivered": summarise(ours)}
     return {
         "verdict": verdict(totals["promised"].speedup, totals["delivered"].speedup, ratio),
@@ -145,10 +135,10 @@ def summary(promised: list[Pair], delivered: list[ServedPair]) -> dict[str, Any]
                 "prompt_id": pair.item.id,
                 "engine_off": pair.baseline.tokens_per_s,
                 "engine_on": pair.speculative.tokens_per_s,
-                "server_off": speed(other.off),
-                "server_on": speed(other.on),
-                "n_drafted": other.on.n_drafted,
-                "n_accepted": other.on.n_accepted,
+                "server_off": other.baseline.tokens_per_s,
+                "server_on": other.speculative.tokens_per_s,
+                "n_drafted": other.speculative.counters.n_drafted,
+                "n_accepted": other.speculative.counters.n_accepted,
             }
             for pair, other in zip(promised, delivered, strict=True)
         ],

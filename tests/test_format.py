@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.format import factor, gain_percent
-from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import judge
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import judge
 from spectui.verify.comparison import gain_text, interval_text, verdict
 
 

@@ -43,7 +43,7 @@ def command(
     readings of GPU and host if it runs on this machine. It says most with --metrics. It is only
     asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for.
     """
-    from spectui.cli.run_attach import Wanted, attach
+    from spectui.cli.run_attach import attach
     from spectui.errors import UsageError
 
     if json_path is not None and not once:
@@ -54,13 +54,11 @@ def command(
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
     default_s = _ONCE_S if once else _SCREEN_S
     attach(
-        Wanted(
-            address=address,
-            model=model,
-            once=once,
-            interval_s=default_s if interval_s is None else interval_s,
-            json_path=json_path,
-            theme=theme,
-            ascii=ascii,
-        )
+        address,
+        model=model,
+        once=once,
+        interval_s=default_s if interval_s is None else interval_s,
+        json_path=json_path,
+        theme=theme,
+        ascii=ascii,
     )

@@ -3,12 +3,24 @@
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_backend import BACKEND, SERVER_BIN
+from spectui.cli.options_backend import BACKEND, SERVER_BIN, BackendKind, check_no_servers
 from spectui.cli.values import Fraction, ListOf, WholeNumber
+from spectui.errors import UsageError
 from spectui.options.option import INT_MAX
+
+_OF_RUNNING = frozenset(
+    {
+        *("backend", "server_url", "baseline_url", "timeout"),
+        *("temp", "lengths", "repeats", "prompts", "n_predict"),
+        *("top_k", "top_p", "min_p", "seed", "ignore_eos"),
+        *("json_path", "quiet", "verbose"),
+    }
+)
+"""Parameters about prompts, the only ones that apply to a running server."""
 
 
 @click.command(name="bench")
@@ -51,15 +63,7 @@ from spectui.options.option import INT_MAX
     help="Measure every prompt N times.",
 )
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    *,
-    temp: tuple[float, ...],
-    lengths: tuple[int, ...],
-    repeats: int,
-    **parsed: Any,
-) -> None:
+def command(ctx: click.Context, /, **parsed: Any) -> None:
     """Measure one setting against the target alone.
 
     Every prompt is decoded without and with the draft, one right after the other. Prints the
@@ -67,7 +71,57 @@ def command(
     lengths of prompt it prints a table. With --backend server your own llama-server decodes, once
     without and once with the draft, in turns.
     """
-    from spectui.cli.bench_run import Kinds
     from spectui.cli.run_bench import bench
 
-    bench(ctx, parsed, Kinds(temps=temp, lengths=lengths, repeats=repeats))
+    _check_backend(parsed)
+    if parsed["server_url"] is not None:
+        _check_running(ctx, parsed)
+    names_kind = _is_typed(ctx, "spec_type")
+    bench(parsed, names_kind=names_kind)
+
+
+def _check_backend(parsed: dict[str, Any]) -> None:
+    """Refuse options of the backend that contradict each other."""
+    is_running = parsed["server_url"] is not None
+    starts = parsed["backend"] == BackendKind.SERVER and not is_running
+    if parsed["server_bin"] is not None and is_running:
+        raise UsageError(
+            "--server-bin starts a llama-server and --server-url names one that runs; leave "
+            "out one of them"
+        )
+    if parsed["baseline_url"] is not None and not is_running:
+        raise UsageError(
+            "--baseline-url is what --server-url is compared with; give --server-url as well"
+        )
+    if not starts:
+        check_no_servers(parsed)
+
+
+def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:
+    """Refuse options that a running server cannot be given, and one compared with itself."""
+    from spectui.server.address import parse_address
+
+    for param in ctx.command.params:
+        if param.name not in _OF_RUNNING and _is_typed(ctx, param.name or ""):
+            raise UsageError(
+                f"{param.opts[0]}: a server that runs is measured as it stands, since llama-server "
+                "takes no such option per request; leave it out, or have it started with --backend "
+                "server --server-bin PATH"
+            )
+    if _is_typed(ctx, "backend") and parsed["backend"] == BackendKind.ENGINE:
+        raise UsageError(
+            "--backend engine decodes in this process, and --server-url names a "
+            "llama-server that does; leave out one of them"
+        )
+    if parsed["baseline_url"] is None:
+        return
+    urls = {parse_address(parsed[name]).url for name in ("server_url", "baseline_url")}
+    if len(urls) == 1:
+        raise UsageError(
+            f"--server-url and --baseline-url are both {urls.pop()}, which would be compared with "
+            "itself; give the address of another one that was started without speculation"
+        )
+
+
+def _is_typed(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE

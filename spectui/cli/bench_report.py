@@ -1,4 +1,4 @@
-"""Text output of ``spectui bench``."""
+"""Text and document of ``spectui bench``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,14 +6,181 @@ from statistics import median
 
 from rich.table import Table
 
+from spectui.cli.documents.common import header
 from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.output import write_result
+from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text
+from spectui.measure.comparison import Comparison
+from spectui.measure.lossless import UNTOLD
+from spectui.measure.measurer import NO_BASELINE
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import NOISE, doubt
+from spectui.monitor.machine import Machine, this_machine
 from spectui.speculative.counters import Counters
-from spectui.tune.bench import BenchResult
-from spectui.tune.lossless import UNTOLD
-from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import NOISE, doubt
-from spectui.tune.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRun:
+    """Results of a benchmark, and what decoded them."""
+
+    found: Sequence[Comparison]
+    """One for every temperature and length of prompt."""
+    ended: BaseException | None
+    """The error that ended it early."""
+    target: Json
+    draft: Json
+    setting: Json
+    """How was drafted."""
+    backend: Json
+    alteration: str | None
+    """How the target was altered, in a sentence; None if it was not."""
+    notes: tuple[str, ...] = ()
+    """Further remarks."""
+    cause: str = NOISE
+    """Cause of a speedup that speculation cannot have given."""
+    untold: str | None = None
+    """Reason why the number of drafted tokens is unknown; None if it is known."""
+
+    @property
+    def n_runs(self) -> int:
+        """Number of measurements."""
+        return sum(len(one.runs) for one in self.found)
+
+    def document(self, one: Comparison, machine: Machine) -> Json:
+        """``spectui.bench/1``."""
+        length = one.workload.prompt_length
+        found = one.document()
+        return {
+            **header("bench", machine),
+            "target": self.target,
+            "draft": self.draft,
+            "config": {
+                **self.setting,
+                **one.workload.document(),
+                **({} if length is None else {"prompt_length": length}),
+            },
+            **(found if self.untold is None else _without_counts(found, self.untold)),
+            **self.backend,
+            "notes": list(self.notes),
+        }
+
+
+_COUNTS = ("n_drafted", "n_accepted", "n_rounds")
+_RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "alpha")
+
+
+def _without_counts(found: Json, reason: str) -> Json:
+    """Results of a server that does not report its drafts; ``reason`` says so."""
+    bound = {**_unknown(("speedup_at_most",), reason), "speedup_is_noise": False}
+    return {
+        **found,
+        "speculative": {**found["speculative"], **_unknown((*_COUNTS, *_RATIOS), reason)},
+        **(bound if "speedup_at_most" in found else {}),
+        "prompts": [{**one, **_unknown(_COUNTS, reason)} for one in found["prompts"]],
+    }
+
+
+def _unknown(names: Sequence[str], reason: str) -> Json:
+    fields: Json = {}
+    for name in names:
+        fields |= or_reason(name, None, reason)
+    return fields
+
+
+def report(run: BenchRun, json_path: str | None, *, is_sweep: bool) -> None:
+    """Print the results and write the document.
+
+    Args:
+        run: the results.
+        json_path: value of ``--json``.
+        is_sweep: whether several temperatures or lengths were asked for.
+    """
+    machine = this_machine()
+    documents = [run.document(one, machine) for one in run.found]
+    document = documents[0]
+    if is_sweep:
+        document = {**header("benches", machine), "runs": documents}
+    write_result(document, "\n".join(_lines(run, is_sweep=is_sweep)), json_path)
+
+
+def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
+    first, *_ = run.found
+    if first.speedup is None:
+        lines = []
+        for one in run.found:
+            lines += [*([_heading(one)] if is_sweep else []), *_alone(run, one)]
+        lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
+    elif is_sweep:
+        lines = [drawn(_table(run.found)), "", wrapped(_LEGEND + _of_noise(run))]
+    else:
+        lines = _summary(run, first, first.speedup)
+    return [*lines, *(f"NOTE: {note}." for note in run.notes)]
+
+
+def _heading(one: Comparison) -> str:
+    length = one.workload.prompt_length
+    prompts = "" if length is None else f", prompts of {length} tokens"
+    return f"temp {one.workload.sampling.temp:g}{prompts}"
+
+
+def _alone(run: BenchRun, one: Comparison) -> list[str]:
+    """Summary of a server that was compared with nothing."""
+    speed, counters = one.speculative_tokens_per_s, one.counters
+    drafted = "nothing was drafted" if not counters.n_drafted else _accepted(counters)
+    return [
+        f"speed       {'–' if speed is None else f'{speed:.2f}'} tokens/s",
+        f"acceptance  {run.untold or drafted}",
+    ]
+
+
+_LEGEND = (
+    "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. per "
+    "round: tokens. lossless: whether the output is the target's own, but for rounding; "
+    "compared for complete runs of greedy output only."
+)
+_HEADINGS = (
+    *("temp", "prompt", "off", "on", "speedup", "95 % interval"),
+    *("rate", "per round", "lossless"),
+)
+_LOSSLESS = {True: "yes", False: "NO", None: "–"}
+
+
+def _table(found: Sequence[Comparison]) -> Table:
+    """Table with one row per temperature and prompt length."""
+    columns = Table(box=None, header_style="bold")
+    for heading in _HEADINGS:
+        columns.add_column(heading, justify="right", no_wrap=True)
+    for one in found:
+        if one.speedup is not None:
+            columns.add_row(*_row(one, one.speedup))
+    return columns
+
+
+def _row(one: Comparison, speedup: Speedup) -> tuple[str, ...]:
+    rate, length = one.counters.acceptance_rate, one.counters.tokens_per_round
+    return (
+        f"{one.workload.sampling.temp:g}",
+        f"{median(len(item.tokens) for item in one.workload.items):.0f}",
+        f"{one.baseline_tokens_per_s or 0:.2f}",
+        f"{one.speculative_tokens_per_s or 0:.2f}",
+        f"{factor(speedup.estimate, 3)}{' !' if speedup.is_noise else ''}",
+        _bounds(speedup),
+        percent_text(rate, 1),
+        "–" if length is None else f"{length:.2f}",
+        _LOSSLESS[None if one.lossless is None else one.lossless.lossless],
+    )
+
+
+def _of_noise(run: BenchRun) -> str:
+    if run.untold is not None:
+        return f" rate –: {run.untold}."
+    told = ""
+    if not all(one.counters.n_drafted for one in run.found):
+        told += f" Where rate is –, {_nothing_drafted(run.cause)}."
+    if any(one.speedup is not None and one.speedup.is_noise for one in run.found):
+        told += f" !: more than the tokens that were accepted can give; this is {run.cause}."
+    return told
 
 
 def _nothing_drafted(cause: str) -> str:
@@ -23,141 +190,50 @@ def _nothing_drafted(cause: str) -> str:
     )
 
 
-_LOSSLESS = {True: "yes", False: "NO", None: "–"}
+def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
+    """Summary of one setting on one workload."""
+    counters, length = one.counters, one.counters.tokens_per_round
+    per_round = "–" if length is None else f"{length:.2f}"
+    drafted = f"{_accepted(counters)}, {per_round} tokens per round"
+    interval = f"({speedup.interval_reason})"
+    if speedup.interval is not None:
+        interval = f"(95 % interval {_bounds(speedup)}, {speedup.n_prompts} prompts)"
+    because = None
+    if run.untold is None:
+        because = doubt(speedup, run.cause)
+        because = because if counters.n_drafted else _nothing_drafted(run.cause)
+    return [
+        f"off         {one.baseline_tokens_per_s or 0:.2f} tokens/s",
+        f"on          {one.speculative_tokens_per_s or 0:.2f} tokens/s",
+        f"speedup     {factor(speedup.estimate, 3)}× {interval}",
+        f"acceptance  {run.untold or drafted}",
+        f"lossless    {_lossless(one)}",
+        *(f"NOTE: {note}." for note in (because, run.alteration) if note is not None),
+    ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
-    """Reasons why measured numbers are noise or incomplete."""
-
-    cause: str = NOISE
-    """Cause of a speedup that speculation cannot have given."""
-    untold: str | None = None
-    """Reason why the number of drafted tokens is unknown; None if it is known."""
-
-
-_PLAIN = Telling()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benched:
-    """A workload and its benchmark result."""
-
-    workload: Workload
-    result: BenchResult
-
-
-def table(found: Sequence[Benched], telling: Telling = _PLAIN) -> str:
-    """Table with one row per temperature and prompt length."""
-    columns = Table(box=None, header_style="bold")
-    for heading in (
-        "temp",
-        "prompt",
-        "off",
-        "on",
-        "speedup",
-        "95 % interval",
-        "rate",
-        "per round",
-        "lossless",
-    ):
-        columns.add_column(heading, justify="right", no_wrap=True)
-    for one in found:
-        columns.add_row(*_row(one))
-    return f"{drawn(columns)}\n\n" + wrapped(
-        "prompt: tokens, the median. off, on: tokens/s. rate: accepted of drafted tokens. per "
-        "round: tokens. lossless: whether the output is the target's own, but for rounding; "
-        "compared for complete runs of greedy output only." + _of_noise(found, telling)
-    )
-
-
-def _of_noise(found: Sequence[Benched], telling: Telling) -> str:
-    if telling.untold is not None:
-        return f" rate –: {telling.untold}."
-    told, cause = [], telling.cause
-    if not all(one.result.counters.n_drafted for one in found):
-        told.append(f" Where rate is –, {_nothing_drafted(cause)}.")
-    if any(one.result.speedup.is_noise for one in found):
-        told.append(f" !: more than the tokens that were accepted can give; this is {cause}.")
-    return "".join(told)
-
-
-def _row(one: Benched) -> tuple[str, ...]:
-    result, counters = one.result, one.result.counters
-    rate, length = counters.acceptance_rate, counters.tokens_per_round
-    return (
-        f"{one.workload.sampling.temp:g}",
-        f"{median(len(item.tokens) for item in one.workload.items):.0f}",
-        f"{result.baseline_tokens_per_s or 0:.2f}",
-        f"{result.speculative_tokens_per_s or 0:.2f}",
-        f"{factor(result.speedup.estimate, 3)}{' !' if result.speedup.is_noise else ''}",
-        _bounds(result.speedup),
-        percent_text(rate, 1),
-        "–" if length is None else f"{length:.2f}",
-        _LOSSLESS[None if result.lossless is None else result.lossless.lossless],
-    )
+def _accepted(counters: Counters) -> str:
+    rate = percent_text(counters.acceptance_rate, 1)
+    return f"{rate} ({counters.n_accepted} of {counters.n_drafted})"
 
 
 def _bounds(speedup: Speedup) -> str:
-    if speedup.low is None or speedup.high is None:
+    if speedup.interval is None:
         return "–"
-    return f"{factor(speedup.low, 3)} to {factor(speedup.high, 3)}"
+    low, high = speedup.interval
+    return f"{factor(low, 3)} to {factor(high, 3)}"
 
 
-def summary(result: BenchResult, alteration: str | None, telling: Telling = _PLAIN) -> str:
-    """Summary of one setting on one workload; ``alteration`` says how the target was altered."""
-    speedup = result.speedup
-    lines = [
-        f"off         {result.baseline_tokens_per_s or 0:.2f} tokens/s",
-        f"on          {result.speculative_tokens_per_s or 0:.2f} tokens/s",
-        f"speedup     {factor(speedup.estimate, 3)}× {_interval(speedup)}",
-        f"acceptance  {telling.untold or _acceptance(result.counters)}",
-        f"lossless    {_lossless(result)}",
-    ]
-    because = _doubt(result, telling)
-    if because is not None:
-        lines.append(f"NOTE: {because}.")
-    if alteration is not None:
-        lines.append(f"NOTE: {alteration}.")
-    return "\n".join(lines)
-
-
-def _acceptance(counters: Counters) -> str:
-    rate, length = counters.acceptance_rate, counters.tokens_per_round
-    return (
-        f"{percent_text(rate, 1)} "
-        f"({counters.n_accepted} of {counters.n_drafted}), "
-        f"{'–' if length is None else f'{length:.2f}'} tokens per round"
-    )
-
-
-def _doubt(result: BenchResult, telling: Telling) -> str | None:
-    if telling.untold is not None:
-        return None
-    if not result.counters.n_drafted:
-        return _nothing_drafted(telling.cause)
-    return doubt(result.speedup, telling.cause)
-
-
-def _interval(speedup: Speedup) -> str:
-    if speedup.low is None or speedup.high is None:
-        return f"({speedup.interval_reason})"
-    return f"(95 % interval {_bounds(speedup)}, {speedup.n_prompts} prompts)"
-
-
-def _lossless(result: BenchResult) -> str:
-    check = result.lossless
+def _lossless(one: Comparison) -> str:
+    check = one.lossless
     if check is None:
         return "not checked: only complete runs of greedy output are compared"
     if check.divergence is None:
         return "yes, every output equals the target's own"
-    d = check.divergence
-    where, others = f"prompt {d.prompt_id}, token {d.position}", _others(check.n_different - 1)
+    d, n_others = check.divergence, check.n_different - 1
+    others = f"; {counted(n_others, 'prompt')} more" if n_others > 0 else ""
+    where = f"prompt {d.prompt_id}, token {d.position}"
     if d.margin is None or d.noise is None:
         return f"the outputs part ({where}{others}); {UNTOLD}"
     where += f": margin {d.margin:.2g}, noise {d.noise:.2g}{others}"
     return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"
-
-
-def _others(n: int) -> str:
-    return f"; {counted(n, 'prompt')} more" if n > 0 else ""

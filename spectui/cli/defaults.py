@@ -1,5 +1,6 @@
 """Defaults of a command from a preset, the demo or an existing command."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
 
 if TYPE_CHECKING:
-    from spectui.export.takeover import Takeover
+    from spectui.commands.takeover import Takeover
 
 TAKEN = "spectui.taken"
 """Key under which click's context keeps what ``--from`` has read."""
@@ -137,26 +138,40 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.adopted import adopt
-    from spectui.export.takeover import read_command
+    from spectui.cli.taken import adopt
+    from spectui.commands.sources.reading import read_command
+    from spectui.commands.takeover import take_over
 
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
     # Those who may draft are looked for where one way to draft cannot be given.
-    taken = read_command(
-        text,
+    taken = take_over(
+        read_command(text),
         other_drafts="spec_type" in known.keys() - ours.keys(),
         through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
     )
     adopt(taken.start)
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
-        for name, value in taken.settled.default_map().items()
+        for name, value in default_map(taken.settled.options).items()
         if name in ours
     }
     ctx.default_map = {**dict(ctx.default_map or {}), **defaults}
     ctx.meta[TAKEN] = taken
     return text
+
+
+def default_map(options: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Options of a command as click's ``default_map`` takes them: by parameter name."""
+    return {name.replace("-", "_"): _default(name, values) for name, values in options.items()}
+
+
+def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
+    if not values:
+        return True
+    # spectui takes several drafts, llama-server one.
+    is_repeated = name in {"model-draft", "override-tensor", "override-kv"}
+    return list(values) if is_repeated else values[-1]
 
 
 def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> bool:

@@ -1,29 +1,24 @@
 """Renders a diagnosis as text."""
 
 import shlex
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, fits, wrapped
-from spectui.doctor.examination import Examination, ExaminedDraft
+from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import Finding, n_cpu_moe_text
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.engine.demand import Demand
-from spectui.engine.long_contexts import CONTEXT_STEP
+from spectui.engine.fitting import Demand
 from spectui.format import bytes_text, count_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.planned import Backend, ModelPlan
+from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
 from spectui.severity import Severity
-
-if TYPE_CHECKING:
-    from spectui.cli.run_doctor import Diagnosis
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
 _REBUILD = (
@@ -38,16 +33,32 @@ _KINDS = {
 }
 
 
-def told(diagnosis: "Diagnosis") -> str:
-    """Render all sections of a diagnosis."""
-    return drawn(*_parts(diagnosis))
+def told(
+    around: Surroundings,
+    examination: Examination | None,
+    found: Sequence[Finding],
+    preset: Preset | None,
+) -> str:
+    """Render all sections of a diagnosis.
+
+    Args:
+        around: the machine.
+        examination: None if no target was given, or the preset's target is missing.
+        found: what is to be said of the examination.
+        preset: the named preset; None without one.
+    """
+    return drawn(*_parts(around, examination, found, preset))
 
 
-def _parts(diagnosis: "Diagnosis") -> Iterator[RenderableType]:
-    yield from _section("Machine", _machine(diagnosis))
-    examination = diagnosis.examination
-    if diagnosis.preset is not None:
-        yield from _section(f"Preset {diagnosis.preset.name}", _preset_lines(diagnosis.preset))
+def _parts(
+    around: Surroundings,
+    examination: Examination | None,
+    found: Sequence[Finding],
+    preset: Preset | None,
+) -> Iterator[RenderableType]:
+    yield from _section("Machine", _machine(around))
+    if preset is not None:
+        yield from _section(f"Preset {preset.name}", _preset_lines(preset))
     if examination is None:
         return
     yield from _section("Target", _target_lines(examination))
@@ -59,8 +70,8 @@ def _parts(diagnosis: "Diagnosis") -> Iterator[RenderableType]:
     yield from _paragraphs(_what_fits(examination))
     yield Text("")
     yield Text("Findings", style="bold")
-    yield from (_finding(one) for one in diagnosis.findings)
-    if not diagnosis.findings:
+    yield from (_finding(one) for one in found)
+    if not found:
         yield Text("nothing speaks against it")
 
 
@@ -74,8 +85,8 @@ def _paragraphs(lines: Iterator[str | Text]) -> Iterator[RenderableType]:
     yield from (line if isinstance(line, Text) else Text(wrapped(line)) for line in lines)
 
 
-def _machine(diagnosis: "Diagnosis") -> Iterator[str | Text]:
-    machine, around, backend = diagnosis.machine, diagnosis.around, diagnosis.around.backend
+def _machine(around: Surroundings) -> Iterator[str | Text]:
+    machine, backend = around.machine, around.backend
     speed = around.bandwidth.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
@@ -209,7 +220,7 @@ def _batches(bound: SpeedBound) -> str:
 
 def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
     """Yield facts about a draft relative to its target, which may have experts."""
-    plan = draft.fit.plan
+    plan = draft.plan
     if plan is not None and plan.draft is not None:
         yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
     if draft.report is not None:

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair
-from spectui.engine.demand import Demand, free_memory
 from spectui.engine.driver import Engine
+from spectui.engine.fitting import Demand, free_memory
 from spectui.errors import BadInputError, SpectuiError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
-from spectui.llama.devices import gpu_memories
-from spectui.models.discovery import Scan
+from spectui.llama.library import gpu_memories
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import (
     Budget,
     DraftOption,

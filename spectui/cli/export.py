@@ -1,6 +1,5 @@
 """``spectui export``: the flags that tuning advised, or a command in another dialect."""
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +8,14 @@ from pathlib import Path
 import click
 
 from spectui.cli.output import check_writable, complain, say
-from spectui.cli.taken_command import TakenCommand
+from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup, Launch, printable
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import check_serves
+from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
-from spectui.export import ExportSetup, Format, render
-from spectui.export.entry import COMPOSE, INI, LLAMA_SWAP
-from spectui.export.hub import check_serves
-from spectui.export.launch import printable
-from spectui.export.rewriting.items import Command
-from spectui.export.sources import read_source
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule
 from spectui.writing import write_file, write_new_file
@@ -30,8 +29,6 @@ _READERS = {
     COMPOSE: "a container",
 }
 """The program that reads each kind of file."""
-
-Exported = ExportSetup | TakenCommand
 
 
 @click.command(name="export")
@@ -151,8 +148,8 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
     return setup, outcome.dialect
 
 
-def _from_command(text: str, format_: str) -> TakenCommand:
-    """Return the setup and dialect of an existing command.
+def _from_command(text: str, format_: str) -> ServerCommand:
+    """Return an existing command.
 
     Args:
         text: the command, or where it is.
@@ -161,25 +158,24 @@ def _from_command(text: str, format_: str) -> TakenCommand:
     Raises:
         BadInputError: spectui cannot read it, or it does not say what to serve.
     """
-    source = read_source(text)
-    command = Command.of(source)
+    command = read_command(text)
     if not (command.is_section and format_ == Format.INI):
-        check_serves([item.given for item in command.items])
-    return TakenCommand(source=source, command=command)
+        check_serves(command.items)
+    return command
 
 
 def _export(
-    setup: ExportSetup | TakenCommand,
+    exported: ExportSetup | ServerCommand,
     usual: Dialect,
     reader: _Reader,
     out: Path | None,
     *,
     force: bool,
 ) -> None:
-    """Print the setup for its reader, or write it to ``out``.
+    """Print a setup or a command for its reader, or write it to ``out``.
 
     Args:
-        setup: setup to export.
+        exported: setup or command to export.
         usual: the dialect where the reader says nothing of it.
         reader: target reader of the export.
         out: a file, None for stdout.
@@ -192,12 +188,11 @@ def _export(
         UsageError: the program has another dialect than the one asked for.
     """
     format_ = Format(reader.format)
-    models = setup.files()
     if out is not None:
-        _check_free(out, models, force=force)
-    read, dialect = _read_by(setup, usual, reader)
-    text = render(read, dialect=dialect, format=format_)
-    _tell(read, dialect, format_)
+        _check_free(out, exported.files, force=force)
+    launch = _launch(exported, usual, reader)
+    text = render(launch, format_)
+    _tell(launch, format_)
     if out is None:
         _check_shown(text)
         say(text.removesuffix("\n"))
@@ -217,47 +212,55 @@ def _check_shown(text: str) -> None:
         )
 
 
-def _tell(setup: Exported, dialect: Dialect, format_: Format) -> None:
+def _tell(launch: Launch, format_: Format) -> None:
     """Print on stderr the remarks that are not in the text."""
-    if isinstance(setup, TakenCommand):
-        for line in (*setup.told_of(dialect), *_left_behind(setup, format_)):
-            complain(line)
+    for line in (*launch.notes, *_left_behind(launch, format_)):
+        complain(line)
     if format_ is Format.ARGS:
-        launch = setup.launch(dialect)
+        start = launch.start
         for line in launch.comments:
             complain(line)
-        around = f"{launch.assignments}{shlex.join(launch.program)}"
-        if launch.environment or len(launch.program) > 1:
-            complain(f"left out, since {format_} holds arguments alone: {printable(around)}")
+        if start.environment or len(start.program) > 1:
+            complain(f"left out, since {format_} holds arguments alone: {printable(start.text)}")
 
 
-def _left_behind(setup: TakenCommand, format_: Format) -> Iterator[str]:
+def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
     """Yield a note per file entry whose settings the chosen format cannot hold."""
-    for entry in setup.source.entries:
+    for entry in launch.command.entries:
         if entry.settings and entry.format != format_:
             settings = printable(", ".join(map(str, entry.settings)))
             yield f"left out, since it is for {_READERS[entry.format]} alone: {settings}"
 
 
-def _read_by(setup: Exported, usual: Dialect, reader: _Reader) -> tuple[Exported, Dialect]:
-    """The setup adapted to its reader's options, and the reader's dialect."""
+def _launch(exported: ExportSetup | ServerCommand, usual: Dialect, reader: _Reader) -> Launch:
+    """The launch for its reader."""
+    has_gpu = True
     if reader.format == Format.COMPOSE:
         # It loads llama.cpp.
-        from spectui.llama.library import has_gpu
+        from spectui.llama import library
 
-        setup = replace(setup, has_gpu=has_gpu())
-        setup = setup.contained if isinstance(setup, TakenCommand) else setup
-    if reader.server_bin is None:
-        return setup, usual if reader.dialect == _AUTO else Dialect(reader.dialect)
-    from spectui.server.binary import examine
+        has_gpu = library.has_gpu()
+    dialect, program, accepted = usual, None, None
+    if reader.server_bin is not None:
+        from spectui.server.binary import examine
 
-    binary = examine(reader.server_bin)
-    if reader.dialect != _AUTO:
-        binary.check_dialect(Dialect(reader.dialect))
-    if reader.format == Format.COMPOSE:
+        binary = examine(reader.server_bin)
+        if reader.dialect != _AUTO:
+            binary.check_dialect(Dialect(reader.dialect))
+        dialect = binary.dialect
         # A container has a program of its own.
-        return setup, binary.dialect
-    return replace(setup, program=binary.path, accepted=binary.accepted), binary.dialect
+        if reader.format != Format.COMPOSE:
+            program, accepted = binary.path, binary.accepted
+    elif reader.dialect != _AUTO:
+        dialect = Dialect(reader.dialect)
+    if isinstance(exported, ExportSetup):
+        setup = replace(exported, has_gpu=has_gpu, program=program, accepted=accepted)
+        return setup.launch(dialect)
+    if reader.format == Format.COMPOSE and exported.inside is not None:
+        exported = replace(exported.inside, entries=exported.entries)
+    return translated(
+        exported, Reader(dialect=dialect, accepted=accepted), program=program, has_gpu=has_gpu
+    )
 
 
 def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:

@@ -1,7 +1,7 @@
 """The models that a command is given: by path, by folder, or the demo's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,9 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
 from spectui.models.gguf import check_file, check_is_gguf
-from spectui.options.drafters import MTP_KIND
+from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
+from spectui.options.speculation import Speculation
 from spectui.paths import text_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ class Models:
     """Models of ``--draft-dir`` that cannot draft, with the reason."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Estimates for models of ``--draft-dir``, by name: weights and cache."""
+
+    def without(self, refused: "tuple[Candidate, ...]") -> "Models":
+        """These models, some of whose drafts cannot draft."""
+        names = {one.name for one in refused}
+        left = {name: path for name, path in self.drafts.items() if name not in names}
+        return replace(self, drafts=left, refused=(*self.refused, *refused))
 
 
 def find_models(
@@ -60,6 +67,32 @@ def find_models(
     if not options.draft_dirs:
         return Models(target=target, drafts=own)
     return _with_folders(options, target, tuple(own.values()), progress)
+
+
+def find_pair(
+    options: SharedOptions, progress: Progress, speculation: Speculation, *, several: str
+) -> tuple[Path, Path | None]:
+    """Find the target and the one draft; None where no draft model is needed.
+
+    Args:
+        options: as they were given.
+        progress: told what is built and found.
+        speculation: setting that is to run.
+        several: what to say of several drafts.
+
+    Raises:
+        BadInputError: a file is missing.
+        UsageError: there are several drafts, or one that nobody asks.
+    """
+    models = find_models(options, progress, needs_draft=speculation.needs_draft)
+    if not speculation.needs_draft and options.model_draft:
+        raise UsageError(
+            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
+        )
+    if len(models.drafts) > 1 and not options.demo:
+        raise UsageError(several)
+    draft = next(iter(models.drafts.values())) if speculation.needs_draft else None
+    return models.target, draft
 
 
 def _given(

@@ -70,10 +70,10 @@ def command(
     Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
     warnings there are.
     """
-    from spectui.cli.run_lint import LintOptions, run
+    from spectui.cli.run_lint import run
 
-    options = LintOptions(
-        command_line=command_line,
+    code = run(
+        command_line,
         fix=fix,
         dialect=dialect,
         server_bin=server_bin,
@@ -81,4 +81,4 @@ def command(
         json_path=json_path,
         quiet=quiet,
     )
-    ctx.exit(run(options))
+    ctx.exit(code)

@@ -1,34 +1,34 @@
 """Findings on a command's models: whether they match, and fit in memory."""
 
-import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.progress import open_progress
-from spectui.cli.request import SharedOptions
-from spectui.cli.run_doctor import surroundings
-from spectui.cli.taken import options_of
-from spectui.doctor.examination import Examination, Examiner
+from spectui.commands.command import ServerCommand
+from spectui.commands.lint.finding import Finding
+from spectui.commands.takeover import take_over
+from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
-from spectui.export.takeover import read_command
-from spectui.lint import Command, Finding, Known
 from spectui.llama.planned import PlanRequest
-from spectui.models.draft_files import kind_of_draft
-from spectui.models.gguf import GgufFile, check_is_gguf, read_gguf
+from spectui.models.facts import kind_of_draft
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import HIDDEN_STATE_KINDS
-from spectui.options.speculation import Speculation
+from spectui.options.setup import Setup
 from spectui.severity import Severity
 
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
 
 
-def known_of(command: Command) -> Known:
-    """Facts from the headers of those of its models that are on this machine."""
+def with_facts(command: ServerCommand) -> ServerCommand:
+    """The command with facts from the headers of those of its models that are on this machine."""
     target = _header(command.value("model"))
     draft = _header(command.value("model-draft"))
-    return Known(
+    return replace(
+        command,
         target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
         draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
         draft_kind=None if draft is None else kind_of_draft(draft),
@@ -46,7 +46,9 @@ def _header(name: str | None) -> GgufFile | None:
         return None
 
 
-def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...], str | None]:
+def model_findings(
+    command: ServerCommand, *, quiet: bool
+) -> tuple[tuple[Finding, ...], str | None]:
     """Findings on the models, or the reason why there can be none.
 
     Args:
@@ -54,55 +56,53 @@ def model_findings(command: Command, *, quiet: bool) -> tuple[tuple[Finding, ...
         quiet: whether nothing is said meanwhile.
     """
     try:
-        shared, speculation = _options(command)
+        setup = _setup(command)
     except SpectuiError as error:
         return (), str(error)
-    models = [path for path in (shared.model, *shared.model_draft[-1:]) if path is not None]
+    models = [one.path for one in (setup.target, setup.draft) if one is not None]
     missing = next((path for path in models if not path.exists()), None)
     if missing is not None:
         return (), f"{missing} is not here"
     try:
         for path in models:
             check_is_gguf(path)
-        found = _of_models(shared, speculation, is_drafting=_is_drafting(command), quiet=quiet)
+        found = _of_models(setup, is_drafting=_is_drafting(command), quiet=quiet)
         return (*found, *_unplanned(command)), None
     except SpectuiError as error:
         return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
 
 
-def _of_models(
-    shared: SharedOptions, speculation: Speculation, *, is_drafting: bool, quiet: bool
-) -> tuple[Finding, ...]:
-    [draft] = [None] if not shared.model_draft else shared.model_draft[-1:]
+def _of_models(setup: Setup, *, is_drafting: bool, quiet: bool) -> tuple[Finding, ...]:
+    draft, speculation = setup.draft, setup.speculation
     progress = open_progress(quiet=quiet, verbose=False)
     try:
         with Planner(has_drafts=draft is not None) as planner:
             around = surroundings(planner, this_machine())
             request = PlanRequest(
-                target=shared.target_options(shared.model or Path()),
-                context=shared.context_options(),
-                max_draft=speculation.longest,
+                target=setup.target,
+                context=setup.context,
+                max_draft=0 if speculation is None else speculation.longest,
             )
-            drafts = {} if draft is None else {draft.name: shared.draft_options(draft)}
+            drafts = {} if draft is None else {draft.path.name: draft}
             examiner = Examiner(planner, around, progress.say)
-            examination = examiner.examine(request, drafts, mtp=speculation.is_mtp)
-            return _findings(examination, draft, is_drafting=is_drafting)
+            is_mtp = speculation is not None and speculation.is_mtp
+            examination = examiner.examine(request, drafts, mtp=is_mtp)
+            name = None if draft is None else draft.path.name
+            return _findings(examination, name, is_drafting=is_drafting)
     finally:
         progress.close()
 
 
-def _is_drafting(command: Command) -> bool:
+def _is_drafting(command: ServerCommand) -> bool:
     return bool(command.kinds) or command.drafts_with_model
 
 
-def _is_unplanned(command: Command) -> bool:
+def _is_unplanned(command: ServerCommand) -> bool:
     """Whether it drafts in a way whose memory demand only llama-server knows."""
-    return command.known.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(
-        command.kinds
-    )
+    return command.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
 
 
-def _unplanned(command: Command) -> tuple[Finding, ...]:
+def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
     if not _is_unplanned(command):
         return ()
     return (
@@ -115,24 +115,25 @@ def _unplanned(command: Command) -> tuple[Finding, ...]:
     )
 
 
-def _options(command: Command) -> tuple[SharedOptions, Speculation]:
-    """The command as spectui's options.
+def _setup(command: ServerCommand) -> Setup:
+    """The setup that the command runs.
 
     Raises:
         SpectuiError: spectui cannot run it.
     """
     alone = _is_unplanned(command)
-    kept = [i.given for i in command.items if not (alone and i.given.is_speculative)]
-    words = [word for given in kept for word in given.words]
-    return options_of(read_command(shlex.join(["llama-server", *words])))
+    kept = (item for item in command.items if not (alone and item.is_speculative))
+    # Judged by its present names.
+    present = ServerCommand.of(replace(item, variable=None) for item in kept)
+    return take_over(present).to_setup()
 
 
 def _findings(
-    examination: Examination, draft: Path | None, *, is_drafting: bool
+    examination: Examination, draft: str | None, *, is_drafting: bool
 ) -> tuple[Finding, ...]:
     return tuple(
         Finding(
-            flag="-md" if draft is not None and one.text.startswith(draft.name) else "-m",
+            flag="-md" if draft is not None and one.text.startswith(draft) else "-m",
             severity=one.severity,
             what=one.text,
             why=_WHY,

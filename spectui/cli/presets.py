@@ -1,9 +1,14 @@
-"""``spectui presets``: lists and shows presets."""
+"""``spectui presets``: lists and shows presets; and the models of ``--preset``."""
+
+import shlex
+from dataclasses import replace
 
 import click
 
 from spectui.cli.output import complain, say
-from spectui.presets import find_preset, list_presets
+from spectui.cli.request import SharedOptions
+from spectui.errors import BadInputError
+from spectui.presets import Preset, find_preset, list_presets
 
 
 @click.group(name="presets")
@@ -26,3 +31,39 @@ def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps."""
     path = find_preset(name).path
     say(f"# {path}\n{path.read_text(encoding='utf-8').rstrip()}")
+
+
+def with_preset_models(options: SharedOptions, *, most_drafts: int | None = None) -> SharedOptions:
+    """Fill in the preset's models for those that were not given.
+
+    Args:
+        options: as they were given; ``--demo`` brings models of its own.
+        most_drafts: take the first ones that are there; None for all.
+
+    Raises:
+        BadInputError: files are missing; says how to get them and where they belong.
+    """
+    if options.preset is None or options.demo:
+        return options
+    preset = find_preset(options.preset)
+    target, drafts = options.model, options.model_draft
+    missing: list[str] = []
+    if target is None and preset.target is not None:
+        target = preset.find_target()
+        if target is None:
+            missing.append(f"the target {preset.target}")
+    if preset.draft and most_drafts != 0 and not (drafts or options.draft_dirs):
+        drafts = preset.find_drafts()[:most_drafts]
+        if not drafts:
+            missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
+    if missing:
+        raise _missing(preset, options.preset, " and ".join(missing))
+    return replace(options, model=target, model_draft=drafts)
+
+
+def _missing(preset: Preset, name: str, what: str) -> BadInputError:
+    command = f"spectui models pull {shlex.quote(name)}"
+    return BadInputError(
+        f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder} "
+        f"with {command}, or give your own with -m and -md"
+    )

@@ -1,21 +1,12 @@
 """From parsed options to the configuration of a run."""
 
-import csv
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from spectui.errors import UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.setup import (
-    ContextOptions,
-    FlashAttention,
-    KvOverride,
-    ModelOptions,
-    SamplingConfig,
-    Schedule,
-    TensorOverride,
-)
+from spectui.options.reading import context_of, draft_of, target_of
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,40 +93,15 @@ class SharedOptions:
 
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""
-        return ModelOptions(
-            path=path,
-            n_gpu_layers=self.gpu_layers,
-            override_tensor=tensor_overrides(self.override_tensor),
-            cpu_moe=self.cpu_moe,
-            n_cpu_moe=self.n_cpu_moe,
-            override_kv=kv_overrides(self.override_kv),
-            mmap=not self.no_mmap,
-            cache_type_k=self.cache_type_k,
-            cache_type_v=self.cache_type_v,
-        )
+        return target_of(asdict(self), path)
 
     def draft_options(self, path: Path) -> ModelOptions:
         """Placement of a draft."""
-        return ModelOptions(
-            path=path,
-            n_gpu_layers=self.gpu_layers_draft,
-            override_kv=kv_overrides(self.override_kv),
-            mmap=not self.no_mmap,
-            cache_type_k=self.cache_type_k_draft,
-            cache_type_v=self.cache_type_v_draft,
-        )
+        return draft_of(asdict(self), path)
 
     def context_options(self) -> ContextOptions:
         """Context options that target and draft share."""
-        return ContextOptions(
-            ctx_size=self.ctx_size,
-            batch_size=self.batch_size,
-            ubatch_size=self.ubatch_size,
-            flash_attn=FlashAttention(self.flash_attn),
-            threads=self.threads,
-            threads_batch=self.threads_batch,
-            swa_full=self.swa_full,
-        )
+        return context_of(asdict(self))
 
     def sampling_config(self) -> SamplingConfig:
         """The target's sampler chain."""
@@ -151,55 +117,3 @@ class SharedOptions:
     def schedule_kind(self) -> Schedule:
         """Work per round."""
         return Schedule(self.schedule)
-
-
-def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
-    """Parse ``-ot`` values; llama-server also takes several in one, separated by commas.
-
-    Raises:
-        UsageError: one has no ``=``.
-    """
-    found = []
-    for value in values:
-        for part in value.split(","):
-            pattern, separator, buffer = part.partition("=")
-            if not (pattern and separator and buffer):
-                raise UsageError(f"-ot {part}: write PATTERN=BUFFER, such as exps=CPU")
-            found.append(TensorOverride(pattern=pattern, buffer=buffer))
-    return tuple(found)
-
-
-_MOST_BYTES = 127
-"""Maximum number of bytes of a key and of a text, as in ``llama_model_kv_override``."""
-_BOOLEANS = {"true": True, "false": False}
-_TYPES: dict[str, Callable[[str], bool | int | float | str]] = {
-    "int": int,
-    "float": float,
-    "bool": _BOOLEANS.__getitem__,
-    "str": str,
-}
-
-
-def kv_overrides(values: Sequence[str]) -> tuple[KvOverride, ...]:
-    """Parse ``--override-kv`` values; llama-server takes several in one, as a row of CSV.
-
-    Raises:
-        UsageError: one is no ``KEY=TYPE:VALUE``.
-    """
-    return tuple(_kv_override(part) for row in csv.reader(values) for part in row or [""])
-
-
-def _kv_override(text: str) -> KvOverride:
-    key, _, typed = text.partition("=")
-    kind, _, value = typed.partition(":")
-    is_short = max(len(key.encode()), len(value.encode())) <= _MOST_BYTES
-    try:
-        if key and is_short:
-            return KvOverride(key=key, value=_TYPES[kind](value))
-    except (KeyError, ValueError):
-        # Said below, with what would be right.
-        pass
-    raise UsageError(
-        f"--override-kv {text}: write KEY=TYPE:VALUE with a type of {', '.join(_TYPES)}, such as "
-        "qwen3moe.expert_used_count=int:4"
-    )

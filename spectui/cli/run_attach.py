@@ -1,52 +1,49 @@
-"""Runs ``spectui attach`` with parsed options."""
+"""Runs ``spectui attach`` with parsed options: the screen, or the state as text and document."""
 
-import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.api_key import api_key_from_environment, ask_for_api_key, can_ask
-from spectui.cli.documents.attach import attach_document
+from spectui import __version__
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.output import check_writable, write_result
-from spectui.errors import ServerError, UsageError
+from spectui.cli.running_server import api_key_from_environment, look, unlocked
+from spectui.documents import Json, fields_of, or_reason
+from spectui.errors import UsageError
 from spectui.format import bytes_text, counted
-from spectui.monitor.readings import Reading, Snapshot
+from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.address import parse_address
-from spectui.server.watch.poller import Attachment, ask_once, ask_twice
-from spectui.server.watch.sample import FailedSample, Failure, Sample, ServerSample, Trouble
-from spectui.server.watch.state import AttachState, DraftState, ServedState, SlotsState, Work
-from spectui.server.watch.tracker import Tracker
-from spectui.server.watch.words import model_name, model_text, sentence_of, unchosen
+from spectui.server.watch.poller import Attachment
+from spectui.server.watch.sample import HostState, ServerFacts, model_name, model_text
+from spectui.server.watch.tracker import (
+    AttachState,
+    DraftState,
+    ServedState,
+    SlotsState,
+    SlotState,
+    Work,
+)
 from spectui.settings import read_settings
 
-_TRIES = 3
-"""Attempts to type the key."""
-_PROBE_S = 2.0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Options of ``spectui attach``."""
-
-    address: str
-    model: str | None
-    once: bool
-    interval_s: float
-    json_path: str | None
-    theme: str | None
-    ascii: bool
-
-
-def attach(wanted: Wanted) -> None:
+def attach(
+    address: str,
+    *,
+    model: str | None,
+    once: bool,
+    interval_s: float,
+    json_path: str | None,
+    theme: str | None,
+    ascii: bool,  # noqa: A002 - the option's name
+) -> None:
     """Watch a server, or print its present state.
 
     Raises:
@@ -55,53 +52,16 @@ def attach(wanted: Wanted) -> None:
         ServerError: with ``--once``, the server tells nothing.
     """
     attachment = Attachment(
-        address=parse_address(wanted.address),
-        api_key=api_key_from_environment(),
-        model=wanted.model,
+        address=parse_address(address), api_key=api_key_from_environment(), model=model
     )
-    if wanted.once:
-        check_writable(wanted.json_path, ())
-        state = look(attachment, wanted.interval_s)
+    if once:
+        check_writable(json_path, ())
+        state = look(attachment, interval_s)
         snapshot = _read_machine() if state.host.is_here else None
-        document = attach_document(state, snapshot, interval_s=wanted.interval_s)
-        write_result(document, _render(state), wanted.json_path)
+        document = _document(state, snapshot, interval_s=interval_s)
+        write_result(document, drawn(*_parts(state)), json_path)
         return
-    _show(unlocked(attachment), wanted)
-
-
-def look(attachment: Attachment, interval_s: float) -> AttachState:
-    """Ask the server twice, or once without an interval; return its state.
-
-    Raises:
-        ServerError: the server tells nothing.
-        UsageError: it is a router, and no model of it was chosen.
-    """
-
-    def ask(with_key: Attachment) -> tuple[Sample, ...]:
-        if interval_s == 0:
-            return (asyncio.run(ask_once(with_key)),)
-        return asyncio.run(ask_twice(with_key, interval_s))
-
-    _attachment, samples = _asked(attachment, ask)
-    tracker = Tracker(attachment.address.url)
-    for sample in samples:
-        if isinstance(sample, FailedSample):
-            raise ServerError(sentence_of(sample.failure))
-        _check_chosen(attachment, sample)
-        tracker.add(sample)
-    return tracker.state()
-
-
-def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
-    """Return the attachment with the key that the server requires, and the server's answer.
-
-    Raises:
-        ServerError: the server reports nothing.
-    """
-    attachment, (sample,) = _asked(attachment, lambda one: (asyncio.run(ask_once(one)),))
-    if isinstance(sample, FailedSample):
-        raise ServerError(sentence_of(sample.failure))
-    return attachment, sample
+    _show(unlocked(attachment), interval_s, theme=theme, is_ascii=ascii)
 
 
 def _read_machine() -> Snapshot:
@@ -112,57 +72,7 @@ def _read_machine() -> Snapshot:
         return source.read()
 
 
-def unlocked(attachment: Attachment) -> Attachment:
-    """Return the attachment with the required key, asking for it on a terminal.
-
-    A server that does not answer within two seconds is left to the screen.
-
-    Raises:
-        UsageError: it is a router, and no model of it was chosen.
-    """
-
-    def ask(with_key: Attachment) -> tuple[Sample, ...]:
-        return (asyncio.run(ask_once(replace(with_key, timeout_s=_PROBE_S))),)
-
-    with_key, samples = _asked(attachment, ask)
-    for sample in samples:
-        if isinstance(sample, ServerSample):
-            _check_chosen(with_key, sample)
-    return with_key
-
-
-def _check_chosen(attachment: Attachment, sample: ServerSample) -> None:
-    """Refuse a router as the server to watch: it lists models and serves none itself.
-
-    Raises:
-        UsageError: it is one.
-    """
-    facts = sample.facts.value
-    if facts is not None and facts.is_router and attachment.model is None:
-        raise UsageError(unchosen(attachment.address.url, facts))
-
-
-def _asked(
-    attachment: Attachment, ask: Callable[[Attachment], tuple[Sample, ...]]
-) -> tuple[Attachment, tuple[Sample, ...]]:
-    samples = ask(attachment)
-    for _ in range(_TRIES):
-        locked = _locked(samples)
-        if locked is None or not can_ask():
-            break
-        attachment = replace(attachment, api_key=ask_for_api_key(locked.reason))
-        samples = ask(attachment)
-    return attachment, samples
-
-
-def _locked(samples: tuple[Sample, ...]) -> Failure | None:
-    for sample in samples:
-        if isinstance(sample, FailedSample) and sample.failure.trouble is Trouble.LOCKED:
-            return sample.failure
-    return None
-
-
-def _show(attachment: Attachment, wanted: Wanted) -> None:
+def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_ascii: bool) -> None:
     """Show the screen until the user quits.
 
     Raises:
@@ -184,10 +94,10 @@ def _show(attachment: Attachment, wanted: Wanted) -> None:
         raise
     launch = AttachLaunch(
         attachment=attachment,
-        interval_s=wanted.interval_s,
+        interval_s=interval_s,
         settings=settings,
-        theme=wanted.theme,
-        ascii=wanted.ascii,
+        theme=theme,
+        ascii=is_ascii,
     )
     with private_terminal(log):
         app = AttachApp(launch)
@@ -197,11 +107,6 @@ def _show(attachment: Attachment, wanted: Wanted) -> None:
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # A thread may still be inside a driver or a resolver that nobody waits for any more.
     os._exit(code)
-
-
-def _render(state: AttachState) -> str:
-    """Render all sections."""
-    return drawn(*_parts(state))
 
 
 def _parts(state: AttachState) -> Iterator[RenderableType]:
@@ -293,3 +198,158 @@ def _slots(slots: SlotsState) -> RenderableType:
 
 def _count(value: int | None) -> str:
     return "" if value is None else str(value)
+
+
+_UNTOLD = "the server does not tell"
+_NOTHING_DRAFTED = "nothing was drafted"
+
+
+def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: float) -> Json:
+    """``spectui.attach/1``.
+
+    Args:
+        state: state of the server.
+        snapshot: readings of this machine, if the server runs here.
+        interval_s: between two looks.
+    """
+    facts = state.facts.value
+    server = None if facts is None else _server_document(facts)
+    return {
+        "schema": "spectui.attach/1",
+        "spectui": __version__,
+        "url": state.link.url,
+        "interval_s": interval_s,
+        "answered_in_s": state.link.took_s,
+        **or_reason("server", server, state.facts.reason or _UNTOLD),
+        "throughput": _throughput_document(state.served),
+        **_acceptance_document(state.drafts),
+        **_slots_document(state.slots),
+        "machine": {**_process(state.host), **_readings(snapshot)},
+    }
+
+
+def _server_document(facts: ServerFacts) -> Json:
+    models = list(facts.models) if facts.models_reason is None else None
+    of_models = facts.models_reason or _UNTOLD
+    return {
+        **fields_of(facts, _UNTOLD, "build", "alias", "model_path", "quantization"),
+        **fields_of(facts, of_models, "n_params", "size_bytes"),
+        **fields_of(facts, _UNTOLD, "n_ctx"),
+        **fields_of(facts, of_models, "n_ctx_train"),
+        **fields_of(facts, _UNTOLD, "n_slots"),
+        **or_reason("models", models, of_models),
+        "is_router": facts.is_router,
+        "is_sleeping": facts.is_sleeping,
+    }
+
+
+def _throughput_document(served: ServedState) -> Json:
+    counters = served.counters.value
+    counted_since: Json | None = None
+    if counters is not None:
+        counted_since = {
+            "n_prompt": counters.n_prompt,
+            "prompt_s": counters.prompt_s,
+            **fields_of(counters, _UNTOLD, "n_prompt_cached"),
+            "n_predicted": counters.n_predicted,
+            "predicted_s": counters.predicted_s,
+            "n_processing": counters.n_processing,
+            "n_deferred": counters.n_deferred,
+        }
+    return {
+        "state": str(served.work),
+        **_reading("tokens_per_s", served.now_tokens_per_s),
+        **_reading("mean_tokens_per_s", served.mean_tokens_per_s),
+        **_reading("mean_prompt_tokens_per_s", served.mean_prompt_tokens_per_s),
+        **or_reason("counters", counted_since, served.counters.reason or _UNTOLD),
+    }
+
+
+def _acceptance_document(drafts: DraftState) -> Json:
+    counts = drafts.overall
+    if counts is None:
+        return or_reason("acceptance", None, drafts.reason or _UNTOLD)
+    return {
+        "acceptance": {
+            "n_drafts": counts.n_drafts,
+            "n_drafted": counts.n_drafted,
+            "n_accepted": counts.n_accepted,
+            **fields_of(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
+            "accepted_per_position": list(counts.accepted_per_position),
+        }
+    }
+
+
+def _slots_document(slots: SlotsState) -> Json:
+    if slots.reason is not None:
+        return or_reason("slots", None, slots.reason)
+    return {"slots": [_slot(slot) for slot in slots.slots]}
+
+
+def _slot(slot: SlotState) -> Json:
+    sample, no_request = slot.sample, "it has had no request"
+    return {
+        "id": sample.id,
+        "state": str(slot.phase),
+        **fields_of(sample, _UNTOLD, "n_ctx"),
+        **fields_of(sample, f"{no_request}, or the server does not tell", "n_used"),
+        **fields_of(sample, no_request, "n_decoded"),
+        **fields_of(sample, "there is no limit, or no request", "n_remaining"),
+        **fields_of(slot, "it generates nothing, or was seen once", "tokens_per_s"),
+        **fields_of(sample, no_request, "task"),
+        **fields_of(sample, _UNTOLD, "speculates"),
+        "drafters": list(sample.drafters),
+    }
+
+
+def _readings(snapshot: Snapshot | None) -> Json:
+    if snapshot is None:
+        reason = "the server does not run on this machine"
+        return {**or_reason("memory", None, reason), **or_reason("gpus", None, reason)}
+    host = snapshot.host
+    memory = {
+        "total_bytes": host.memory_total_bytes,
+        "available_bytes": host.memory_available_bytes,
+        "swap_used_bytes": host.swap_used_bytes,
+    }
+    gpus = [_gpu(gpu) for gpu in snapshot.gpus] or None
+    return {"memory": memory, **or_reason("gpus", gpus, snapshot.gpu_reason or _UNTOLD)}
+
+
+_GPU_READINGS = (
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "utilisation",
+    "power_w",
+    "temperature_c",
+)
+
+
+def _gpu(gpu: GpuReading) -> Json:
+    found: Json = {"index": gpu.index, "name": gpu.name}
+    for name in _GPU_READINGS:
+        found |= _reading(name, getattr(gpu, name))
+    return found
+
+
+def _process(host: HostState) -> Json:
+    process = host.process.value
+    if process is None:
+        return {
+            "is_this_machine": host.is_here,
+            **or_reason("process", None, host.process.reason or _UNTOLD),
+        }
+    fields = asdict(process)
+    del fields["read_bytes"]
+    return {
+        "is_this_machine": host.is_here,
+        "process": {
+            **fields,
+            **fields_of(host, "a rate needs two readings", "cores"),
+            **_reading("read_bytes_per_s", host.read_bytes_per_s),
+        },
+    }
+
+
+def _reading(name: str, reading: Reading) -> Json:
+    return or_reason(name, reading.value, reading.reason or _UNTOLD)

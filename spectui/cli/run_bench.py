@@ -1,39 +1,81 @@
 """Runs ``spectui bench`` with parsed options."""
 
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-import click
-from click.core import ParameterSource
-
-from spectui.cli.bench_request import BenchOptions, Wanted
-from spectui.cli.bench_run import BenchRun, Kinds, measure, raise_ended, report
-from spectui.cli.documents.bench import draft_document
+from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.documents.common import model
-from spectui.cli.documents.served import ENGINE
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
-from spectui.cli.given import Models, find_models
-from spectui.cli.interrupts import interrupts
+from spectui.cli.given import find_pair
+from spectui.cli.interrupts import interrupts, raise_ended
+from spectui.cli.options_backend import BackendKind
 from spectui.cli.output import check_writable
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.served_extra import served_extra
+from spectui.cli.running_server import api_key_from_environment, questioned
+from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
-from spectui.engine.driver import Engine
-from spectui.engine.events import ModelLoaded
-from spectui.errors import UsageError
-from spectui.options.drafters import MODEL_KIND, ONLY_BY_SERVER, HiddenStateDrafter
-from spectui.options.setup import Schedule
+from spectui.documents import Json, or_reason
+from spectui.errors import (
+    BadInputError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+    UsageError,
+)
+from spectui.measure.backend import ENGINE, Backend, load_setup
+from spectui.measure.comparison import NO_MODEL, Comparison, compare
+from spectui.measure.measurer import Measurer
+from spectui.measure.served_models import NOT_LOADED, ServedModel, keeps_off, look_at
+from spectui.measure.server_backend import REMEMBERS, ServerBackend, remembers
+from spectui.measure.servers import (
+    RunningServers,
+    measuring_arguments,
+    open_fleet,
+    plan,
+    served_by,
+)
+from spectui.measure.workload import Workload, served_workload, variations
+from spectui.options.drafters import (
+    MODEL_KIND,
+    ONLY_BY_SERVER,
+    HiddenStateDrafter,
+    ModelDrafter,
+    with_kind,
+)
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
+from spectui.prompts import Prompt
+from spectui.server import LlamaClient
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment
+from spectui.server.watch.sample import ServerFacts
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
-from spectui.speculative.rollback import unserved
+
+_OF_BENCH = frozenset(
+    {
+        *("backend", "server_bin", "server_url", "baseline_url", "keeps_both", "timeout"),
+        *("temp", "lengths", "repeats"),
+    }
+)
+"""Parameters that other commands have not, or not in this form."""
+_REMEDY = "start the server with a larger context, lower -n"
+_ANY_LENGTH = 1 << 31
+"""Context size for servers that do not report theirs: they refuse what does not fit."""
 
 
-def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
+def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
     """Load the models, measure every temperature and length, and print.
+
+    Args:
+        parsed: options by click's parameter names.
+        names_kind: whether the user has typed who drafts.
 
     Raises:
         BadInputError: a file is missing or malformed, or there is nothing to measure; what was
@@ -42,82 +84,41 @@ def bench(ctx: click.Context, parsed: dict[str, Any], kinds: Kinds) -> None:
         ServerError: a llama-server that measures failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    backend, rest = _backend(parsed)
-    if backend.server_url is not None:
-        from spectui.cli.bench_running import bench_running
-
-        bench_running(ctx, backend, rest, kinds)
-        return
-    check_typed(rest)
+    rest = {name: value for name, value in parsed.items() if name not in _OF_BENCH}
+    is_running = parsed["server_url"] is not None
+    is_server = parsed["backend"] == BackendKind.SERVER
+    if not is_running:
+        check_typed(rest)
     speculation, shared = take_drafting(rest)
-    given = SharedOptions(**shared, temp=kinds.temps[0])
-    check_drafting(given, speculation)
-    if not backend.is_server:
-        _check_engine(speculation)
-    minded = mind_unmeasured(rest, through_server=backend.is_server)
-    options = with_preset_models(given, most_drafts=int(speculation.needs_draft))
+    options = SharedOptions(**shared, temp=parsed["temp"][0])
+    minded: tuple[str, ...] = ()
+    if not is_running:
+        check_drafting(options, speculation)
+        if not is_server:
+            _check_engine(speculation)
+        minded = mind_unmeasured(rest, through_server=is_server)
+        options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
+    job = _Bench(options=options, parsed=parsed, prompts=prompts, progress=progress)
     try:
-        wanted = Wanted(
-            shared=options,
-            models=_models(options, speculation, progress),
-            speculation=speculation,
-            names_kind=ctx.get_parameter_source("spec_type") is ParameterSource.COMMANDLINE,
-            prompts=prompts,
-            kinds=kinds,
-            extra=served_extra(),
-        )
-        run, ended = _measured(wanted, backend, progress)
+        if is_running:
+            run = job.through_running()
+        elif is_server:
+            run = job.through_server(speculation, names_kind=names_kind)
+        else:
+            run = job.through_engine(speculation)
         interrupts.hold()
     finally:
         progress.close()
-    report(replace(run, notes=(*minded, *run.notes)), options.json_path)
-    raise_ended(run.found, ended)
-
-
-def _backend(parsed: dict[str, Any]) -> tuple[BenchOptions, dict[str, Any]]:
-    """Split the options into those of the backend and all others."""
-    own = {field.name for field in fields(BenchOptions)}
-    backend = BenchOptions(**{name: value for name, value in parsed.items() if name in own})
-    backend.check()
-    return backend, {name: value for name, value in parsed.items() if name not in own}
-
-
-def _measured(
-    wanted: Wanted, backend: BenchOptions, progress: Progress
-) -> tuple[BenchRun, BaseException | None]:
-    if not backend.is_server:
-        return _bench_here(wanted, progress)
-    from spectui.cli.bench_served import bench_served
-
-    return bench_served(wanted, backend, progress)
-
-
-def _bench_here(wanted: Wanted, progress: Progress) -> tuple[BenchRun, BaseException | None]:
-    options, speculation, kinds = wanted.shared, wanted.speculation, wanted.kinds
-    with open_engine(options, progress) as engine:
-        target, draft = _load(engine, options, wanted.models, speculation)
-        if draft is not None and (why := unserved(target.rollback, draft.rollback)):
-            progress.say(f"mind that llama-server cannot run {draft.info.path.name} here: {why}")
-        schedule = _schedule(options, target, progress)
-        workload = tokenized(engine, wanted.prompts, options, target)
-        workloads = kinds.of(workload, target.n_ctx)
-        found, ended = measure(
-            engine, workloads, speculation, schedule, progress, repeats=kinds.repeats
-        )
-    run = BenchRun(
-        speculation=speculation,
-        schedule=schedule,
-        target=model(target),
-        draft=draft_document(None if draft is None else model(draft), speculation),
-        backend=ENGINE,
-        alteration=target.info.alteration,
-        found=found,
-        is_sweep=kinds.n > 1,
+    run = replace(run, notes=(*minded, *run.notes))
+    report(run, options.json_path, is_sweep=job.n_kinds > 1)
+    raise_ended(
+        run.ended,
+        f"interrupted after {run.n_runs} measurements, which are shown above; run the command "
+        "again for all",
     )
-    return run, ended
 
 
 def _check_engine(speculation: Speculation) -> None:
@@ -128,41 +129,264 @@ def _check_engine(speculation: Speculation) -> None:
         )
 
 
-def _models(options: SharedOptions, speculation: Speculation, progress: Progress) -> Models:
-    """The target, and the one draft.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bench:
+    """Measures prompts with every temperature and length, by whoever decodes."""
+
+    options: SharedOptions
+    parsed: dict[str, Any]
+    prompts: Sequence[Prompt]
+    progress: Progress
+
+    def through_engine(self, speculation: Speculation) -> BenchRun:
+        """Measure in this process."""
+        setup = self._setup(speculation)
+        with open_engine(self.options, self.progress) as engine:
+            target, draft = load_setup(engine, setup)
+            if draft is not None and (why := unserved(target.rollback, draft.rollback)):
+                name = draft.info.path.name
+                self.progress.say(f"mind that llama-server cannot run {name} here: {why}")
+            schedule = effective_schedule(self.options.schedule_kind(), target.mtp_layers)
+            if schedule is not self.options.schedule_kind():
+                self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
+            workload = tokenized(engine, self.prompts, self.options, target)
+            workloads = self._varied(workload, target.n_ctx)
+            found, ended = self._measure(engine, workloads, speculation, schedule)
+        return BenchRun(
+            found=found,
+            ended=ended,
+            target=model(target),
+            draft=_draft(None if draft is None else model(draft), speculation),
+            setting={**speculation.document(), "schedule": str(schedule)},
+            backend=ENGINE,
+            alteration=target.info.alteration,
+        )
+
+    def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
+        """Start llama-servers, measure, end them."""
+        setup = self._setup(speculation)
+        check_schedule(self.options)
+        binary = wanted_binary(self.parsed["server_bin"])
+        target = look_at(setup.target)
+        draft = None if setup.draft is None else look_at(setup.draft)
+        speculation = _with_kind(speculation, draft, is_named=names_kind)
+        setup = replace(setup, speculation=speculation)
+        keeps_both = keeps_off(setup.target, (setup.draft,), wanted=self.parsed["keeps_both"])
+        # What the binary has no words for is said before anything is started.
+        arguments = {
+            "off": measuring_arguments(setup.off, binary),
+            "on": measuring_arguments(setup, binary),
+        }
+        n_ctx = setup.context.ctx_size
+        self.progress.say(plan(*self._plan, keeps_off=keeps_both))
+        with open_fleet(
+            binary,
+            keeps_off=keeps_both,
+            timeout_s=self.parsed["timeout"],
+            say=self.progress.say,
+            name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
+        ) as fleet:
+            workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
+            backend = ServerBackend(
+                fleet, setup, {}, keeps_off=keeps_both, redoes_rounds=target.redoes_rounds
+            )
+            found, ended = self._measure(backend, workloads, speculation)
+        return BenchRun(
+            found=found,
+            ended=ended,
+            target=target.document(n_ctx),
+            draft=_draft(None if draft is None else draft.document(n_ctx), speculation),
+            setting={**speculation.document(), "schedule": str(Schedule.SERVER)},
+            backend=served_by(binary, arguments, keeps_both=keeps_both, n_starts=fleet.n_starts),
+            alteration=target.alteration,
+            notes=(REMEMBERS,) if remembers(speculation) else (),
+        )
+
+    def through_running(self) -> BenchRun:
+        """Measure a llama-server as it stands, beside another one if there is one."""
+        client, facts = self._connected(self.parsed["server_url"])
+        baseline = None
+        if self.parsed["baseline_url"] is not None:
+            baseline, _facts = self._connected(self.parsed["baseline_url"])
+        with RunningServers(client, baseline) as servers:
+            n_ctx = facts.n_ctx or _ANY_LENGTH
+            workloads = self._served_workloads(client, n_ctx, remedy=_REMEDY)
+            if baseline is not None:
+                self.progress.say(plan(*self._plan, keeps_off=True))
+            found, ended = self._measure(
+                ServerBackend(servers, _ANY_SETUP, {}, keeps_off=True, redoes_rounds=True),
+                workloads,
+                None if baseline is None else Speculation(),
+            )
+            untold = servers.untold(sum(one.counters.n_drafted for one in found))
+        return BenchRun(
+            found=found,
+            ended=ended,
+            target=_running_model(facts),
+            draft={**or_reason("kind", None, _OWN), **or_reason("path", None, _OWN)},
+            setting={**_UNKNOWN_SETTING, "schedule": str(Schedule.SERVER)},
+            backend=_running_by(self.parsed["server_url"], self.parsed["baseline_url"], facts),
+            alteration=None,
+            cause="the machine's noise, or what else the servers differ in",
+            untold=untold,
+        )
+
+    def _setup(self, speculation: Speculation) -> Setup:
+        target, draft = find_pair(
+            self.options,
+            self.progress,
+            speculation,
+            several="bench measures one draft; give one -md, or use spectui tune",
+        )
+        return Setup(
+            target=self.options.target_options(target),
+            draft=None if draft is None else self.options.draft_options(draft),
+            context=self.options.context_options(),
+            speculation=speculation,
+            extra=served_extra(),
+        )
+
+    @property
+    def n_kinds(self) -> int:
+        """Number of combinations of temperature and length."""
+        return len(self.parsed["temp"]) * max(1, len(self.parsed["lengths"]))
+
+    @property
+    def _plan(self) -> tuple[int, int]:
+        """Number of prompts, and of the times that all of them are measured."""
+        return len(self.prompts), self.n_kinds * int(self.parsed["repeats"])
+
+    def _served_workloads(
+        self, server: LlamaClient, n_ctx: int, *, remedy: str = "raise -c"
+    ) -> list[Workload]:
+        workload = served_workload(
+            server,
+            self.prompts,
+            n_predict=self.options.n_predict,
+            sampling=self.options.sampling_config(),
+            n_ctx=n_ctx,
+            remedy=remedy,
+            say=self.progress.say,
+        )
+        return self._varied(workload, n_ctx, remedy=remedy)
+
+    def _varied(
+        self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c"
+    ) -> list[Workload]:
+        temps, lengths = self.parsed["temp"], self.parsed["lengths"]
+        return variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy)
+
+    def _measure(
+        self,
+        backend: Backend,
+        workloads: Sequence[Workload],
+        speculation: Speculation | None,
+        schedule: Schedule = Schedule.SERVER,
+    ) -> tuple[list[Comparison], BaseException | None]:
+        """Return the measurements, and the error that ended them early if there are any by then."""
+        found: list[Comparison] = []
+        for workload in workloads:
+            try:
+                one = compare(
+                    Measurer(backend, workload, schedule),
+                    speculation,
+                    repeats=self.parsed["repeats"],
+                    on_run=self.progress.on_run,
+                )
+            except (KeyboardInterrupt, SpectuiError) as error:
+                if not found or isinstance(error, HopelessError):
+                    raise
+                return found, error
+            found.append(one)
+            if one.ended is not None:
+                return found, one.ended
+        return found, None
+
+    def _connected(self, address: str) -> tuple[LlamaClient, ServerFacts]:
+        """Return a client of a server that has answered, and the facts that the server reports.
+
+        Raises:
+            ServerError: it does not answer, or is a router.
+            UsageError: the address is none.
+        """
+        wanted = Attachment(address=parse_address(address), api_key=api_key_from_environment())
+        attachment, sample = questioned(wanted)
+        url, facts = wanted.address.url, sample.facts.value
+        if facts is None:
+            raise ServerError(f"{url} does not tell about its model: {sample.facts.reason}")
+        if facts.is_router:
+            raise ServerError(
+                f"{url} is a router, which hands requests on; give the address of a server that "
+                "runs the model itself"
+            )
+        timeout_s = self.parsed["timeout"]
+        return LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s), facts
+
+
+_ANY_SETUP = Setup(
+    target=ModelOptions(path=Path()), draft=None, context=ContextOptions(), speculation=None
+)
+"""Servers that run are told apart by whether they speculate; nothing is started."""
+
+
+def _with_kind(
+    speculation: Speculation, draft: ServedModel | None, *, is_named: bool
+) -> Speculation:
+    """Return the setting with the kind of the draft's file.
 
     Raises:
-        UsageError: there are several drafts, or one that nobody asks.
+        BadInputError: the file is of another kind than was named.
     """
-    models = find_models(options, progress, needs_draft=speculation.needs_draft)
-    if not speculation.needs_draft and options.model_draft:
-        raise UsageError(
-            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
-        )
-    if len(models.drafts) > 1 and not options.demo:
-        raise UsageError("bench measures one draft; give one -md, or use spectui tune")
-    return models
-
-
-def _load(
-    engine: Engine, options: SharedOptions, models: Models, speculation: Speculation
-) -> tuple[ModelLoaded, ModelLoaded | None]:
-    target = engine.load_target(
-        options.target_options(models.target),
-        options.context_options(),
-        max_draft=speculation.longest,
-        mtp=speculation.is_mtp,
+    own = speculation.own
+    kind = MODEL_KIND if draft is None else draft.reader or MODEL_KIND
+    if draft is None or not isinstance(own, ModelDrafter) or kind == own.kind:
+        return speculation
+    if not is_named:
+        return Speculation(with_kind(own, kind), speculation.ahead)
+    raise BadInputError(
+        f"{draft.path} drafts as {kind}, and --spec-type names {own.kind}; name {kind}, or give "
+        "another draft"
     )
-    if not speculation.needs_draft:
-        return target, None
-    path = next(iter(models.drafts.values()))
-    return target, engine.load_draft(options.draft_options(path))
 
 
-def _schedule(options: SharedOptions, target: ModelLoaded, progress: Progress) -> Schedule:
-    """Return the schedule to measure; report where it is not the requested one."""
-    wanted = options.schedule_kind()
-    found = effective_schedule(wanted, target.mtp_layers)
-    if found is not wanted:
-        progress.say(f"mind that this measures --schedule {found}: {ONLY_SERVER}")
-    return found
+def _draft(draft: Json | None, speculation: Speculation) -> Json:
+    """The drafter in documents; of several, the one asked last. ``draft`` is a draft model."""
+    if draft is not None:
+        return {"kind": speculation.own.label, **draft}
+    if speculation.is_mtp:
+        return {"kind": "mtp", **or_reason("path", None, "the target's own MTP layers draft")}
+    return {"kind": speculation.own.label, **or_reason("path", None, NO_MODEL)}
+
+
+_UNTOLD = "the server does not tell"
+_OWN = "the server drafts as it was started, and does not tell how"
+_UNKNOWN_SETTING: Json = {
+    **or_reason("draft_max", None, _OWN),
+    **or_reason("draft_min", None, _OWN),
+    **or_reason("draft_p_min", None, _OWN),
+}
+
+
+def _running_model(facts: ServerFacts) -> Json:
+    """The target in documents, as far as the server reports it."""
+    return {
+        **or_reason("path", facts.model_path, _UNTOLD),
+        **or_reason("arch", None, NOT_LOADED),
+        **or_reason("name", facts.alias, _UNTOLD),
+        **or_reason("n_params", facts.n_params, _UNTOLD),
+        **or_reason("size_bytes", facts.size_bytes, _UNTOLD),
+        **or_reason("rollback", None, NOT_LOADED),
+        **or_reason("n_ctx", facts.n_ctx, _UNTOLD),
+    }
+
+
+def _running_by(url: str, baseline: str | None, facts: ServerFacts) -> Json:
+    """The servers that have measured, in documents."""
+    return {
+        "backend": "server",
+        "server": {
+            "url": url,
+            **or_reason("baseline_url", baseline, "none was given"),
+            **or_reason("build", facts.build, _UNTOLD),
+        },
+    }

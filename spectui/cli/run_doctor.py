@@ -1,40 +1,36 @@
-"""Runs ``spectui doctor`` with parsed options."""
+"""Runs ``spectui doctor`` with parsed options; its document."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.documents.doctor import doctor_document
+from spectui.cli.documents.base import header_with, model_with
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.taken import mind_unmeasured
-from spectui.doctor.examination import Examination, Examiner, Surroundings
+from spectui.doctor.examination import (
+    Examination,
+    ExaminedDraft,
+    Examiner,
+    Surroundings,
+    surroundings,
+)
 from spectui.doctor.findings import Finding, findings
-from spectui.doctor.speed import Bandwidth
-from spectui.engine.demand import free_memory
+from spectui.doctor.speed import DraftBound, SpeedBound
+from spectui.documents import Json, fields_of, or_reason
+from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.planned import PlanRequest
-from spectui.monitor.bandwidth import gpu_bytes_per_s, ram_bytes_per_s
-from spectui.monitor.machine import Machine, this_machine
+from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
+from spectui.models.pairs import Outline, PairReport
+from spectui.monitor.machine import this_machine
+from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset, find_preset
 from spectui.severity import Severity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """Results of a diagnosis."""
-
-    machine: Machine
-    around: Surroundings
-    examination: Examination | None
-    """None if no target was given, or the preset's target is missing."""
-    findings: tuple[Finding, ...]
-    preset: Preset | None
-    """The named preset; None without one."""
 
 
 def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
@@ -62,11 +58,16 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     preset = None if given.preset is None else find_preset(given.preset)
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
     try:
-        diagnosis = _diagnose(planner, options, preset, draft_max, progress)
+        around = surroundings(planner, this_machine())
+        examination = None
+        if options.demo or options.model is not None:
+            examination = _examine(planner, options, draft_max, around, progress)
     finally:
         progress.close()
-    write_result(doctor_document(diagnosis), told(diagnosis), given.json_path)
-    error = _verdict(diagnosis)
+    found = () if examination is None else findings(examination)
+    document = _document(around, examination, found, preset)
+    write_result(document, told(around, examination, found, preset), given.json_path)
+    error = _verdict(examination, found)
     if error is not None:
         raise error
 
@@ -83,40 +84,6 @@ def _with_models(given: SharedOptions) -> SharedOptions:
     except BadInputError:
         # The target is missing, too, which is no error of who asks what to fetch.
         return given
-
-
-def _diagnose(
-    planner: Planner,
-    options: SharedOptions,
-    preset: Preset | None,
-    draft_max: int,
-    progress: Progress,
-) -> Diagnosis:
-    machine = this_machine()
-    around = surroundings(planner, machine)
-    examination = None
-    if options.demo or options.model is not None:
-        examination = _examine(planner, options, draft_max, around, progress)
-    return Diagnosis(
-        machine=machine,
-        around=around,
-        examination=examination,
-        findings=() if examination is None else findings(examination),
-        preset=preset,
-    )
-
-
-def surroundings(planner: Planner, machine: Machine) -> Surroundings:
-    """Backend, free memory and bandwidth of this machine, once the planner has started."""
-    planner.wait()
-    backend = planner.backend()
-    # After the planner has started: beside it neither would be measured alone.
-    bandwidth = Bandwidth(
-        ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
-        gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in backend.gpus}),
-    )
-    free = free_memory(backend.gpus)
-    return Surroundings(backend=backend, free=free, bandwidth=bandwidth)
 
 
 def _examine(
@@ -147,15 +114,186 @@ def _mtp(options: SharedOptions) -> bool | None:
     return None if options.takes_mtp else False
 
 
-def _verdict(diagnosis: Diagnosis) -> SpectuiError | None:
+def _verdict(examination: Examination | None, found: Sequence[Finding]) -> SpectuiError | None:
     """The error that determines the exit code; None for success."""
-    examination = diagnosis.examination
     if examination is None:
         return None
-    errors = [one for one in diagnosis.findings if one.severity is Severity.ERROR]
+    errors = [one for one in found if one.severity is Severity.ERROR]
     if any(not demand.can_load for demand in examination.demands):
         return DoesNotFitError(errors[0].text)
     wanted = [one for one in examination.drafts if one.is_wanted]
-    if wanted and not any(one.fit.is_compatible for one in wanted):
+    if wanted and not any(one.is_compatible for one in wanted):
         return BadInputError(errors[0].text)
     return None
+
+
+_UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
+
+
+def _document(
+    around: Surroundings,
+    examination: Examination | None,
+    found: Sequence[Finding],
+    preset: Preset | None,
+) -> Json:
+    """``spectui.doctor/1``."""
+    return {
+        **header_with(
+            "doctor",
+            around.machine,
+            llama_cpp_python=around.backend.llama_cpp_python,
+            llama_cpp=around.backend.llama_cpp,
+        ),
+        "gpus": [_gpu(gpu) for gpu in around.backend.gpus],
+        "free_bytes": dict(around.free.by_memory),
+        **or_reason(
+            "ram_bytes_per_s",
+            around.bandwidth.ram_bytes_per_s,
+            "there is no room for what measuring takes, up to half a gigabyte",
+        ),
+        **or_reason(
+            "gpu_bytes_per_s",
+            around.bandwidth.gpu_bytes_per_s,
+            "no NVIDIA driver tells it of a GPU that llama.cpp uses",
+        ),
+        **(_nothing(preset) if examination is None else _examined(examination, preset)),
+        "findings": [{"severity": str(one.severity), "text": one.text} for one in found],
+    }
+
+
+def _gpu(gpu: DeviceMemory) -> Json:
+    return {
+        "name": gpu.name,
+        "description": gpu.description,
+        "in_ram": gpu.in_ram,
+        **fields_of(gpu, "the device does not tell", "free_bytes", "total_bytes"),
+    }
+
+
+def _nothing(preset: Preset | None) -> Json:
+    reason = "no target was given"
+    if preset is not None and preset.target is not None:
+        reason = f"models of {preset.name} are missing"
+    return or_reason("target", None, reason)
+
+
+def _examined(examination: Examination, preset: Preset | None) -> Json:
+    chosen = examination.chosen
+    no_draft = "no draft was given"
+    if preset is not None and preset.draft:
+        no_draft = f"drafts of {preset.name} are missing"
+    if examination.drafts:
+        no_draft = "none can serve"
+    return {
+        "target": {
+            **_model(examination.plan.target),
+            **or_reason("expected", _bound(examination.bound), _UNKNOWN_SPEED),
+        },
+        "drafts": [_draft(one) for one in examination.drafts],
+        **or_reason("draft", None if chosen is None else _drafts(chosen), no_draft),
+        "fits": examination.fits,
+        "fits_alone": examination.fits_alone,
+        "from_disk": examination.from_disk,
+        "always_from_disk": examination.always_from_disk,
+        "memory": [_demand(demand) for demand in examination.demands],
+        "buffers": [
+            {"model": role, **asdict(buffer)}
+            for role, plan in (
+                ("target", examination.plan.target),
+                ("draft", examination.plan.draft),
+            )
+            if plan is not None
+            for buffer in plan.buffers
+        ],
+        **or_reason("largest_context", examination.largest_context, "no context fits"),
+        **or_reason(
+            "smallest_n_cpu_moe",
+            examination.smallest_n_cpu_moe,
+            "without a GPU, without experts, with -ngl 0, or without room even so",
+        ),
+    }
+
+
+def _drafts(chosen: ExaminedDraft) -> str:
+    return MTP_KIND if chosen.is_mtp else str(chosen.options.path)
+
+
+def _model(plan: ModelPlan) -> Json:
+    return {
+        **model_with(plan.info, rollback=plan.rollback, n_ctx=plan.n_ctx),
+        "n_layers": plan.info.n_layers,
+        "n_experts": plan.info.n_experts,
+        "n_ctx_train": plan.info.n_ctx_train,
+        "mtp_layers": plan.info.mtp_layers,
+    }
+
+
+def _draft(one: ExaminedDraft) -> Json:
+    own = None if one.plan is None else one.plan.draft
+    unusable = "it could not be planned beside the target"
+    is_compatible = one.is_compatible
+    return {
+        "name": one.name,
+        "path": str(one.options.path),
+        **or_reason("compatible", is_compatible, unusable),
+        **or_reason("fits", one.fits, unusable),
+        **or_reason("reason", one.reason, "it can serve the target, and be loaded beside it"),
+        **or_reason("model", None if own is None else _model(own), unusable),
+        **or_reason(
+            "comparison",
+            None if one.report is None else _compared(one.report),
+            "they are the target's own layers" if one.is_mtp else "it is unusable",
+        ),
+        **or_reason(
+            "bound",
+            None if one.bound is None else _draft_bound(one.bound),
+            _UNKNOWN_SPEED if is_compatible else "it cannot serve the target",
+        ),
+    }
+
+
+def _draft_bound(bound: DraftBound) -> Json:
+    alpha = or_reason(
+        "break_even_alpha",
+        bound.break_even_alpha,
+        "if tokens were routed to experts at random, not even α = 1 would be enough"
+        if bound.can_pay
+        else "not even α = 1 would be enough",
+    )
+    return {
+        "draft_step": bound.draft_step,
+        **alpha,
+        "speedup_if_perfect": bound.speedup_if_perfect,
+    }
+
+
+def _compared(report: PairReport) -> Json:
+    return {
+        **asdict(report),
+        "target": _tokenizer(report.target),
+        "draft": _tokenizer(report.draft),
+        **fields_of(report, "llama.cpp accepts the pair", "reason"),
+        **fields_of(report, "one of them has no tokens", "overlap_percent", "text_overlap_percent"),
+    }
+
+
+def _tokenizer(model: Outline) -> Json:
+    found = {**asdict(model), **or_reason("pre", model.pre, "its file does not say")}
+    del found["texts"], found["chat_template"]
+    return found
+
+
+def _bound(bound: SpeedBound | None) -> Json | None:
+    if bound is None:
+        return None
+    verify = [{"n_drafted": n, "ratio": ratio} for n, ratio in bound.verify.items()]
+    return {**asdict(bound), "tokens_per_s": bound.tokens_per_s, "verify": verify}
+
+
+def _demand(demand: Demand) -> Json:
+    return {
+        **asdict(demand),
+        **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
+        "fits": demand.fits,
+        "can_load": demand.can_load,
+    }

@@ -8,12 +8,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
+from spectui.commands.command import ServerCommand
+from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.finding import Finding
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
+from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError, UsageError
-from spectui.export.sources import read_source
-from spectui.lint import Command, Finding, Reader, fixed, lint
 from spectui.options.dialect import Dialect
 from spectui.paths import text_of
 from spectui.severity import Severity
@@ -28,24 +31,11 @@ _INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintOptions:
-    """The options as they were given."""
-
-    command_line: str
-    fix: bool
-    dialect: str | None
-    server_bin: str | None
-    with_models: bool
-    json_path: str | None
-    quiet: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Results of the checks."""
 
-    command: Command
-    fixed: Command
+    command: ServerCommand
+    fixed: ServerCommand
     reader: Reader
     findings: tuple[Finding, ...]
     unseen: str | None
@@ -54,25 +44,44 @@ class Report:
     """Whether the models should be examined."""
 
 
-def run(options: LintOptions) -> int:
+def run(
+    command_line: str,
+    *,
+    fix: bool,
+    dialect: str | None,
+    server_bin: str | None,
+    with_models: bool,
+    json_path: str | None,
+    quiet: bool,
+) -> int:
     """Check the command, print the report, and return the exit code.
+
+    Args:
+        command_line: the command, or where it is.
+        fix: whether the corrected command is printed alone.
+        dialect: of the llama-server that will read it; None for that of ``server_bin``.
+        server_bin: that llama-server; None for any of the dialect.
+        with_models: whether the models are examined where they are present.
+        json_path: file for the findings; ``-`` for stdout.
+        quiet: whether nothing is said meanwhile.
 
     Raises:
         BadInputError: there is no single command, or the JSON file cannot be written.
         ServerError: the binary cannot be asked.
         UsageError: options that contradict each other.
     """
-    if options.fix and options.json_path == "-":
+    if fix and json_path == "-":
         raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
-    check_writable(options.json_path, ())
-    report = examine(options, _reader(options))
+    check_writable(json_path, ())
+    reader = _reader(dialect, server_bin)
+    report = examine(command_line, reader, with_models=with_models, quiet=quiet)
     left = report.findings
-    if options.fix:
+    if fix:
         # What only the models tell, no other words put right.
         of_models = tuple(finding for finding in left if finding.at < 0 and not finding.edits)
         left = (*lint(report.fixed, report.reader), *of_models)
         report = _with_left(report, left)
-    _print(report, options)
+    _print(report, json_path, fix=fix)
     has_errors = any(finding.severity is Severity.ERROR for finding in left)
     return BadInputError.exit_code if has_errors else 0
 
@@ -85,40 +94,42 @@ def _with_left(report: Report, left: tuple[Finding, ...]) -> Report:
     return replace(report, findings=(*report.findings, *errors))
 
 
-def _reader(options: LintOptions) -> Reader:
-    if options.server_bin is None:
-        return Reader(dialect=Dialect(options.dialect or Dialect.LLAMA_CPP))
+def _reader(dialect: str | None, server_bin: str | None) -> Reader:
+    if server_bin is None:
+        return Reader(dialect=Dialect(dialect or Dialect.LLAMA_CPP))
     from spectui.server.binary import examine as ask
 
-    binary = ask(options.server_bin)
-    if options.dialect is not None:
-        binary.check_dialect(Dialect(options.dialect))
+    binary = ask(server_bin)
+    if dialect is not None:
+        binary.check_dialect(Dialect(dialect))
     accepted = binary.accepted
-    return Reader(dialect=accepted.dialect, accepted=accepted.flags, bare=accepted.bare)
+    return Reader(dialect=accepted.dialect, accepted=accepted)
 
 
-def examine(options: LintOptions, reader: Reader) -> Report:
+def examine(command_line: str, reader: Reader, *, with_models: bool, quiet: bool) -> Report:
     """Check the command, and its models if they are present.
 
     Args:
-        options: as they were given.
+        command_line: the command, or where it is.
         reader: which llama-server will read it, with the flags that it takes if they are known.
+        with_models: whether models are looked at.
+        quiet: whether nothing is said meanwhile.
 
     Raises:
         BadInputError: there is no single command.
     """
-    command = Command.of(read_source(options.command_line))
+    command = read_command(command_line)
     if not command.items:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_models: tuple[Finding, ...] = ()
     unseen: str | None = "--no-models was given"
-    if options.with_models:
+    if with_models:
         # It loads what plans memory.
-        from spectui.cli.lint_models import known_of, model_findings
+        from spectui.cli.lint_models import model_findings, with_facts
 
-        command = replace(command, known=known_of(command))
+        command = with_facts(command)
         right = fixed(command, reader)
-        of_models, unseen = model_findings(right, quiet=options.quiet)
+        of_models, unseen = model_findings(right, quiet=quiet)
     else:
         right = fixed(command, reader)
     found = (*lint(command, reader), *of_models)
@@ -129,22 +140,22 @@ def examine(options: LintOptions, reader: Reader) -> Report:
         reader=reader,
         findings=tuple(sorted(found, key=lambda finding: order.index(finding.severity))),
         unseen=unseen,
-        asked=options.with_models,
+        asked=with_models,
     )
 
 
-def _print(report: Report, options: LintOptions) -> None:
+def _print(report: Report, json_path: str | None, *, fix: bool) -> None:
     document = _lint_document(report)
-    if options.fix and text_of(report.fixed.text) != report.fixed.text:
+    if fix and text_of(report.fixed.text) != report.fixed.text:
         raise BadInputError(
             "a value of the command is not valid UTF-8, which cannot be printed; rename the file"
         )
-    if not options.fix:
-        write_result(document, _render(report), options.json_path)
+    if not fix:
+        write_result(document, _render(report), json_path)
         return
     for line in _render(report, with_fixed=False).splitlines():
         complain(line)
-    write_result(document, report.fixed.text, options.json_path)
+    write_result(document, report.fixed.text, json_path)
 
 
 def _lint_document(report: Report) -> Json:
@@ -182,7 +193,7 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
     yield Text(_filled(_summary(report.findings)))
     if report.unseen is not None and report.asked:
         yield Text(_filled(f"The models were not looked at: {_plain(report.unseen)}"))
-    if report.command.is_contained:
+    if report.command.inside is not None:
         yield Text(_filled(_CONTAINED))
     if with_fixed and report.fixed.text != report.command.text:
         yield Text("")

@@ -5,25 +5,25 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.documents.base import Json, or_reason
-from spectui.cli.documents.common import header, model, sampling_document
+from spectui.cli.documents.common import header, model
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import is_taken, mind_unmeasured
+from spectui.documents import Json, or_reason
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted, percent_text
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
-from spectui.tune.workload import WorkItem, Workload
 
 
 def probe_experts(shared: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def _experts_document(
     return {
         **header("experts", machine),
         "target": model(target),
-        "config": sampling_document(workload),
+        "config": workload.document(),
         "n_experts": use.n_experts,
         "n_experts_used": use.n_used,
         "n_layers": use.n_layers,

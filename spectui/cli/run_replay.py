@@ -13,7 +13,6 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.costs_view import costs_view
-from spectui.cli.documents.common import setting
 from spectui.cli.documents.explanation import costs_document, explanation_fields
 from spectui.cli.drawing import drawn, page_width, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
@@ -171,7 +170,7 @@ def _replay_document(
 def _config(total: Total) -> dict[str, Any]:
     document: dict[str, Any] = {
         "draft": total.draft,
-        **setting(total.speculation),
+        **total.speculation.document(),
         "n_rounds": total.n_rounds,
         "n_drafted": total.n_drafted,
         "n_accepted": total.n_accepted,

@@ -1,24 +1,25 @@
 """Runs ``spectui models scan`` with parsed options."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.common import header
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
-from spectui.cli.findings import Findings, look_at, tune_command
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.scan_view import scan_view, shown
+from spectui.cli.scan_view import Findings, scan_view, shown, tune_command
+from spectui.documents import Json, or_reason
 from spectui.engine.driver import Engine
+from spectui.engine.inspection import inspect_header
 from spectui.errors import CancelledError
 from spectui.format import counted
-from spectui.models.discovery import Scan, expand_home, usual_folders
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
 from spectui.models.gguf import check_file
-from spectui.models.ranking import DraftOption, rank, read_share
+from spectui.models.ranking import DraftOption, needed_memory, rank, read_share, unloadable
 from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import text_of
 from spectui.settings import read_settings
@@ -51,10 +52,7 @@ def scan(
     progress = open_progress(quiet=quiet, verbose=False)
     try:
         progress.say(f"looking for models in {counted(len(places), 'folder')}")
-        if target is None:
-            found = _listed(places, n_ctx, progress)
-        else:
-            found = _ranked(places, target, n_ctx, progress)
+        found = _search(places, target, n_ctx, progress)
     finally:
         progress.close()
     document = _models_document(found, this_machine())
@@ -70,39 +68,38 @@ def _usual() -> tuple[Path, ...]:
     return (*map(expand_home, read_settings().model_folders), *usual_folders())
 
 
-def _listed(folders: tuple[Path, ...], n_ctx: int, progress: Progress) -> Findings:
+def _search(
+    folders: tuple[Path, ...], target: Path | None, n_ctx: int, progress: Progress
+) -> Findings:
     disk = Scan(folders)
-    models, interrupted = _looked_at(disk, lambda model: look_at(model, n_ctx), progress)
-    interrupts.hold()
-    return Findings(
-        folders=folders,
-        n_ctx=n_ctx,
-        target=None,
-        doubt=None,
-        models=tuple(models),
-        links=_links(disk, models),
-        passed_over=tuple(disk.reasons),
-        interrupted=interrupted,
-    )
-
-
-def _ranked(folders: tuple[Path, ...], target: Path, n_ctx: int, progress: Progress) -> Findings:
-    disk = Scan(folders)
-    with Engine() as engine:
-        search = DraftSearch(engine, target, n_ctx=n_ctx)
-        others = (model for model in disk if not is_same(model, target))
-        models, interrupted = _looked_at(others, search.look_at, progress)
+    with ExitStack() as stack:
+        search = None
+        if target is not None:
+            search = DraftSearch(stack.enter_context(Engine()), target, n_ctx=n_ctx)
+        look = partial(_look_at, n_ctx=n_ctx) if search is None else search.look_at
+        others = (model for model in disk if target is None or not is_same(model, target))
+        models, interrupted = _looked_at(others, look, progress)
         interrupts.hold()
     return Findings(
         folders=folders,
         n_ctx=n_ctx,
-        target=search.target,
-        doubt=search.doubt,
-        models=rank(search.target, models),
+        target=None if search is None else search.target,
+        doubt=None if search is None else search.doubt,
+        models=tuple(models) if search is None else rank(search.target, models),
         links=_links(disk, models),
         passed_over=tuple(disk.reasons),
         interrupted=interrupted,
     )
+
+
+def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:
+    """Describe a model by its header, without a target."""
+    reason, facts = unloadable(model), None
+    if reason is None:
+        told = inspect_header(model.path)
+        reason, facts = told.reason, told.facts
+    memory_bytes = needed_memory(model, facts, n_ctx)
+    return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 
 
 def _links(disk: Scan, options: Sequence[DraftOption]) -> tuple[tuple[Path, ...], ...]:

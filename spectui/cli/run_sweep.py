@@ -1,185 +1,290 @@
-"""Runs ``spectui sweep`` with parsed options."""
+"""Runs ``spectui sweep``: from parsed options to a sweep, and on to its results."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import Any
 
-from spectui.cli.documents.sweep import grids_document, plan_document, sweep_document
+import msgspec
+
+from spectui import __version__
+from spectui.cli.documents.common import header
+from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
+from spectui.cli.options_backend import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.sweep_backend import backend_document, open_backend
-from spectui.cli.sweep_files import check_folder, write_folder
+from spectui.cli.request import SharedOptions
+from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
+from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.sweep_report import (
-    Plan,
-    SweepResult,
+    check_folder,
     first_clause,
     grid_list,
     plan_text,
     progress_line,
-    summary,
+    summary_text,
     whole_plan,
+    write_folder,
 )
-from spectui.cli.sweep_request import SweepRequest, read_request
-from spectui.cli.sweep_run import SweepRun, prepare
 from spectui.cli.taken import mind_unmeasured
 from spectui.errors import (
     BadInputError,
     CancelledError,
-    HopelessError,
     ServerError,
     SpectuiError,
+    UsageError,
 )
-from spectui.models.gguf import weights_bytes
-from spectui.options.setup import ModelOptions
-from spectui.sweep.grid_file import shipped_grids
-from spectui.sweep.order import Visit
-from spectui.sweep.pace import Pace
-from spectui.sweep.runner import Runner, SweepEnd, pending
-from spectui.sweep.store import SweepStore
-from spectui.sweep.summary import summarise
+from spectui.measure.arm import Arm
+from spectui.monitor.machine import this_machine
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    ONLY_BY_SERVER,
+    DraftSimple,
+    numbers_of,
+)
+from spectui.options.setup import Setup
+from spectui.options.speculation import Speculation
+from spectui.sweep.axes import MODEL_KINDS, Axes
+from spectui.sweep.cells import Cell, Place, Task
+from spectui.sweep.grid import Grid, given_grid, shipped_grids
+from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, open_servers
+from spectui.sweep.setup import SweepSetup
+from spectui.sweep.sweep import Sweep
+
+_PLACEMENT_AXES = ("cache_type_k", "cache_type_v")
+_AXES = tuple(
+    field.name
+    for field in msgspec.structs.fields(Axes)
+    if field.name not in {"name", "draft", "n_predict_factor", "rerun", *_PLACEMENT_AXES}
+)
+"""Axes that are options of the command line."""
 
 
 def list_all(json_path: str | None) -> None:
     """Print the named grids."""
     grids = shipped_grids()
-    write_result(grids_document(grids), grid_list(grids), json_path)
+    document = {
+        "schema": "spectui.sweep-grids/1",
+        "spectui": __version__,
+        "grids": [grid.document() for grid in grids],
+    }
+    write_result(document, grid_list(grids), json_path)
 
 
-def sweep(
-    parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]
-) -> None:
+def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]) -> None:
     """Measure the cells that are left, and print all results.
+
+    Args:
+        parsed: values by click's names.
+        typed: names that stood on the command line: they replace a grid's axes.
+        set_by_preset: names that a preset says: they are what axes have that a grid leaves open.
 
     Raises:
         BadInputError: a file is missing or malformed, or no cell could be measured.
         CancelledError: it was interrupted; what was measured has been printed and is kept.
         ServerError: the user's llama-server cannot be used at all.
-        UsageError: options that contradict each other.
+        UsageError: options that contradict each other, or no grid.
     """
-    request = read_request(parsed, typed=typed, set_by_preset=set_by_preset)
-    minded = mind_unmeasured(parsed, through_server=request.is_server)
-    shared = request.shared
+    # Of --spec-type each value is a list itself.
+    axes = {
+        name: tuple(",".join(one) if name == "spec_type" else one for one in parsed[name] or ())
+        for name in _AXES
+    }
+    replaced = {name: values for name, values in axes.items() if name in typed}
+    if parsed["grid"] is not None:
+        replaced |= {name: (parsed[name],) for name in _PLACEMENT_AXES if name in typed}
+    grid, left_out = given_grid(parsed["grid"], replaced)
+    if grid.n_predict is not None and "n_predict" not in {*typed, *set_by_preset}:
+        parsed = {**parsed, "n_predict": grid.n_predict}
+    shared = _shared(parsed, axes)
+    is_server = parsed["backend"] == BackendKind.SERVER
+    _check(parsed, grid, is_server=is_server)
+    minded = mind_unmeasured(parsed, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        run = prepare(request, progress)
-        for sentence in run.left_out:
+        setup = _setup(parsed, grid, _default(axes, shared), shared, progress)
+        sweep = Sweep(replace(setup, left_out=left_out))
+        for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
-        if request.dry_run:
-            _show_plan(run)
+        if parsed["dry_run"]:
+            _show_plan(sweep, parsed)
             return
-        check_folder(request.out)
-        with SweepStore(run.name, run.spec, restart=request.restart, say=progress.say) as store:
-            end = _measure(run, store, progress)
+        check_folder(parsed["out"])
+        with sweep.open(restart=parsed["restart"], say=progress.say):
+            ended = _measure(sweep, shared, parsed, progress)
             interrupts.hold()
-            records = store.records
     finally:
         progress.close()
-    result = SweepResult(
-        name=run.name,
-        grid=request.grid,
-        machine=run.machine,
-        backend=backend_document(run),
-        spec=run.spec,
-        weights_bytes=_weights_bytes(run),
-        cells=run.expansion.cells,
-        summaries=summarise(run.expansion.cells, records),
-        records=records,
-        n_prompts=len(run.prompts),
-        left_out=run.left_out,
-        notes=minded,
-    )
-    _report(run, result, end)
+    _report(sweep, parsed, minded, ended)
 
 
-def _weights_bytes(run: SweepRun) -> dict[str | None, int | None]:
-    models: list[tuple[str | None, ModelOptions]] = [(None, run.target), *run.drafts.items()]
-    return {name: weights_bytes(options.path) for name, options in models}
+def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> SharedOptions:
+    names = {field.name for field in fields(SharedOptions)}
+    of_axes = {name: (axes[name] or (0,))[0] for name in ("temp", "threads")}
+    given = {name: value for name, value in parsed.items() if name in names}
+    # Who drafts is an axis.
+    return SharedOptions(**{**given, **of_axes, "spec_type": ()})
 
 
-def _show_plan(run: SweepRun) -> None:
-    """Print the plan."""
-    left, pace = run.visits, Pace(len(run.prompts))
-    if run.is_stored and not run.request.restart:
-        with SweepStore(run.name, run.spec) as store:
-            left = pending(store, run.visits, retry_failed=run.request.retry_failed)
-            _learn(pace, store)
-    plan = _plan(run, left, pace.left_s(left))
-    write_result(plan_document(plan), whole_plan(plan), run.request.shared.json_path)
-
-
-def _plan(run: SweepRun, left: tuple[Visit, ...], left_s: float | None) -> Plan:
-    return Plan(
-        grid=run.request.grid,
-        name=run.name,
-        machine=run.machine,
-        cells=run.expansion.cells,
-        visits=run.visits,
-        left=left,
-        n_prompts=len(run.prompts),
-        left_s=left_s,
-        left_out=run.left_out,
+def _default(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Cell:
+    """Values for cells where a grid is silent: a preset's first values, else the shared options."""
+    numbers = {
+        one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
+    }
+    return Cell(
+        arm=Arm(draft=None, speculation=Speculation(DraftSimple(**numbers))),
+        place=Place(
+            threads=shared.threads,
+            cache_type_k=shared.cache_type_k,
+            cache_type_v=shared.cache_type_v,
+        ),
+        task=Task(
+            prompt_length=(axes["prompt_length"] or (None,))[0],
+            temp=shared.temp,
+            n_predict=shared.n_predict,
+        ),
     )
 
 
-def _learn(pace: Pace, store: SweepStore) -> None:
-    for record in store.records:
-        pace.learn(record)
-
-
-def _measure(run: SweepRun, store: SweepStore, progress: Progress) -> SweepEnd:
-    left = pending(store, run.visits, retry_failed=run.request.retry_failed)
-    if not left:
-        progress.say(f"the sweep {run.name} is complete: nothing is left to measure")
-        return SweepEnd()
-    names, pace = {one.cell: one.name for one in run.expansion.cells}, Pace(len(run.prompts))
-    _learn(pace, store)
-    try:
-        with open_backend(run, progress) as backend:
-            runner = Runner(
-                backend,
-                store,
-                run.visits,
-                pace=pace,
-                on_event=lambda event: progress.say(progress_line(event, names)),
-                retry_failed=run.request.retry_failed,
-            )
-            progress.announce(plan_text(_plan(run, left, runner.estimate_s())))
-            return runner.run()
-    except HopelessError as error:
-        return SweepEnd(error=error)
-    except (KeyboardInterrupt, CancelledError):
-        return SweepEnd(interrupted=True)
-
-
-def _report(run: SweepRun, result: SweepResult, end: SweepEnd) -> None:
-    document = sweep_document(result, interrupted=end.interrupted)
-    if result.summaries:
-        _write(run.request, result, document)
-    if end.error is not None:
-        raise end.error
-    if end.interrupted:
-        n_done = len({record.visit for record in result.records} & set(run.visits))
-        raise CancelledError(
-            f"interrupted; the sweep {run.name} keeps {n_done} of {len(run.visits)} measurements, "
-            "and the same command goes on from there"
+def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
+    """Refuse options that are for llama-servers only."""
+    if is_server:
+        return
+    check_no_servers(parsed)
+    only_server = sorted(grid.kinds & set(HIDDEN_STATE_KINDS))
+    if only_server:
+        raise UsageError(
+            f"--spec-type {only_server[0]}: {ONLY_BY_SERVER}; add --backend server "
+            "--server-bin PATH"
         )
-    if not any(one.is_measured for one in result.summaries):
-        raise _nothing_measured(result)
 
 
-def _write(request: SweepRequest, result: SweepResult, document: dict[str, Any]) -> None:
-    writers: list[Callable[[], None]] = [
-        lambda: write_result(document, summary(result), request.shared.json_path)
-    ]
-    if (out := request.out) is not None:
-        writers.append(lambda: write_folder(out, result, document, png=request.png))
-    write_all(writers)
+def _setup(
+    parsed: Mapping[str, Any],
+    grid: Grid,
+    default: Cell,
+    shared: SharedOptions,
+    progress: Progress,
+) -> SweepSetup:
+    """Find models and prompts; nothing is loaded."""
+    is_server = parsed["backend"] == BackendKind.SERVER
+    if is_server:
+        check_schedule(shared)
+    binary = wanted_binary(parsed["server_bin"]) if is_server else None
+    takes_models = not grid.kinds.isdisjoint(MODEL_KINDS)
+    shared = with_preset_models(shared, most_drafts=None if takes_models else 0)
+    if shared.model_draft and not takes_models:
+        raise UsageError(
+            f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
+            "leave out -md"
+        )
+    models = find_models(shared, progress, needs_draft=takes_models, reads_headers=binary is None)
+    for refused in models.refused:
+        progress.say(f"left out {refused.name}: {refused.reason}")
+    of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
+    drafts = models.drafts if takes_models else {}
+    return SweepSetup(
+        grid=grid,
+        default=default,
+        base=Setup(
+            target=shared.target_options(models.target),
+            draft=None,
+            context=shared.context_options(),
+            speculation=None,
+            extra=served_extra(),
+        ),
+        drafts={name: shared.draft_options(path) for name, path in drafts.items()},
+        sampling=shared.sampling_config(),
+        schedule=shared.schedule_kind(),
+        prompts=read_prompts(shared)[: parsed["n_prompts"] or of_suite],
+        machine=this_machine(),
+        binary=binary,
+        repeats=parsed["repeats"] or grid.repeats or 1,
+        name=parsed["name"],
+        retry_failed=parsed["retry_failed"],
+    )
 
 
-def _nothing_measured(result: SweepResult) -> SpectuiError:
+def _show_plan(sweep: Sweep, parsed: Mapping[str, Any]) -> None:
+    """Print the plan."""
+    if sweep.is_stored and not parsed["restart"]:
+        with sweep.open():
+            pass
+    document = {**header("sweep-plan", sweep.setup.machine), **sweep.plan_document()}
+    write_result(document, whole_plan(sweep), parsed["json_path"])
+
+
+def _measure(
+    sweep: Sweep, shared: SharedOptions, parsed: Mapping[str, Any], progress: Progress
+) -> BaseException | None:
+    """Measure what is pending; return the reason for an early end."""
+    if not sweep.pending:
+        progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
+        return None
+    try:
+        with _opened(sweep, shared, parsed, progress) as measurer:
+            sweep.estimate(measurer)
+            progress.announce(plan_text(sweep))
+            sweep.run(measurer, lambda record: progress.say(progress_line(record, sweep)))
+    except (KeyboardInterrupt, SpectuiError) as error:
+        return error
+    return None
+
+
+@contextmanager
+def _opened(
+    sweep: Sweep, shared: SharedOptions, parsed: Mapping[str, Any], progress: Progress
+) -> Iterator[CellMeasurer]:
+    """Yield what measures; free its models or end its servers on exit."""
+    if sweep.setup.binary is None:
+        with open_engine(shared, progress) as engine:
+            yield EngineMeasurer(engine, sweep.setup, longest=sweep.longest)
+        return
+    with open_servers(
+        sweep.setup,
+        sweep.setup.binary,
+        keeps_both=parsed["keeps_both"],
+        timeout_s=parsed["timeout"],
+        say=progress.say,
+    ) as measurer:
+        yield measurer
+
+
+def _report(
+    sweep: Sweep, parsed: Mapping[str, Any], notes: tuple[str, ...], ended: BaseException | None
+) -> None:
+    """Write the results; raise what has ended the sweep early."""
+    is_interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
+    summaries = sweep.summaries()
+    if summaries:
+        document = {
+            **header("sweep", sweep.setup.machine),
+            **sweep.document(summaries, notes, interrupted=is_interrupted),
+        }
+        text, out = summary_text(sweep, summaries), parsed["out"]
+        writers = [lambda: write_result(document, text, parsed["json_path"])]
+        if out is not None:
+            writers.append(lambda: write_folder(out, sweep, summaries, document, png=parsed["png"]))
+        write_all(writers)
+    if is_interrupted:
+        n_done = len({record.visit for record in sweep.records} & set(sweep.visits))
+        raise CancelledError(
+            f"interrupted; the sweep {sweep.name} keeps {n_done} of {len(sweep.visits)} "
+            "measurements, and the same command goes on from there"
+        )
+    if ended is not None:
+        raise ended
+    if not any(one.is_measured for one in summaries):
+        raise _nothing_measured(sweep)
+
+
+def _nothing_measured(sweep: Sweep) -> SpectuiError:
     """The error of a sweep in which no cell could be measured."""
-    failed = [one for one in result.records if one.error is not None]
+    failed = [one for one in sweep.records if one.error is not None]
     by_server = bool(failed) and all(one.of_server for one in failed)
     reason = first_clause(failed[0].error or "") if failed else "nothing was decoded"
     kind = ServerError if by_server else BadInputError

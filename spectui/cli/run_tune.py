@@ -1,34 +1,68 @@
 """Runs ``spectui tune`` with parsed options."""
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from spectui.cli.defaults import given_extra
+from spectui.cli.documents.common import model
+from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.serving import Serving
+from spectui.cli.served_session import check_schedule, served_extra
 from spectui.cli.session import (
+    find_candidates,
+    load_models,
+    open_engine,
     read_prompts,
+    tokenized,
     with_candidates,
 )
-from spectui.cli.taken import mind_unmeasured
-from spectui.cli.tune_here import run_here
-from spectui.cli.tune_report import report
-from spectui.cli.tune_request import TuneOptions, TuneRun
-from spectui.cli.tune_served import Served, binary_of, failure_of, final, serve
-from spectui.cli.tune_server import measuring_binary, run_served
-from spectui.cli.tune_study import keep_outcome, open_study, takes_mtp
-from spectui.cli.tune_time import with_reserve, with_time
-from spectui.errors import BadInputError, CancelledError, UsageError
-from spectui.format import counted
-from spectui.options.drafters import ONLY_BY_SERVER
+from spectui.cli.taken import mind_unmeasured, taken
+from spectui.cli.tune_present import PresentArm, arm_of, present_of
+from spectui.cli.tune_report import Tuned, report
+from spectui.cli.tune_request import (
+    TuneOptions,
+    check_engine,
+    measuring_binary,
+    space_of,
+    takes_mtp,
+)
+from spectui.cli.tune_served import Served as ServedFinalists
+from spectui.cli.tune_served import binary_of, failure_of, final, serve
+from spectui.cli.tune_time import search_budget_s, with_time
+from spectui.engine.commands import LoadTarget
+from spectui.engine.fitting import with_n_cpu_moe
+from spectui.errors import BadInputError, CancelledError
+from spectui.format import bytes_text, counted
+from spectui.llama.planned import PlanRequest
+from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
+from spectui.measure.served_models import ServedModel, keeps_off, look_at
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import measuring_arguments, open_fleet, served_by
+from spectui.measure.statistics import MIN_PROMPTS
+from spectui.measure.workload import Workload, served_workload
+from spectui.monitor.host import hottest_c
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
+from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
+from spectui.tune.backends import InProcess, Served
+from spectui.tune.candidates import Candidate
+from spectui.tune.conditions import Conditions, conditions
+from spectui.tune.events import SearchEnded, TuneEvent
+from spectui.tune.placements import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import MIN_PROMPTS
+from spectui.tune.setup import Limits
+from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.studies.study import Sampler
 from spectui.tune.trials import n_measured
+from spectui.tune.tuning import CommandOptions, StudyOptions, Tuning, TuningSetup
+from spectui.verify.verification import Verification
 
 
 def tune(parsed: dict[str, Any]) -> None:
@@ -44,31 +78,35 @@ def tune(parsed: dict[str, Any]) -> None:
     if options.is_server:
         measuring, options = measuring_binary(options)
     else:
-        _check_engine(shared)
+        check_engine(shared)
         verifying = binary_of(options)
-    minded = mind_unmeasured(parsed, through_server=options.is_server)
-    budget_s = options.time_budget
-    if verifying is not None:
-        options = with_reserve(options)
+    unmeasured = mind_unmeasured(parsed, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    _mind_few(prompts, progress)
+    _warn_of_few(prompts, progress)
+    search = _Search(
+        shared=shared,
+        options=options,
+        limits=Limits(
+            n_trials=options.trials,
+            time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
+            n_confirmations=options.repeats,
+        ),
+        prompts=prompts,
+        progress=progress,
+    )
     try:
-        if measuring is not None:
-            run, result, met = run_served(shared, options, prompts, measuring, progress)
-        else:
-            run, result, met = run_here(shared, options, prompts, progress)
+        found = search.served(measuring) if measuring is not None else search.here()
         served = None
-        if verifying is not None and result.error is None and not result.interrupted:
-            served = _served(run, result, verifying, prompts, progress, budget_s=budget_s)
-            result = _preferred(run, result, served, progress)
-            result = with_time(result, budget_s, 0.0 if served is None else served.took_s)
+        if verifying is not None and found.result.error is None and not found.result.interrupted:
+            served = _finalists_served(found, verifying, search)
+            found = _ranked(found, served, search)
     finally:
         progress.close()
-    report(result, run, met, served, minded)
-    _raise_ended(result, run, served)
+    report(found, served, unmeasured, shared.json_path)
+    _raise_ended(found.result, found.tuning, served)
 
 
 def _options(parsed: dict[str, Any]) -> tuple[SharedOptions, TuneOptions]:
@@ -78,8 +116,7 @@ def _options(parsed: dict[str, Any]) -> tuple[SharedOptions, TuneOptions]:
     return with_candidates(shared), options
 
 
-def _mind_few(prompts: Sequence[Prompt], progress: Progress) -> None:
-    """Warn about too few prompts for a verdict."""
+def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
     if len(prompts) < MIN_PROMPTS:
         progress.say(
             f"{counted(len(prompts), 'prompt')} will not do for a verdict, which needs "
@@ -87,31 +124,310 @@ def _mind_few(prompts: Sequence[Prompt], progress: Progress) -> None:
         )
 
 
-def _served(
-    run: TuneRun,
-    result: TuneResult,
-    binary: ServerBinary,
-    prompts: Sequence[Prompt],
-    progress: Progress,
-    *,
-    budget_s: float | None,
-) -> Served | None:
-    """Verify the result on llama-server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """A search on prompts, before its models are found."""
+
+    shared: SharedOptions
+    options: TuneOptions
+    limits: Limits
+    prompts: Sequence[Prompt]
+    progress: Progress
+
+    def here(self) -> Tuned:
+        """Load the models and search with the engine in this process."""
+        shared, models = self.shared, find_candidates(self.shared, self.progress)
+        asked = present_of()
+        models, experts, command = self._placed(models, 0 if asked is None else asked.longest)
+        with_mtp = takes_mtp(shared, self.options) and experts is None
+        with open_engine(shared, self.progress) as engine:
+            target, candidates = load_models(
+                engine, shared, models, self.progress, command, takes_mtp=with_mtp
+            )
+            space = space_of(
+                self.options,
+                target.mtp_layers,
+                candidates,
+                max_draft=longest_draft(command.context),
+                placements=None if experts is None else experts.placements,
+            )
+            present = None if asked is None else arm_of(asked, candidates, shared, space)
+            setup = self._setup(
+                _alone(shared, command.options, given_extra()),
+                candidates,
+                _beginning_with(present, space),
+                tokenized(engine, self.prompts, shared, target),
+                mtp_layers=target.mtp_layers,
+            )
+            tuning = Tuning(replace(setup, experts=experts), InProcess(engine, target, command))
+            result, met = self._run(tuning)
+        return Tuned(
+            tuning=tuning,
+            result=result,
+            conditions=met,
+            target=model(target),
+            backend=ENGINE,
+            alteration=target.info.alteration,
+            memory_bytes=models.memory_bytes,
+            present=present,
+        )
+
+    def _placed(self, models: Models, longest: int) -> tuple[Models, ExpertPlan | None, LoadTarget]:
+        """Plan where the experts lie, if that is searched; return how the target is loaded.
+
+        Args:
+            models: models of the run.
+            longest: longest draft of the present setting.
+        """
+        shared, context = self.shared, self.shared.context_options()
+        target, max_draft = shared.target_options(models.target), longest_draft(context)
+        experts = None
+        if Parameter.N_CPU_MOE in self.options.parameters():
+            request = PlanRequest(target=target, context=context, max_draft=max_draft)
+            drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
+            experts, refused = plan_experts(request, drafts, self.progress.say)
+            models = models.without(refused)
+        if experts is not None:
+            # So that every draft can be examined beside it.
+            target = with_n_cpu_moe(target, experts.placements.most)
+        command = LoadTarget(options=target, context=context, max_draft=max(max_draft, longest))
+        return models, experts, command
+
+    def served(self, binary: ServerBinary) -> Tuned:
+        """Search through llama-server.
+
+        Raises:
+            ServerError: the server without speculation does not start, or nothing was measured.
+            UsageError: there is nothing to search.
+        """
+        shared, options = self.shared, self.options
+        check_schedule(shared)
+        models = find_candidates(shared, self.progress)
+        target = look_at(shared.target_options(models.target))
+        drafts = _served_drafts(shared, models, self.progress)
+        off = _alone(shared, target.options, served_extra())
+        # What the binary has no words for is said before anything is started.
+        measuring_arguments(off, binary)
+        mtp_layers = target.mtp_layers
+        if not (takes_mtp(shared, options) and shared.takes_mtp):
+            mtp_layers = 0
+        candidates = _served_candidates(target, drafts, takes_mtp=bool(mtp_layers))
+        known = binary.accepted.drafters
+        space = space_of(
+            options,
+            mtp_layers,
+            candidates,
+            max_draft=longest_draft(off.context),
+            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
+            readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
+        )
+        asked = present_of()
+        present = None if asked is None else arm_of(asked, candidates, shared, space)
+        placed = {name: one.options for name, one in drafts.items()}
+        stays = keeps_off(target.options, tuple(placed.values()), wanted=options.keeps_both)
+        self.progress.say(_plan(options, target, keeps_off=stays))
+        with open_fleet(
+            binary,
+            keeps_off=stays,
+            timeout_s=options.timeout,
+            say=self.progress.say,
+            name=lambda setup: _arm_of(setup, placed).label,
+        ) as fleet:
+            n_ctx = off.context.ctx_size
+            workload = served_workload(
+                fleet.of(off),
+                self.prompts,
+                n_predict=shared.n_predict,
+                sampling=shared.sampling_config(),
+                n_ctx=n_ctx,
+            )
+            if workload.repeated:
+                repeated = ", ".join(workload.repeated)
+                self.progress.say(f"left out, the same text as another prompt: {repeated}")
+            backend = ServerBackend(
+                fleet, off, placed, keeps_off=stays, redoes_rounds=target.redoes_rounds
+            )
+            setup = self._setup(
+                off, candidates, _beginning_with(present, space), workload, mtp_layers=mtp_layers
+            )
+            tuning = Tuning(setup, Served(backend, binary, target, drafts))
+            result, met = self._run(tuning)
+        return Tuned(
+            tuning=tuning,
+            result=result,
+            conditions=met,
+            target=target.document(n_ctx),
+            backend=served_by(
+                binary,
+                _server_arguments(backend, binary, result.best),
+                keeps_both=stays,
+                n_starts=fleet.n_starts,
+            ),
+            alteration=target.alteration,
+            memory_bytes=models.memory_bytes,
+            present=present,
+        )
+
+    def _setup(
+        self,
+        off: Setup,
+        candidates: tuple[Candidate, ...],
+        space: SearchSpace,
+        workload: Workload,
+        *,
+        mtp_layers: int,
+    ) -> TuningSetup:
+        """Setup of the search for the best setting beside ``off``."""
+        shared, options, command = self.shared, self.options, taken()
+        dialect = Dialect(options.dialect)
+        return TuningSetup(
+            off=off,
+            candidates=candidates,
+            mtp_layers=mtp_layers,
+            workload=workload,
+            space=space,
+            schedule=shared.schedule_kind(),
+            limits=self.limits,
+            min_gain=options.min_gain,
+            study=StudyOptions(
+                name=options.study,
+                storage=options.storage,
+                sampler=Sampler(options.sampler),
+                seed=shared.seed,
+                must_exist=options.resume,
+            ),
+            command=CommandOptions(dialect=dialect)
+            if command is None
+            else CommandOptions(
+                dialect=dialect,
+                extra=command.kept,
+                given=command.given,
+                start=command.start,
+            ),
+            prompts=shared.prompts,
+        )
+
+    def _run(self, tuning: Tuning) -> tuple[TuneResult, Conditions]:
+        """Search; return the result, and the machine's conditions around it."""
+
+        def on_event(event: TuneEvent) -> None:
+            if isinstance(event, SearchEnded):
+                interrupts.hold()
+            self.progress.on_tune(event)
+
+        before = hottest_c()
+        result = tuning.run(on_event)
+        if result.not_kept is not None:
+            self.progress.say(result.not_kept)
+        return result, conditions(result.trials, before, hottest_c())
+
+
+def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:
+    """The search space with the user's present setting, which is tried first."""
+    return space if present is None else replace(space, present=present.arm)
+
+
+def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:
+    draft = next((name for name, options in drafts.items() if options == setup.draft), None)
+    return Arm(draft=draft, speculation=setup.speculation)
+
+
+def _server_arguments(
+    backend: ServerBackend, binary: ServerBinary, best: Arm | None
+) -> dict[str, tuple[str, ...]]:
+    """Arguments of the servers without speculation and with the best setting."""
+    found = {"off": measuring_arguments(backend.setup(None), binary)}
+    if best is not None and best.speculation is not None:
+        # The target's own MTP layers are a candidate, too, and no file of their own.
+        backend.load(best.draft if best.speculation.needs_draft else None)
+        found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
+    return found
+
+
+def _alone(shared: SharedOptions, target: ModelOptions, extra: tuple[str, ...]) -> Setup:
+    """Setup of the target alone."""
+    context = shared.context_options()
+    return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
+
+
+def _served_drafts(
+    shared: SharedOptions, models: Models, progress: Progress
+) -> dict[str, ServedModel]:
+    """The drafts that ``--spec-type`` selects."""
+    found = {name: look_at(shared.draft_options(path)) for name, path in models.drafts.items()}
+    kinds = {name: one.reader or MODEL_KIND for name, one in found.items()}
+    wanted = {
+        name: one
+        for name, one in found.items()
+        if not shared.spec_type or kinds[name] in shared.spec_type
+    }
+    for name in found.keys() - wanted.keys():
+        progress.say(
+            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
+        )
+    if found and not wanted:
+        raise BadInputError(
+            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
+            "draft"
+        )
+    return wanted
+
+
+def _served_candidates(
+    target: ServedModel, drafts: dict[str, ServedModel], *, takes_mtp: bool
+) -> tuple[Candidate, ...]:
+    """Candidates: the drafts, and the target's own MTP layers."""
+    found = [Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()]
+    if takes_mtp and target.mtp_layers:
+        found.append(Candidate(name=MTP_KIND, options=target.options, loaded=None))
+    return tuple(found)
+
+
+def _plan(options: TuneOptions, target: ServedModel, *, keeps_off: bool) -> str:
+    """Description of the search's cost."""
+    size = bytes_text(target.file_bytes)
+    begun = (
+        f"up to {options.trials} trials through llama-server; nothing is replayed, and each new "
+        "setting starts a server"
+    )
+    if keeps_off:
+        return f"{begun} ({size} of target to load), beside the one without speculation"
+    return f"{begun} and then the one without speculation again ({size} of target to load each)"
+
+
+def _finalists_served(
+    found: Tuned, binary: ServerBinary, search: _Search
+) -> ServedFinalists | None:
+    """Measure the best on the user's llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
-    serving = Serving(
+    verification = Verification(
         binary=binary,
-        shared=run.shared,
-        progress=progress,
+        open_engine=lambda: open_engine(search.shared, search.progress),
+        say=search.progress.say,
+        on_run=search.progress.on_run,
+        timeout_s=search.options.timeout,
+        seed=search.shared.seed,
         counts=False,
-        timeout_s=run.options.timeout,
     )
-    served = serve(run, result, serving, prompts, budget_s=budget_s)
+    budget_s = search.options.time_budget
+    served = serve(found.tuning, found.result, verification, search.prompts, budget_s=budget_s)
     interrupts.hold()
     return served
 
 
-def _raise_ended(result: TuneResult, run: TuneRun, served: Served | None) -> None:
+def _ranked(found: Tuned, served: ServedFinalists | None, search: _Search) -> Tuned:
+    """The result in llama-server's ranking, stored with the study."""
+    ranked = final(found.result, served)
+    if ranked is not found.result:
+        ranked = found.tuning.keep(ranked)
+        if ranked.not_kept is not None:
+            search.progress.say(ranked.not_kept)
+    served_s = 0.0 if served is None else served.took_s
+    return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
+
+
+def _raise_ended(result: TuneResult, tuning: Tuning, served: ServedFinalists | None) -> None:
     """Raise the error that ended the search, once the findings are printed.
 
     Raises:
@@ -123,31 +439,7 @@ def _raise_ended(result: TuneResult, run: TuneRun, served: Served | None) -> Non
         raise result.error
     if result.interrupted:
         raise CancelledError(
-            f"interrupted; the study {run.study.name} keeps "
+            f"interrupted; the study {tuning.name} keeps "
             f"{counted(n_measured(result.trials), 'trial')}, and the same command goes on from "
             "there"
-        )
-
-
-def _preferred(
-    run: TuneRun, result: TuneResult, served: Served | None, progress: Progress
-) -> TuneResult:
-    """The result in llama-server's ranking, stored with the study."""
-    found, study = final(result, served), run.study
-    if found is result:
-        return result
-    try:
-        with open_study(
-            run.options, study.name, study.spec, study.space, seed=run.shared.seed
-        ) as opened:
-            keep_outcome(replace(run, study=opened), found, progress)
-    except BadInputError as error:
-        progress.say(f"spectui export will not know of llama-server's ranking: {error}")
-    return found
-
-
-def _check_engine(shared: SharedOptions) -> None:
-    for kind in shared.readers:
-        raise UsageError(
-            f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
         )

@@ -1,43 +1,50 @@
 """Runs ``spectui verify`` with parsed options."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.table import Table
 
-from spectui.cli.documents.verify import verify_document
+from spectui.cli.documents.common import header
+from spectui.cli.drafting import take_drafting
+from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.interrupts import interrupts
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.given import find_pair
+from spectui.cli.interrupts import interrupts, raise_ended
+from spectui.cli.output import check_writable, complain, write_result
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
-from spectui.cli.serving import Serving, Wanted
+from spectui.cli.served_session import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
-from spectui.cli.taken import mind_unmeasured
-from spectui.cli.verify_request import VerifyOptions, is_direct, of_options, of_study, split
-from spectui.errors import CancelledError
+from spectui.cli.taken import adopt, mind_unmeasured
+from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
-from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.measure.promise import Case, Promise
 from spectui.monitor.machine import this_machine
-from spectui.options.setup import Schedule
+from spectui.options.speculation import Speculation
+from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.server.binary import examine
-from spectui.speculative.mtp import effective_schedule
-from spectui.tune.bench import BenchResult, run_bench
-from spectui.tune.measurement import Measurer
-from spectui.tune.promise import Case, Promise, observed_of
-from spectui.tune.workload import tokenize
-from spectui.verify import engine_side
-from spectui.verify.comparison import Summary, gain, interval_text, verdict
-from spectui.verify.engine_side import Results
+from spectui.tune.outcome import advice_of
+from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
+from spectui.verify.comparison import Summary, gain, interval_text
 from spectui.verify.result import Verified, notes, warnings
-from spectui.verify.served import Delivered
-from spectui.verify.subject import subject
+from spectui.verify.subject import Origin, subject
+from spectui.verify.verification import Claim, Verification
 
-_MIN_GAIN = 0.02
-"""The default of ``tune``."""
+_MODELS = ("model", "model_draft", "preset", "demo", "command_line")
+"""Parameters that select models and so exclude a study."""
+_OF_VERIFY = frozenset(
+    ("server_bin", "storage", "repeats", "no_promise", "counts", "keeps_both", "timeout")
+)
+"""Parameters that other commands have not."""
+_OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
+    *("study", "prompts", "seed", "json_path", "quiet", "verbose")
+}
+"""Parameters that go with a study, which determines all other options."""
 _NONE = "–"
 
 
@@ -49,110 +56,154 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         ServerError: the binary is no llama-server, or failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    options, shared, speculation = split(parsed)
-    direct = is_direct(ctx, study)
+    speculation, rest = take_drafting(parsed)
+    shared = SharedOptions(**{n: value for n, value in rest.items() if n not in _OF_VERIFY})
+    direct = _is_direct(ctx, study)
     minded = mind_unmeasured(parsed)
-    check_writable(shared.json_path, (*shared.input_files(), Path(options.server_bin)))
-    binary = examine(options.server_bin)
+    check_writable(shared.json_path, (*shared.input_files(), Path(parsed["server_bin"])))
+    binary = examine(parsed["server_bin"])
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    serving = Serving(
+    verification = Verification(
         binary=binary,
-        shared=shared,
-        progress=progress,
-        repeats=options.repeats,
-        counts=options.counts,
-        keeps_both=options.keeps_both,
-        timeout_s=options.timeout,
+        open_engine=lambda: open_engine(shared, progress),
+        say=progress.say,
+        on_run=progress.on_run,
+        timeout_s=parsed["timeout"],
+        seed=shared.seed,
+        repeats=parsed["repeats"],
+        counts=parsed["counts"],
+        keeps_both=parsed["keeps_both"],
     )
     try:
         if direct:
             prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
-            wanted = of_options(shared, speculation, prompts, progress)
-            found = _verify_setting(serving, options, wanted)
+            claim = _of_options(shared, speculation, prompts, progress)
+            schedule = None if parsed["no_promise"] else shared.schedule_kind()
         else:
-            found = serving.verify(of_study(study, options, shared.prompts))
+            claim, schedule = _of_study(study, parsed["storage"], shared.prompts), None
+        found = verification.verify(claim, schedule=schedule)
         interrupts.hold()
     finally:
         progress.close()
     _report(found, shared.json_path, minded)
-    _raise_ended(found.delivered)
-
-
-def _raise_ended(delivered: Delivered) -> None:
-    ended = delivered.ended
-    if isinstance(ended, KeyboardInterrupt | CancelledError):
-        n_pairs = counted(len(delivered.pairs), "prompt")
-        raise CancelledError(
-            f"interrupted after {n_pairs} of llama-server's; what was measured is shown above, and "
-            "the command run again measures all"
-        )
-    if ended is not None:
-        raise ended
-
-
-def _verify_setting(serving: Serving, options: VerifyOptions, wanted: Wanted) -> Verified:
-    # What the binary has no words for is said before anything is measured.
-    serving.arguments(wanted.case)
-    if options.no_promise:
-        return serving.verify(wanted)
-    made = _measured(serving.shared, wanted, serving.progress, options.repeats)
-    return serving.verify(
-        replace(wanted, promise=made.promise), results=made.results, ended=made.ended
+    raise_ended(
+        found.ended,
+        f"interrupted after {counted(len(found.pairs), 'prompt')} of llama-server's; what was "
+        "measured is shown above, and the command run again measures all",
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
-    """The engine's own measurement, made before the server's."""
+def _is_direct(ctx: click.Context, study: str | None) -> bool:
+    """Whether models are named instead of a study.
 
-    promise: Promise
-    results: Results
-    """Results by the prompts' tokens, if measured on the server's schedule."""
-    ended: BaseException | None
-
-
-def _measured(shared: SharedOptions, wanted: Wanted, progress: Progress, repeats: int) -> _Made:
-    """Measure in-process the speedup that a server should deliver."""
-    case = wanted.case
-    with open_engine(shared, progress) as engine:
-        target = engine_side.load(engine, case)
-        schedule = effective_schedule(shared.schedule_kind(), target.mtp_layers)
-        workload = tokenize(
-            engine,
-            wanted.prompts,
-            n_predict=case.n_predict,
-            sampling=case.sampling,
-            n_ctx=target.n_ctx,
+    Raises:
+        UsageError: both are, or options that do not go with what is.
+    """
+    typed = [
+        param
+        for param in ctx.command.params
+        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    ]
+    names = {param.name for param in typed}
+    models = [param for param in typed if param.name in _MODELS]
+    if models and study is None:
+        if "storage" in names:
+            raise UsageError("--storage is for studies; leave it out, or leave out the models")
+        return True
+    wrong = [param.opts[0] for param in typed if param.name not in _OF_A_STUDY]
+    if wrong:
+        raise UsageError(
+            f"{', '.join(wrong)}: the study says that; leave it out, or leave out the study and "
+            "give models with -m and -md, or --demo"
         )
-        progress.say("measuring in-process what llama-server is to deliver")
-        result = run_bench(
-            engine,
-            workload,
-            Measurer(engine, workload, schedule),
-            case.speculation,
-            repeats=repeats,
-            on_pair=progress.on_pair,
+    return False
+
+
+def _of_study(name: str | None, storage: str | None, given: Path | None) -> Claim:
+    """The promise of a study and its prompts; sets the variables of its original command.
+
+    Args:
+        name: name of the study; None for the latest.
+        storage: where studies are kept; None for spectui's own file.
+        given: other prompts.
+
+    Raises:
+        BadInputError: it keeps no promise, or its prompts are gone.
+        UsageError: there is no such study.
+    """
+    entry = find_study(list_studies(storage), name)
+    promise = _promise_of(entry)
+    names = () if entry.outcome is None else adopt(entry.outcome.start)
+    if names:
+        complain(f"as the command of the study sets them: {', '.join(names)}")
+    prompts = _prompts(promise, given)
+    for model in (promise.case.target, promise.case.draft):
+        if model is not None and not model.path.exists():
+            raise BadInputError(
+                f"{model.path}, a model of the study {entry.name}, is not there any more; put it "
+                "back, or give models with -m and -md"
+            )
+    advice = advice_of(entry.outcome, promise.case)
+    origin = Origin(study=entry.name, changed=entry.changed, advice=advice)
+    return Claim(case=promise.case, prompts=prompts, promise=promise, origin=origin)
+
+
+def _promise_of(entry: StudyEntry) -> Promise:
+    if entry.promise is None:
+        raise BadInputError(
+            f"the study {entry.name} has confirmed no setting, or an older spectui made it, so "
+            "there is no promise to verify; give its spectui tune command again, which goes on "
+            "from there"
         )
-    return _made(case, result, schedule, shared.prompts)
+    return entry.promise
 
 
-def _made(case: Case, result: BenchResult, schedule: Schedule, prompts: Path | None) -> _Made:
-    promise = Promise(
-        case=case,
-        schedule=schedule,
-        prompts=prompts,
-        observed=observed_of(result.pairs),
-        speedup=result.speedup,
-        min_gain=_MIN_GAIN,
-        llama_cpp=llama_cpp_version(),
-        llama_cpp_commit=llama_cpp_commit(),
+def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
+    if given is not None:
+        return load_prompts(given)
+    if promise.is_chat:
+        raise BadInputError(
+            "the study was made on turns of a chat, whose text is not kept with it; give --prompts"
+        )
+    found = builtin_suite() if promise.prompts is None else load_prompts(promise.prompts)
+    by_id = {prompt.id: prompt for prompt in found}
+    measured = [by_id[name] for name in promise.prompt_ids if name in by_id]
+    if not measured:
+        raise BadInputError(
+            f"none of the study's prompts is in {promise.prompts} any more; give --prompts"
+        )
+    return tuple(measured)
+
+
+def _of_options(
+    shared: SharedOptions,
+    speculation: Speculation,
+    prompts: tuple[Prompt, ...],
+    progress: Progress,
+) -> Claim:
+    """The models and the setting that were given; nothing is measured yet.
+
+    Raises:
+        BadInputError: a file is missing.
+        UsageError: options that contradict each other.
+    """
+    check_drafting(shared, speculation)
+    options = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
+    path, draft = find_pair(
+        options, progress, speculation, several="verify runs one draft; give one -md"
     )
-    is_servers = schedule is Schedule.SERVER
-    return _Made(
-        promise=promise,
-        results={p.item.tokens: p.speculative for p in result.pairs} if is_servers else {},
-        ended=result.ended,
+    target = options.target_options(path)
+    case = Case(
+        baseline=target,
+        target=target,
+        draft=None if draft is None else options.draft_options(draft),
+        context=options.context_options(),
+        speculation=speculation,
+        sampling=options.sampling_config(),
+        n_predict=options.n_predict,
+        extra=served_extra(),
     )
+    return Claim(case=case, prompts=prompts)
 
 
 def _report(found: Verified, json_path: str | None, minded: tuple[str, ...]) -> None:
@@ -163,28 +214,22 @@ def _report(found: Verified, json_path: str | None, minded: tuple[str, ...]) -> 
         json_path: value of ``--json``.
         minded: parts of the ``--from`` command that are not measured, as reported before.
     """
-    document = verify_document(found, this_machine())
+    document = {**header("verify", this_machine()), **found.document()}
     document["notes"] = [*minded, *document["notes"]]
     write_result(document, text_of(found), json_path)
 
 
 def text_of(found: Verified) -> str:
     """The sentence, the table and the notes."""
-    lines = [wrapped(_sentence(found))]
-    if found.differing is not None:
-        lines.append(wrapped(found.differing.sentence))
+    lines = [wrapped(found.verdict or "delivered: nothing was measured before it ended")]
+    sentence = None if found.counts is None else found.counts.sentence(found.builds)
+    if sentence is not None:
+        lines.append(wrapped(sentence))
     lines += [wrapped(subject(found.case, found.origin)), "", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
     lines += [wrapped(f"NOTE: {note}") for note in notes(found)]
     lines += [wrapped(f"WARNING: {warning}") for warning in warnings(found)]
     return "\n".join(lines).rstrip()
-
-
-def _sentence(found: Verified) -> str:
-    promised, delivered = found.promised, found.summary
-    if delivered is None:
-        return "delivered: nothing was measured before it ended"
-    return verdict(None if promised is None else promised.speedup, delivered.speedup, found.ratio)
 
 
 def _table(found: Verified) -> Table:

@@ -1,7 +1,10 @@
 """Text output of ``spectui models scan``: a table with notes."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -10,12 +13,77 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, is_ascii_only, page_width, width_of, wrapped
-from spectui.cli.findings import Findings, tune_command
 from spectui.format import bytes_text, counted, percent_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
 from spectui.tui.text.display import fit, visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Results of a scan until it ended or was interrupted."""
+
+    folders: tuple[Path, ...]
+    n_ctx: int
+    target: ModelFacts | None
+    """The target; None if models are listed rather than ranked."""
+    models: tuple[DraftOption, ...]
+    """The most promising draft first; without a target, in their order on disk."""
+    doubt: str | None
+    """A warning about the target's memory; None if it fits, and without a target."""
+    links: tuple[tuple[Path, ...], ...]
+    """Paths to the same files; the first of each group is that of a listed model."""
+    passed_over: tuple[str, ...]
+    """A sentence for every path that could not be examined."""
+    interrupted: bool
+
+    @property
+    def fitting(self) -> tuple[DraftOption, ...]:
+        """Drafts that no reason rules out."""
+        return tuple(option for option in self.models if option.reason is None)
+
+    @property
+    def first(self) -> DraftOption | None:
+        """The draft to try first; None without a target, or where none fits."""
+        return self.fitting[0] if self.target is not None and self.fitting else None
+
+    @property
+    def copies(self) -> tuple[tuple[FoundModel, ...], ...]:
+        """Models that agree in the names and sizes of their files: most likely copies."""
+        alike: dict[tuple[str, int], list[FoundModel]] = defaultdict(list)
+        for option in self.models:
+            alike[option.model.path.name, option.model.size_bytes].append(option.model)
+        return tuple(tuple(models) for models in alike.values() if len(models) > 1)
+
+
+def tune_command(found: Findings) -> str:
+    """Return the command that measures the recommended draft."""
+    if found.target is None or found.first is None:
+        raise ValueError("there is no draft to try")
+    target, draft = str(found.target.path), str(found.first.model.path)
+    return shell_line(["spectui", "tune", "-m", target, "-md", draft, "-c", str(found.n_ctx)])
+
+
+def shell_line(words: Iterable[str]) -> str:
+    r"""Quote ``words`` for a shell, in printable characters.
+
+    What a terminal would obey, and bytes that are no text, are written as ``$'\x1b'``, which bash
+    and zsh read.
+    """
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    printable = (chr(byte) if _is_plain(byte) else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    return f"$'{''.join(printable)}'"
+
+
+def _is_plain(byte: int) -> bool:
+    return chr(byte).isascii() and chr(byte).isprintable() and chr(byte) not in "'\\"
+
 
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""

@@ -1,23 +1,10 @@
-"""Preparation of ``bench`` and ``tune`` for measurements through a llama-server."""
+"""Options of commands that measure through a llama-server that they start."""
 
-from collections.abc import Callable, Sequence
-
-from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
-from spectui.errors import BadInputError, UsageError
-from spectui.format import bytes_text
-from spectui.monitor.machine import this_machine
-from spectui.options.setup import ModelOptions, Schedule, Setup
-from spectui.paths import data_dir, ensure_dir
-from spectui.prompts import Prompt
-from spectui.served.fleet import Fleet
-from spectui.served.models import both_fit, size_bytes
-from spectui.served.prompts import WARM_UP_TOKENS, as_tokens, distinct
-from spectui.server import LlamaClient, LlamaServer
+from spectui.cli.taken import taken
+from spectui.errors import UsageError
+from spectui.options.setup import Schedule
 from spectui.server.binary import ServerBinary, examine
-from spectui.tune.workload import Workload
-
-_WARM_UP_TEXT = "The quick brown fox"
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
@@ -45,75 +32,7 @@ def check_schedule(shared: SharedOptions) -> None:
         )
 
 
-def keeps_off(
-    target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
-) -> bool:
-    """Whether the server of the target alone stays alive beside one with any draft.
-
-    ``wanted`` is what the user has said.
-    """
-    if wanted is not None:
-        return wanted
-    machine = this_machine()
-    return all(both_fit(target, draft, machine) for draft in drafts or (None,))
-
-
-def open_fleet(
-    binary: ServerBinary,
-    progress: Progress,
-    *,
-    keeps_off: bool,
-    timeout_s: float,
-    name: Callable[[Setup], str],
-) -> Fleet:
-    """Open a fleet whose servers warm up on first use; nothing is started yet.
-
-    Args:
-        binary: binary of all servers.
-        progress: told of every start.
-        keeps_off: as ``Fleet``.
-        timeout_s: as ``Fleet``.
-        name: name of the server that speculates.
-    """
-
-    def started(setup: Setup) -> None:
-        size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
-        what = "without speculation" if setup.is_off else f"with {name(setup)}"
-        progress.say(f"starting llama-server {what} ({size} to load)")
-
-    return Fleet(
-        binary,
-        logs=ensure_dir(data_dir() / "logs"),
-        keeps_off=keeps_off,
-        timeout_s=timeout_s,
-        on_start=started,
-        on_ready=_warm_up,
-    )
-
-
-def _warm_up(server: LlamaServer) -> None:
-    server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
-
-
-def served_workload(
-    server: LlamaClient,
-    prompts: Sequence[Prompt],
-    shared: SharedOptions,
-    progress: Progress,
-    *,
-    n_ctx: int,
-    remedy: str = "raise -c",
-) -> Workload:
-    """The prompts tokenized by the server, each text once; ``remedy`` as in ``as_tokens``.
-
-    Raises:
-        BadInputError: a prompt does not fit, or there is none.
-        ServerError: the server refused one.
-    """
-    found = as_tokens(server, prompts, n_predict=shared.n_predict, n_ctx=n_ctx, remedy=remedy)
-    items, repeated = distinct(found)
-    if repeated:
-        progress.say(f"left out, the same text as another prompt: {', '.join(repeated)}")
-    if not items:
-        raise BadInputError("there are no prompts to measure; give --prompts")
-    return Workload(items=items, n_predict=shared.n_predict, sampling=shared.sampling_config())
+def served_extra() -> tuple[str, ...]:
+    """The arguments of ``--from`` for a server that is started in its place; none without it."""
+    found = taken()
+    return () if found is None else found.served

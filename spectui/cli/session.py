@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from spectui.cli.given import Models, find_models
-from spectui.cli.preset_models import with_preset_models
+from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import SharedOptions
 from spectui.engine.commands import LoadTarget
@@ -15,15 +15,14 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
-from spectui.models.draft_files import n_mtp_layers
+from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
-from spectui.speculative.rollback import unserved
 from spectui.tune.candidates import Candidate
-from spectui.tune.workload import Workload, tokenize
 
 SUITE_PROMPTS = 8
 """Number of prompts from the built-in suite for commands that take few: one per category. The
@@ -137,7 +136,7 @@ def _load_target(
 
     options = command.options
     is_named = shared.names_mtp
-    has_mtp = is_named or (shared.takes_mtp and n_mtp_layers(read_gguf(options.path)) > 0)
+    has_mtp = is_named or (shared.takes_mtp and read_gguf(options.path).mtp_layers > 0)
     if not (takes_mtp and has_mtp):
         return load(mtp=False), None
     try:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from spectui.cli.click_options import Decorator, listed
 from spectui.cli.defaults import FromUserOnly
@@ -94,19 +95,12 @@ def command(context: click.Context, /, **parsed: Any) -> None:
     they end; the same command goes on from there. Prints what each is worth, and writes tables
     and plots with --out.
     """
-    from spectui.cli.run_sweep import list_all, sweep
+    from spectui.cli.run_sweep import list_all, run
 
     if parsed.pop("list_grids") or parsed["grid"] == "list":
         list_all(parsed["json_path"])
         return
-    typed = {
-        name
-        for name in parsed
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    }
-    set_by_preset = {
-        name
-        for name in parsed
-        if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT_MAP
-    }
-    sweep(parsed, typed=typed, set_by_preset=set_by_preset)
+    sources = {name: context.get_parameter_source(name) for name in parsed}
+    typed = {name for name, source in sources.items() if source is ParameterSource.COMMANDLINE}
+    preset = {name for name, source in sources.items() if source is ParameterSource.DEFAULT_MAP}
+    run(parsed, typed=typed, set_by_preset=preset)

@@ -1,81 +1,33 @@
-"""Text output of ``spectui sweep``."""
+"""Texts of ``spectui sweep``, and the files of its ``--out`` folder."""
 
+import json
+import os
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.bench_run import REMEMBERS
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
-from spectui.cli.sweep_request import plain_defaults
+from spectui.errors import BadInputError
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
-from spectui.monitor.machine import Machine
-from spectui.served.memory import remembers
-from spectui.sweep.cells import Cell, NamedCell
-from spectui.sweep.expand import expand
-from spectui.sweep.grid_file import Grid
-from spectui.sweep.order import Visit, n_loads
-from spectui.sweep.pace import RUNS_PER_PROMPT
+from spectui.measure.server_backend import REMEMBERS, remembers
+from spectui.options.drafters import MODEL_KIND
+from spectui.paths import cache_dir
+from spectui.sweep.cells import Cell
+from spectui.sweep.charts import Chart, charts
+from spectui.sweep.expand import expand, n_loads
+from spectui.sweep.grid import Grid
 from spectui.sweep.record import VisitRecord, VisitState
-from spectui.sweep.runner import SweepEvent, VisitStarted
-from spectui.sweep.summary import CellSummary, speedup_of, totals
-from spectui.sweep.tables import Sheet, remarks, sheets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Measurements that a sweep will make."""
-
-    grid: Grid
-    name: str
-    machine: Machine
-    cells: tuple[NamedCell, ...]
-    visits: tuple[Visit, ...]
-    left: tuple[Visit, ...]
-    """Visits that are left to be measured, in their order."""
-    n_prompts: int
-    left_s: float | None
-    """Estimated seconds for these."""
-    left_out: tuple[str, ...]
-    """A sentence for every impossible combination."""
-
-    @property
-    def n_decodes(self) -> int:
-        """Number of decodes that are left."""
-        return len(self.left) * self.n_prompts * RUNS_PER_PROMPT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepResult:
-    """A sweep, as far as it was measured."""
-
-    name: str
-    grid: Grid
-    machine: Machine
-    backend: Mapping[str, Any]
-    """The backend that decoded, as in documents."""
-    spec: Mapping[str, Any]
-    weights_bytes: Mapping[str | None, int | None]
-    """Size of the tensors of each draft by name, of the target under None; None if unknown."""
-    notes: tuple[str, ...]
-    """Parts of the ``--from`` command that are not measured."""
-    cells: tuple[NamedCell, ...]
-    summaries: tuple[CellSummary, ...]
-    records: tuple[VisitRecord, ...]
-    n_prompts: int
-    left_out: tuple[str, ...]
-    """A sentence for every impossible combination."""
-
-    @property
-    def n_left(self) -> int:
-        """Cells that have no record."""
-        return len(self.cells) - len(self.summaries)
-
+from spectui.sweep.summary import CellSummary, summarise
+from spectui.sweep.sweep import Sweep
+from spectui.sweep.tables import Sheet, markdown, remarks, results_csv, sheets, summary_csv
+from spectui.writing import write_file
 
 _INDENT = "  "
-_TWO_DRAFTS = ("first", "second")
+_TWO_DRAFTS = {"first": MODEL_KIND, "second": MODEL_KIND}
 _LEAST_NAME = 12
 """Minimum width in cells of a column of names, in a table as wide as the page."""
 
@@ -84,7 +36,7 @@ def grid_list(grids: Sequence[Grid]) -> str:
     """The named grids, with what they run and where they come from."""
     parts = []
     for grid in grids:
-        n_cells = len(expand(grid.cells, _TWO_DRAFTS, plain_defaults()).cells)
+        n_cells = len(expand(grid.cells, _TWO_DRAFTS, Cell())[0])
         head = f"{grid.name} ({n_cells} cells with two drafts)"
         parts.append(f"{head}\n" + _indented(grid.description))
         if grid.source:
@@ -110,63 +62,62 @@ def _indented(text: str) -> str:
     )
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(sweep: Sweep) -> str:
     """Text on the amount of measuring, and its estimated time."""
-    n_visits, n_left = len(plan.visits), len(plan.left)
-    times = n_visits // max(1, len(plan.cells))
+    n_visits, n_left, left_s = len(sweep.visits), len(sweep.pending), sweep.left_s()
+    times = sweep.setup.repeats
     done = f"; {n_visits - n_left} of {n_visits} measurements are there already"
     time = "how long it takes is told once one cell was measured"
-    if plan.left_s is not None:
-        time = f"about {duration_text(plan.left_s)}"
+    if left_s is not None:
+        time = f"about {duration_text(left_s)}"
     return (
-        f"sweep {plan.name}: {counted(len(plan.cells), 'cell')}{_of_grid(plan.grid)} on "
-        f"{counted(plan.n_prompts, 'prompt')}{f', {times} times each' if times > 1 else ''}"
-        f"{done if n_left < n_visits else ''}; {counted(plan.n_decodes, 'decode')} and "
-        f"{counted(n_loads(plan.left), 'load')} of the target are left, {time}"
+        f"sweep {sweep.name}: {counted(len(sweep.cells), 'cell')}{_of_grid(sweep)}"
+        f"{f', {times} times each' if times > 1 else ''}"
+        f"{done if n_left < n_visits else ''}; {counted(sweep.n_decodes, 'decode')} and "
+        f"{counted(n_loads(sweep.pending), 'load')} of the target are left, {time}"
     )
 
 
-def _of_grid(grid: Grid) -> str:
-    return f" of the grid {grid.name}" if grid.name else ""
+def _of_grid(sweep: Sweep) -> str:
+    grid, prompts = sweep.setup.grid, counted(len(sweep.setup.prompts), "prompt")
+    return f" of the grid {grid.name} on {prompts}" if grid.name else f" on {prompts}"
 
 
-def whole_plan(plan: Plan) -> str:
+def whole_plan(sweep: Sweep) -> str:
     """The plan with every cell, in the order of measuring."""
-    names = {one.cell: one.name for one in plan.cells}
-    notes = "\n".join(_indented(f"Mind: {note}") for note in plan.grid.notes)
-    left_out = "\n".join(_indented(f"Left out: {one}") for one in plan.left_out)
-    parts = [wrapped(plan_text(plan)), notes, left_out, _order(plan.left, names)]
+    notes = "\n".join(_indented(f"Mind: {note}") for note in sweep.setup.grid.notes)
+    left_out = "\n".join(_indented(f"Left out: {one}") for one in sweep.left_out)
+    parts = [wrapped(plan_text(sweep)), notes, left_out, _order(sweep)]
     return "\n\n".join(filter(None, parts))
 
 
-def _order(left: Sequence[Visit], names: Mapping[Cell, str]) -> str:
+def _order(sweep: Sweep) -> str:
     table = Table(box=None, header_style="bold")
     table.add_column("#", justify="right")
     for heading in ("cell", "draft", "place", "task"):
         table.add_column(heading, overflow="fold")
-    for number, visit in enumerate(left, start=1):
+    for number, visit in enumerate(sweep.pending, start=1):
         cell = visit.cell
-        table.add_row(
-            str(number), names[cell], cell.arm.draft or "–", cell.place.text, cell.task.text
-        )
-    return drawn(table) if left else ""
+        name, draft = sweep.cells[cell], cell.arm.draft or "–"
+        table.add_row(str(number), name, draft, cell.place.text, cell.task.text)
+    return drawn(table) if sweep.pending else ""
 
 
-def progress_line(event: SweepEvent, names: Mapping[Cell, str]) -> str:
+def progress_line(record: VisitRecord, sweep: Sweep) -> str:
     """A line for a cell that begins or has ended."""
-    if isinstance(event, VisitStarted):
-        left = "" if event.left_s is None else f", about {duration_text(event.left_s)} left"
-        name = names.get(event.visit.cell, "")
-        return f"cell {event.number} of {event.n_visits}{left}: {name}"
-    record = event.record
+    if record.state is VisitState.STARTED:
+        left_s, n_visits = sweep.left_s(), len(sweep.visits)
+        left = "" if left_s is None else f", about {duration_text(left_s)} left"
+        number, name = n_visits - len(sweep.pending) + 1, sweep.cells[record.visit.cell]
+        return f"cell {number} of {n_visits}{left}: {name}"
     if record.state is VisitState.FAILED:
         return f"  failed: {first_clause(record.error or '')}"
-    found, speedup = totals(record.runs), speedup_of(record.runs)
-    gain = None if speedup is None else speedup.estimate
+    (one,) = summarise({record.visit.cell: ""}, [record])
+    gain = None if one.speedup is None else one.speedup.estimate
     noisy = ", noisy" if record.noisy else ""
     return (
-        f"  {rate_text(found.on_tokens_per_s)} tokens/s, {times_text(gain)}, acceptance "
-        f"{percent_text(found.acceptance_rate)}{noisy}"
+        f"  {rate_text(one.on_tokens_per_s)} tokens/s, {times_text(gain)}, acceptance "
+        f"{percent_text(one.counters.acceptance_rate)}{noisy}"
     )
 
 
@@ -175,33 +126,33 @@ def first_clause(error: str) -> str:
     return error.partition("; ")[0]
 
 
-def summary(result: SweepResult) -> str:
+def summary_text(sweep: Sweep, summaries: Sequence[CellSummary]) -> str:
     """All tables, for a terminal."""
-    parts = [_drawn(sheet) for sheet in sheets(result.summaries)]
-    told = [wrapped(remark) for remark in all_remarks(result)]
-    head = f"sweep {result.name}: {state_text(result)}"
-    return "\n\n".join([wrapped(head), parts[0], *told, *parts[1:]])
+    first, *rest = [_drawn(sheet) for sheet in sheets(summaries)]
+    told = map(wrapped, _all_remarks(sweep, summaries))
+    head = wrapped(f"sweep {sweep.name}: {_state_text(sweep, summaries)}")
+    return "\n\n".join([head, first, *told, *rest])
 
 
-def all_remarks(result: SweepResult) -> tuple[str, ...]:
+def _all_remarks(sweep: Sweep, summaries: Sequence[CellSummary]) -> Iterator[str]:
     """All remarks on the tables and on the backend."""
-    left_out = (f"Left out: {'; '.join(result.left_out)}.",) if result.left_out else ()
-    told = (*remarks(result.summaries), *left_out)
-    speculations = [one.cell.speculation for one in result.summaries]
-    if result.backend["backend"] == "server" and any(map(remembers, speculations)):
-        return (*told, f"Mind that {REMEMBERS}.")
-    return told
+    yield from remarks(summaries)
+    if sweep.left_out:
+        yield f"Left out: {'; '.join(sweep.left_out)}."
+    is_served = sweep.setup.binary is not None
+    if is_served and any(remembers(one.cell.speculation) for one in summaries):
+        yield f"Mind that {REMEMBERS}."
 
 
-def state_text(result: SweepResult) -> str:
+def _state_text(sweep: Sweep, summaries: Sequence[CellSummary]) -> str:
     """Progress of the sweep as text."""
-    cells = counted(len(result.summaries), "cell")
-    left = f", {result.n_left} not measured yet" if result.n_left else ""
-    return f"{cells}{_of_grid(result.grid)} on {counted(result.n_prompts, 'prompt')}{left}"
+    n_left = len(sweep.cells) - len(summaries)
+    left = f", {n_left} not measured yet" if n_left else ""
+    return f"{counted(len(summaries), 'cell')}{_of_grid(sweep)}{left}"
 
 
 def _drawn(sheet: Sheet) -> str:
-    kept = [index for index, _heading in enumerate(sheet.headings) if _is_used(sheet, index)]
+    kept = [index for index in range(len(sheet.headings)) if any(row[index] for row in sheet.rows)]
     wide = _table(sheet, kept, is_narrow=False)
     return drawn(wide if fits(wide) else _table(sheet, kept, is_narrow=True))
 
@@ -231,5 +182,86 @@ def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
     return table
 
 
-def _is_used(sheet: Sheet, index: int) -> bool:
-    return any(row[index] for row in sheet.rows)
+def check_folder(folder: Path | None) -> None:
+    """Check that the results can be written, before hours of measuring.
+
+    Raises:
+        BadInputError: there is no such folder, none can be made, or it takes no file.
+    """
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise BadInputError(
+            f"--out {folder} cannot be written ({error.strerror}); give another folder"
+        ) from error
+
+
+def write_folder(
+    folder: Path,
+    sweep: Sweep,
+    summaries: Sequence[CellSummary],
+    document: Mapping[str, Any],
+    *,
+    png: bool,
+) -> None:
+    """Write ``--out``: first the data of the plots, then the plots.
+
+    Raises:
+        BadInputError: files cannot be written; all others have been.
+    """
+    found = charts(summaries)
+    images = {one.title: f"{one.slug}.svg" for one in found}
+    # The most useful first.
+    texts = {
+        "results.csv": results_csv(sweep.cells, sweep.records),
+        "summary.csv": summary_csv(summaries),
+        "report.md": _markdown(sweep, summaries, images),
+        "results.json": f"{json.dumps(document, indent=2, allow_nan=False)}\n",
+    }
+    failed: dict[str, OSError] = {}
+    contents = ((name, text.encode()) for name, text in texts.items())
+    for name, content in (*contents, *_plots(found, png=png)):
+        try:
+            write_file(folder / name, content)
+        except OSError as error:
+            failed[name] = error
+    if failed:
+        reasons = sorted({str(error.strerror) for error in failed.values()})
+        raise BadInputError(
+            f"in --out {folder} {', '.join(failed)} cannot be written ({', '.join(reasons)}); the "
+            f"sweep {sweep.name} keeps all that was measured: run the command again with another "
+            "--out"
+        ) from next(iter(failed.values()))
+
+
+def _plots(found: Sequence[Chart], *, png: bool) -> Iterator[tuple[str, bytes]]:
+    """Draw the plots; that imports matplotlib, which takes half a second."""
+    # Its font cache goes to our folder.
+    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
+    # A backend that the user has chosen for a screen must not be looked for.
+    os.environ.pop("MPLBACKEND", None)
+    from spectui.sweep.drawing import Kind, draw
+
+    kinds: tuple[Kind, ...] = ("svg", "png") if png else ("svg",)
+    for kind in kinds:
+        yield from ((f"{chart.slug}.{kind}", draw(chart, kind)) for chart in found)
+
+
+def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], images: Mapping[str, str]) -> str:
+    machine, grid = sweep.setup.machine, sweep.setup.grid
+    facts = [
+        grid.description,
+        *([f"After {grid.source}"] if grid.source else []),
+        *(f"Mind: {note}" for note in grid.notes),
+        f"Target: {sweep.spec['target']['file']}",
+        *(f"Draft {name}: {draft['file']}" for name, draft in sweep.spec["drafts"].items()),
+        f"Machine: {machine.cpu}, {counted(machine.n_cores, 'core')}"
+        + "".join(f", {gpu}" for gpu in machine.gpus),
+        _state_text(sweep, summaries),
+    ]
+    told = _all_remarks(sweep, summaries)
+    return markdown(f"Sweep {sweep.name}", facts, sheets(summaries), told, images)

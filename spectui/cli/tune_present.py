@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.documents.base import Json, or_reason
-from spectui.cli.documents.common import arm_document, speedup_of
 from spectui.cli.request import SharedOptions
-from spectui.cli.taken import mind_defaults, taken, taken_options
+from spectui.cli.taken import mind_defaults, taken, taken_setup
+from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
+from spectui.measure.arm import Arm
+from spectui.measure.statistics import Speedup
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import Arm, speedup_estimate
+from spectui.tune.trials import speedup_estimate
 from spectui.verify.comparison import gain_text
 
 NO_COMMAND = "no command was given with --from"
@@ -52,20 +52,19 @@ class PresentArm:
 
 def present_of() -> Present | None:
     """Drafting setting of the ``--from`` command; None without one."""
-    found = taken()
-    if found is None:
+    takeover = taken()
+    if takeover is None:
         return None
-    takeover = found.takeover
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
-    shared, speculation = taken_options(takeover)
-    if not speculation.needs_draft:
+    setup = taken_setup(takeover)
+    speculation = setup.speculation
+    if speculation is None or not speculation.needs_draft:
         return Present(speculation=speculation, draft=None)
-    if not shared.model_draft:
+    if setup.draft is None:
         return Present(speculation=None, draft=None)
     mind_defaults(speculation, takeover.options)
-    # Llama-server takes the last of several.
-    return Present(speculation=speculation, draft=shared.model_draft[-1])
+    return Present(speculation=speculation, draft=setup.draft.path)
 
 
 def arm_of(
@@ -183,10 +182,10 @@ def present_document(present: PresentArm | None, result: TuneResult) -> Json:
     speedup: Json = or_reason("speedup", standing.estimate, "it was not measured")
     speedup |= or_reason("speedup_ci95", None, "the last race was without it")
     if standing.confirmed is not None:
-        speedup = speedup_of(standing.confirmed)
+        speedup = standing.confirmed.document()
     return {
         "present": {
-            "params": arm_document(present.arm),
+            "params": present.arm.document(),
             **speedup,
             "is_best": result.best == present.arm,
         }

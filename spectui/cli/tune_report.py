@@ -1,162 +1,133 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.bench_run import REMEMBERS
-from spectui.cli.documents.base import Json
-from spectui.cli.documents.common import model
-from spectui.cli.documents.served import ENGINE, served_by, served_model
 from spectui.cli.documents.tune import Findings, tune_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
-from spectui.cli.tune_present import present_document, present_lines
-from spectui.cli.tune_request import TuneRun
+from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.cli.tune_served import Served
+from spectui.documents import Json
 from spectui.format import duration_text, times_text
-from spectui.options.dialect import Dialect
-from spectui.options.setup import Schedule, Setup
-from spectui.served.memory import remembers
-from spectui.served.models import ServedModel
-from spectui.served.setup import measuring_arguments
-from spectui.speculative.mtp import effective_schedule
+from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
+from spectui.measure.lossless import UNTOLD, LosslessCheck
+from spectui.measure.measurer import measurements
+from spectui.measure.server_backend import REMEMBERS, remembers
+from spectui.monitor.machine import this_machine
+from spectui.options.setup import Schedule
 from spectui.tune.categories import judge_profiles, per_category
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import explain_result
-from spectui.tune.lossless import UNTOLD, LosslessCheck
-from spectui.tune.measurement import measurements
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
-from spectui.tune.trials import Arm, speedup_estimate
+from spectui.tune.trials import speedup_estimate
+from spectui.tune.tuning import Tuning
 
 _OVER = 1.1
 """Factor of the time budget above which the excess is reported."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """A search that has ended, and what its report says beside its result."""
+
+    tuning: Tuning
+    result: TuneResult
+    conditions: Conditions
+    target: Json
+    """Document of the target."""
+    backend: Json
+    """Document of what measured."""
+    alteration: str | None
+    """How the target was altered, in a sentence; None if it was not."""
+    memory_bytes: Mapping[str, int]
+    """Estimates of drafts that were not loaded, by name."""
+    present: PresentArm | None
+    """The present setting of the command of ``--from``; None without one."""
+
+
 def report(
-    result: TuneResult,
-    run: TuneRun,
-    met: Conditions,
-    served: Served | None = None,
-    minded: tuple[str, ...] = (),
+    found: Tuned, served: Served | None, unmeasured: tuple[str, ...], json_path: str | None
 ) -> None:
     """Print the result and how to use it.
 
     Args:
-        result: result of the search.
-        run: the searched run.
-        met: conditions on the machine.
+        found: what was searched and found.
         served: results on llama-server.
-        minded: parts of the ``--from`` command that are not measured, as reported before.
+        unmeasured: parts of the ``--from`` command that are not measured, as reported before.
+        json_path: value of ``--json``.
     """
-    flags, command = _command(run, advised(result))
-    best_command = None if result.best is None else _command(run, result.best)[1]
-    findings = _findings(result, run, met)
+    result, setup = found.result, found.tuning.setup
+    flags, command = _command(found.tuning, advised(result))
+    best_command = None if result.best is None else _command(found.tuning, result.best)[1]
+    findings = _findings(found)
     document = tune_document(
         result,
         findings,
-        machine=run.machine,
-        study=run.study.name,
-        target=_target(run),
-        candidates=run.candidates,
-        memory_bytes=run.models.memory_bytes,
-        placements=run.space.placements,
-        workload=run.workload,
-        schedule=run.shared.schedule_kind(),
-        min_gain=run.options.min_gain,
+        machine=this_machine(),
+        study=found.tuning.name,
+        target=found.target,
+        candidates=setup.candidates,
+        memory_bytes=found.memory_bytes,
+        placements=found.tuning.space.placements,
+        workload=setup.workload,
+        schedule=setup.schedule,
+        min_gain=setup.min_gain,
         flags=flags,
         command=command,
         best_command=best_command,
     )
-    document |= {"notes": list(minded), **_backend(run, result)}
-    lines = _summary(result, findings, _schedule(run, result.best), run)
+    document |= {"notes": list(unmeasured), **found.backend}
+    lines = _summary(found, findings)
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
-        document |= served.document(run)
-    document |= present_document(run.present, result)
+        document |= served.document()
+    document |= present_document(found.present, result)
     lines += _commands(result, command, best_command)
-    write_result(document, "\n".join(lines), run.shared.json_path)
+    write_result(document, "\n".join(lines), json_path)
 
 
-def _target(run: TuneRun) -> Json:
-    target = run.target
-    if isinstance(target, ServedModel):
-        return served_model(target, run.loaded.context.ctx_size)
-    return model(target)
-
-
-def _backend(run: TuneRun, result: TuneResult) -> Json:
-    """The backend that measured."""
-    served = run.served
-    if served is None:
-        return ENGINE
-    off = Setup(
-        target=run.loaded.options,
-        draft=None,
-        context=run.loaded.context,
-        speculation=None,
-        extra=run.extra,
-    )
-    setups = {"off": off}
-    if result.best is not None:
-        drafts = {one.name: one.options for one in run.candidates}
-        # The target's own MTP layers are a candidate, too, and no file of their own.
-        name, speculation = result.best.draft, result.best.speculation
-        has_model = speculation is not None and speculation.needs_draft
-        draft = drafts[name] if has_model and name is not None else None
-        setups["on"] = replace(off, draft=draft, speculation=speculation)
-    return served_by(
-        served.binary,
-        {name: measuring_arguments(setup, served.binary) for name, setup in setups.items()},
-        keeps_both=served.keeps_off,
-        n_starts=served.n_starts,
-    )
-
-
-def _command(run: TuneRun, arm: Arm) -> tuple[list[str], str]:
+def _command(tuning: Tuning, arm: Arm) -> tuple[list[str], str]:
     """Flags and command line of an arm."""
-    launch = run.setup_of(arm).launch(Dialect(run.options.dialect))
-    return list(launch.arguments), launch.command
+    launch = tuning.setup_of(arm).launch(tuning.setup.command.dialect)
+    return list(launch.arguments), launch.text
 
 
-def _schedule(run: TuneRun, arm: Arm | None) -> Schedule:
-    """Schedule that ``arm`` was measured on."""
-    is_mtp = arm is not None and arm.speculation is not None and arm.speculation.is_mtp
-    n_layers = run.target.mtp_layers if is_mtp else 0
-    return effective_schedule(run.shared.schedule_kind(), n_layers)
-
-
-def _findings(result: TuneResult, run: TuneRun, met: Conditions) -> Findings:
+def _findings(found: Tuned) -> Findings:
     # A study may hold what this dialect has no words for.
-    trials = [record for record in result.trials if run.study.allows(record.arm)]
+    result, space = found.result, found.tuning.space
+    trials = [record for record in result.trials if space.allows(record.arm)]
     return Findings(
         explanation=explain_result(result),
         categories=per_category(trials, result.best),
-        profiles=judge_profiles(trials, min_gain=run.options.min_gain),
-        conditions=met,
+        profiles=judge_profiles(trials, min_gain=found.tuning.setup.min_gain),
+        conditions=found.conditions,
     )
 
 
-def _summary(result: TuneResult, findings: Findings, schedule: Schedule, run: TuneRun) -> list[str]:
-    lines = [result.verdict.reason, *present_lines(run.present, result)]
-    is_served = run.served is not None
-    if run.alteration is not None:
-        lines.append(f"NOTE: {run.alteration}.")
+def _summary(found: Tuned, findings: Findings) -> list[str]:
+    result, setup = found.result, found.tuning.setup
+    lines = [result.verdict.reason, *present_lines(found.present, result)]
+    if found.alteration is not None:
+        lines.append(f"NOTE: {found.alteration}.")
     if result.off.n_cpu_moe is not None and result.speedup is not None:
         lines.append(
             f"NOTE: compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which "
             "fits without a draft."
         )
-    if schedule is Schedule.FAST:
+    if setup.schedule_of(result.best) is Schedule.FAST:
         lines.append(
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
             "would be possible, not what the command gives."
         )
+    is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         lines.append(f"NOTE: {REMEMBERS}.")
     notes = (*findings.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))

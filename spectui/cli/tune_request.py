@@ -1,31 +1,21 @@
-"""Request of ``spectui tune``, and the run that results from it."""
+"""Request of ``spectui tune``, and the search space that follows from it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from spectui.cli.given import Models
+import click
+from click.core import ParameterSource
+
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.request import SharedOptions
-from spectui.cli.taken import Taken
-from spectui.cli.tune_present import PresentArm
-from spectui.engine.commands import LoadTarget
-from spectui.engine.events import ModelLoaded
-from spectui.engine.fitting import with_n_cpu_moe
+from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
-from spectui.export import ExportSetup
-from spectui.export.starting import Start
-from spectui.monitor.machine import Machine
-from spectui.options.setup import ModelOptions
-from spectui.served.models import ServedModel
+from spectui.options.dialect import NGRAM_DIALECTS, Dialect
+from spectui.options.drafters import MTP_KIND, ONLY_BY_SERVER
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import MovableTarget
+from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies.study import TuningStudy
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
-
-_PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
-"""Options that a searched placement needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,91 +87,81 @@ class TuneOptions:
         return frozenset(Parameter(name) for name in wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedBackend:
-    """A llama-server in the place of the engine."""
+def takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
+    """Whether the target's MTP layers may draft.
 
-    binary: ServerBinary
-    keeps_off: bool
-    """Whether the server without speculation stays alive beside one that speculates."""
-    n_starts: int = 0
-    """Number of servers started in all."""
+    Raises:
+        UsageError: they were asked for together with what does not go with them.
+    """
+    is_named = shared.names_mtp
+    has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
+    if is_named and not has_flags:
+        raise UsageError(
+            f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
+            "one of them out"
+        )
+    if is_named and Parameter.N_CPU_MOE in options.parameters():
+        raise UsageError(
+            f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
+            f"{MTP_KIND} of --spec-type"
+        )
+    return has_flags
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRun:
-    """A run that is ready to search."""
+def space_of(
+    options: TuneOptions,
+    mtp_layers: int,
+    candidates: Sequence[Candidate],
+    *,
+    max_draft: int,
+    placements: Placements | None = None,
+    with_ngrams: bool = True,
+    readers: tuple[tuple[str, str], ...] = (),
+) -> SearchSpace:
+    """Build the search space.
 
-    shared: SharedOptions
-    options: TuneOptions
-    models: Models
-    machine: Machine
-    target: ModelLoaded | ServedModel
-    candidates: tuple[Candidate, ...]
-    workload: Workload
-    study: TuningStudy
-    loaded: LoadTarget
-    """Command that loaded the target."""
-    served: ServedBackend | None = None
-    """The llama-server that measures; None for the engine."""
-    extra: tuple[str, ...] = ()
-    """The user's own arguments for servers that measure, without sizes left to the server."""
-    taken: Taken | None = None
-    """The command of ``--from``, to be exported with new drafting options."""
-    present: PresentArm | None = None
-    """The present drafting setting of that command."""
+    Raises:
+        UsageError: there is nothing to search.
+    """
+    usable = tuple(c.name for c in candidates if c.reason is None)
+    with_ngrams = with_ngrams and Dialect(options.dialect) in NGRAM_DIALECTS
+    if not usable and not with_ngrams:
+        raise UsageError(
+            f"there is nothing to try: no draft can be used, and --dialect {options.dialect} has "
+            "no n-gram drafters; give -md, or leave out --dialect"
+        )
+    return SearchSpace(
+        drafts=usable,
+        tuned=options.parameters(),
+        mtp_layers=mtp_layers,
+        with_ngrams=with_ngrams,
+        max_draft=max_draft,
+        placements=placements,
+        readers=readers,
+    )
 
-    @property
-    def alteration(self) -> str | None:
-        """How the target was altered, in a sentence; None if it was not."""
-        target = self.target
-        return target.alteration if isinstance(target, ServedModel) else target.info.alteration
 
-    @property
-    def space(self) -> SearchSpace:
-        """The search space, with the placements that the study stores."""
-        return self.study.space
+def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
+    """The llama-server that measures, and the options in its dialect.
 
-    @property
-    def movable(self) -> MovableTarget | None:
-        """The target, if its placement may change for a draft."""
-        placements = self.space.placements
-        if placements is None:
-            return None
-        return MovableTarget(loaded=self.loaded, placements=placements)
+    Raises:
+        ServerError: it is none, or cannot be asked.
+        UsageError: none was given, or another dialect than its own.
+    """
+    binary = wanted_binary(options.server_bin)
+    source = click.get_current_context().get_parameter_source("dialect")
+    if source is ParameterSource.COMMANDLINE:
+        binary.check_dialect(Dialect(options.dialect))
+    return binary, replace(options, dialect=str(binary.dialect))
 
-    def target_beside(self, draft: str | None) -> ModelOptions:
-        """The target with its placement for a draft; None for no draft."""
-        options, placements = self.loaded.options, self.space.placements
-        return options if placements is None else with_n_cpu_moe(options, placements.of(draft))
 
-    @property
-    def exported_extra(self) -> tuple[str, ...]:
-        """The user's own arguments, exported unchanged."""
-        return () if self.taken is None else self.taken.extra
+def check_engine(shared: SharedOptions) -> None:
+    """Refuse drafts that only llama-server runs.
 
-    @property
-    def given(self) -> frozenset[str] | None:
-        """Names of the options that are written into the user's command; None for all."""
-        if self.taken is None:
-            return None
-        return self.taken.given | (_PLACING if self.space.placements is not None else frozenset())
-
-    @property
-    def start(self) -> Start:
-        """Words before the arguments of the user's command."""
-        return Start() if self.taken is None else self.taken.takeover.start
-
-    def setup_of(self, arm: Arm) -> ExportSetup:
-        """Setup to export for an arm."""
-        drafts = {candidate.name: candidate.options for candidate in self.candidates}
-        return ExportSetup(
-            target=self.target_beside(arm.draft),
-            draft=None if arm.draft is None else drafts[arm.draft],
-            context=self.shared.context_options(),
-            speculation=arm.speculation,
-            extra=self.exported_extra,
-            given=self.given,
-            start=self.start,
-            name=self.models.target.stem,
+    Raises:
+        UsageError: ``--spec-type`` names one.
+    """
+    for kind in shared.readers:
+        raise UsageError(
+            f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
         )

@@ -4,27 +4,26 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.cli.documents.base import Json, or_reason
-from spectui.cli.documents.common import arm_document
-from spectui.cli.documents.verify import verify_document
-from spectui.cli.serving import Serving, Wanted
-from spectui.cli.tune_promise import promise_of
-from spectui.cli.tune_request import TuneOptions, TuneRun
+from spectui.cli.documents.common import header
+from spectui.cli.tune_request import TuneOptions
 from spectui.cli.tune_time import Room, cost_of, room_of, spread
+from spectui.documents import Json, or_reason
 from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.measure.arm import Arm
+from spectui.measure.served_models import size_bytes
+from spectui.measure.servers import most_starts
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import doubt
+from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
-from spectui.served.models import size_bytes
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import Arm
-from spectui.tune.verdict import doubt
-from spectui.verify import order
+from spectui.tune.tuning import Tuning
 from spectui.verify.comparison import verdict
-from spectui.verify.order import Side
-from spectui.verify.preference import Delivery, Preference, preferred
+from spectui.verify.preference import Preference, preferred
 from spectui.verify.result import Verified, warnings
 from spectui.verify.subject import Origin
+from spectui.verify.verification import Claim, Verification
 
 _SERVED = 2
 """The winner, and the runner-up if the race was open."""
@@ -54,11 +53,11 @@ class Served:
                 yield from _doubt(summary.speedup)
             yield from (f"WARNING: {warning}" for warning in warnings(one))
 
-    def document(self, run: TuneRun) -> Json:
+    def document(self) -> Json:
         """A ``verify`` document for each setting."""
         return {
             "served": [
-                {"params": arm_document(arm), **verify_document(one, run.machine)}
+                {"params": arm.document(), **header("verify", this_machine()), **one.document()}
                 for arm, one in self.found
             ],
             **or_reason("served_limited", self.limited, "there was time for all of it"),
@@ -93,9 +92,9 @@ def binary_of(options: TuneOptions) -> ServerBinary | None:
 
 
 def serve(
-    run: TuneRun,
+    tuning: Tuning,
     result: TuneResult,
-    serving: Serving,
+    verification: Verification,
     prompts: Sequence[Prompt],
     *,
     budget_s: float | None,
@@ -105,9 +104,9 @@ def serve(
     A failure or an interrupt ends it with what there is.
 
     Args:
-        run: the searched run.
+        tuning: the search.
         result: result of the search.
-        serving: the binary.
+        verification: runs settings on the binary.
         prompts: prompts of the run.
         budget_s: total time budget, including the search; None for no limit.
     """
@@ -117,23 +116,25 @@ def serve(
     ended: BaseException | None = None
     began_s = time.monotonic()
     left_s = None if budget_s is None else budget_s - result.spent.took_s
-    open_ = [(one, wanted) for one in _finalists(result) if (wanted := _wanted(run, one, prompts))]
-    room = _room(serving, result, [wanted for _, wanted in open_], left_s)
+    open_ = [
+        (one, wanted) for one in _finalists(result) if (wanted := _wanted(tuning, one, prompts))
+    ]
+    room = _room(verification, result, [wanted for _, wanted in open_], left_s)
     try:
         for one, wanted in open_[: room.n_settings]:
             if one.best is not None and ended is None:
                 some = spread(wanted.prompts, room.n_prompts)
-                verified = serving.verify(replace(wanted, prompts=some))
+                verified = verification.verify(replace(wanted, prompts=some))
                 found.append((one.best, verified))
-                ended = verified.delivered.ended
+                ended = verified.ended
     except (KeyboardInterrupt, SpectuiError) as error:
         ended = error
-    deliveries = [
-        Delivery(arm=arm, speedup=one.summary.speedup)
+    deliveries = {
+        arm: one.summary.speedup
         for arm, one in found
-        if one.summary is not None and one.delivered.ended is None
-    ]
-    preference = preferred(result.verdict, result.best, deliveries, min_gain=run.options.min_gain)
+        if one.summary is not None and one.ended is None
+    }
+    preference = preferred(result.verdict, result.best, deliveries, min_gain=tuning.setup.min_gain)
     return Served(
         found=tuple(found),
         preference=preference,
@@ -144,20 +145,20 @@ def serve(
 
 
 def _room(
-    serving: Serving, result: TuneResult, wanted: Sequence[Wanted], left_s: float | None
+    verification: Verification,
+    result: TuneResult,
+    wanted: Sequence[Claim],
+    left_s: float | None,
 ) -> Room:
     """The settings and prompts that fit in the remaining time."""
     n_prompts = max((len(one.prompts) for one in wanted), default=0)
     if not wanted:
         return Room(n_settings=0, n_prompts=0)
     case = wanted[0].case
-    n_starts = len(Side)
-    if not serving.has_both(case):
-        n_starts = order.n_starts(order.blocks(n_prompts, 1, serving.shared.seed, keeps_both=False))
     models = (case.target, *(() if case.draft is None else (case.draft,)))
     cost = cost_of(
         result.pairs,
-        n_starts=n_starts,
+        n_starts=most_starts(1, keeps_off=verification.has_both(case)),
         model_bytes=sum(size_bytes(model.path) for model in models),
     )
     return room_of(left_s, cost, n_settings=len(wanted), n_prompts=n_prompts)
@@ -189,10 +190,10 @@ def _finalists(result: TuneResult) -> Iterator[TuneResult]:
             yield replace(result, best=one.arm, speedup=one.speedup, pairs=one.pairs, in_place=())
 
 
-def _wanted(run: TuneRun, result: TuneResult, prompts: Sequence[Prompt]) -> Wanted | None:
-    promise = promise_of(run, result)
+def _wanted(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:
+    promise = tuning.promise_of(result)
     if promise is None:
         return None
     measured = tuple(one for one in prompts if one.id in promise.prompt_ids)
-    origin = Origin(study=run.study.name)
-    return Wanted(case=promise.case, prompts=measured, promise=promise, origin=origin)
+    origin = Origin(study=tuning.name)
+    return Claim(case=promise.case, prompts=measured, promise=promise, origin=origin)

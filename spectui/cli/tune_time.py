@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from spectui.cli.tune_request import TuneOptions
 from spectui.engine.events import GenerationResult
 from spectui.format import duration_text
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.prompts import Prompt
-from spectui.tune.measurement import Pair
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import MIN_PROMPTS
 
 _SHARE = 0.25
 """Share of the time budget reserved for llama-server: the search uses all that it is given."""
@@ -23,11 +22,9 @@ _MARGIN = 1.1
 """Safety factor of the estimates."""
 
 
-def with_reserve(options: TuneOptions) -> TuneOptions:
-    """The search options with an earlier end, to reserve time for llama-server."""
-    if options.time_budget is None or options.server_bin is None:
-        return options
-    return replace(options, time_budget=options.time_budget * (1 - _SHARE))
+def search_budget_s(budget_s: float | None, *, has_server: bool) -> float | None:
+    """Seconds for the search; the rest of ``--time-budget`` is reserved for llama-server."""
+    return budget_s * (1 - _SHARE) if has_server and budget_s is not None else budget_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

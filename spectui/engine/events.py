@@ -10,7 +10,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.ranking import ModelInspected
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.record import Chains
 
 

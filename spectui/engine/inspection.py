@@ -1,20 +1,26 @@
-"""Inspection of models without loading their weights: metadata, tokens, compatibility."""
+"""Looks at models beside generations: pairs by their files; chains and experts once loaded."""
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from spectui.engine.commands import ComparePair
-from spectui.errors import BadInputError, DoesNotFitError
+from spectui.engine.commands import ComparePair, ProbeExperts, RecordChains
+from spectui.engine.events import ChainsRecorded, ExpertsProbed
+from spectui.engine.models import LoadedModels
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
+from spectui.llama.context import Context
 from spectui.llama.model import Model
-from spectui.models.draft_files import check_is_model, check_is_target
-from spectui.models.facts import facts_of
+from spectui.llama.routing import RoutingObserver
+from spectui.models.facts import check_is_model, check_is_target, facts_of
 from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
-from spectui.speculative.rollback import unserved
+from spectui.speculative.models import Outputs, unserved
+from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.record import Chains, record_chains, record_own_chains
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
 """A damaged header may ask for more memory than there is."""
@@ -94,3 +100,135 @@ def inspect_header(path: Path) -> ModelInspected:
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
+
+
+def record(
+    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
+) -> ChainsRecorded:
+    """Run the draft, or the target's own MTP layers, along ``command.output``.
+
+    Raises:
+        BadInputError: prompt and output are empty, or do not fit in the drafter's context.
+        CancelledError: it was stopped.
+        UsageError: the drafter is not loaded, or the depth is out of range.
+    """
+    chains, seconds = (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
+    if chains is None:
+        raise CancelledError("the recording was cancelled")
+    return ChainsRecorded(chains=chains, seconds=seconds)
+
+
+def _of_draft(
+    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
+) -> tuple[Chains | None, float]:
+    """The target does nothing."""
+    draft = models.draft
+    _check(command, draft.n_ctx)
+    models.conversation.put_aside((draft,))
+    draft.clear()
+    if not command.reuse_prompt:
+        draft.decode(command.prompt, Outputs.LAST)
+    elif not models.prompts.restore_draft(draft, command.prompt):
+        draft.decode(command.prompt, Outputs.LAST)
+        models.prompts.keep_draft(draft, command.prompt)
+    began = time.perf_counter()
+    chains = record_chains(
+        draft, command.prompt, command.output, depth=command.depth, cancelled=cancelled
+    )
+    return chains, time.perf_counter() - began
+
+
+def _of_mtp(
+    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
+) -> tuple[Chains | None, float]:
+    """The target decodes the output token by token, and shows what it makes of it."""
+    target, mtp = models.target, models.mtp
+    _check(command, mtp.n_ctx)
+    models.conversation.put_aside(models.contexts)
+    target.show_states_to(mtp)
+    try:
+        _read_prompt(models, command)
+        began = time.perf_counter()
+        chains = record_own_chains(
+            target,
+            mtp,
+            command.output,
+            depth=command.depth,
+            n_layers=mtp.n_layers,
+            cancelled=cancelled,
+        )
+    finally:
+        target.show_states_to(None)
+    return chains, time.perf_counter() - began
+
+
+def _read_prompt(models: LoadedModels, command: RecordChains) -> None:
+    target, mtp, prompts, prompt = models.target, models.mtp, models.prompts, command.prompt
+    if command.reuse_prompt:
+        for context in (target, mtp):
+            context.clear()
+        prompts.restore_pair(target, mtp, prompt)
+    else:
+        # A chat's text is still there, and mostly it is its last answer that is recorded.
+        mtp.keep_prefix_of_both(prompt)
+    if target.n_past < len(prompt):
+        target.decode(prompt[target.n_past :], Outputs.LAST)
+        if command.reuse_prompt:
+            prompts.keep_target(target, prompt)
+    if mtp.n_past < len(prompt):
+        mtp.decode(prompt[mtp.n_past :], Outputs.NONE)
+        if command.reuse_prompt:
+            prompts.keep_mtp(mtp, prompt)
+
+
+def _check(command: RecordChains, n_ctx: int) -> None:
+    if not command.prompt or not command.output:
+        raise BadInputError("a recording needs a prompt and an output; generate one first")
+    if not 1 <= command.depth <= MAX_DEPTH:
+        raise UsageError(f"--draft-max {command.depth}: a trace takes 1 to {MAX_DEPTH}")
+    n_tokens = len(command.prompt) + len(command.output)
+    if n_tokens > n_ctx:
+        raise BadInputError(
+            f"prompt and output have {n_tokens} tokens, but the draft's context holds {n_ctx}; "
+            "raise -c"
+        )
+
+
+_PIECE = 64
+"""Most tokens of a decode: the logits of all of them take memory."""
+
+
+def probe_experts(models: LoadedModels, command: ProbeExperts) -> ExpertsProbed:
+    """Decode a text in a context of its own, so that nothing else is ever watched.
+
+    Raises:
+        BadInputError: the target routes nothing, or the text is empty or does not fit.
+        DoesNotFitError: there is no memory for another context.
+    """
+    target = models.target
+    if not command.text:
+        raise BadInputError("the text has no tokens; give some text")
+    observer = RoutingObserver()
+    with Context(
+        target.model,
+        models.context_options,
+        max_outputs=_PIECE,
+        abort=models.abort,
+        routing=observer,
+    ) as context:
+        observer.take()
+        step = context.max_outputs
+        for start in range(0, len(command.text), step):
+            # The last layer computes those tokens alone whose logits are asked for.
+            context.decode(command.text[start : start + step], Outputs.ALL)
+    seen = observer.take()
+    if not seen:
+        info = target.model.info
+        raise BadInputError(
+            f"{info.path} ({info.arch}) routes no token to experts; give a mixture of experts"
+        )
+    experts = tuple(
+        tuple(tuple(map(int, token)) for token in layer[command.n_skipped :])
+        for layer in seen.values()
+    )
+    return ExpertsProbed(layers=tuple(seen), experts=experts)

@@ -1,24 +1,180 @@
-"""The loaded pair: ownership of the native objects, and the order in which they close."""
+"""The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 
 from spectui.engine.commands import LoadDraft, LoadTarget
-from spectui.engine.conversation import Conversation
 from spectui.engine.events import Role
-from spectui.engine.prompts import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import ModelMemory, add_up, parse_buffers
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.library import has_gpu, native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.models.draft_files import check_is_model, check_is_target, check_mtp
+from spectui.models.facts import check_is_model, check_is_target, check_mtp
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import mtp_traffic, weight_traffic
+from spectui.options.drafters import Ngram
 from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.speculative.ngram import NgramMemory
+
+_CHAT_BYTES = 2 << 30
+
+
+class Conversation:
+    """Knows which contexts hold the chat, and keeps its caches when they do not.
+
+    What is lost costs time, never correctness: the chat's prompt is then evaluated again.
+    """
+
+    def __init__(self, capacity_bytes: int = _CHAT_BYTES) -> None:
+        """Put aside at most ``capacity_bytes``; a larger chat is evaluated again."""
+        self._capacity_bytes = capacity_bytes
+        self._present: set[Context] = set()
+        self._aside: dict[Context, tuple[bytes, list[int]]] = {}
+        self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
+
+    def ngram_memory(self, drafter: Ngram) -> NgramMemory:
+        """State that an n-gram drafter with these settings has learnt in the chat's turns."""
+        return self._memories[drafter]
+
+    def put_aside(self, contexts: Sequence[Context]) -> None:
+        """Save the chat's caches, if ``contexts`` hold them: others are about to overwrite them."""
+        leaving = [context for context in contexts if context in self._present]
+        self._present.difference_update(leaving)
+        kept_bytes = sum(len(cache) for cache, _tokens in self._aside.values())
+        if kept_bytes + sum(context.state_bytes for context in leaving) <= self._capacity_bytes:
+            self._aside |= {context: (context.save(), context.tokens.copy()) for context in leaving}
+
+    def take_up(self, contexts: Sequence[Context]) -> None:
+        """Make the contexts hold the chat, or nothing."""
+        for context in contexts:
+            if context in self._present:
+                continue
+            context.clear()
+            if context in self._aside:
+                context.restore(*self._aside[context])
+        self._aside = {}
+        self._present = set(contexts)
+
+    def forget(self, context: Context) -> None:
+        """Forget a context that is about to close."""
+        self._aside.pop(context, None)
+        self._present.discard(context)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._memories.clear()
+        self._aside = {}
+        self._present = set()
+
+
+_PROMPTS_BYTES = 1 << 30
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TargetState:
+    cache: bytes
+    logits: Logits
+    """[n_vocab] float32 of the prompt's last token, which the cache does not hold."""
+    mtp: bytes | None = None
+    """Cache of the target's MTP layers, if they have read the prompt."""
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.cache) + self.logits.nbytes + len(self.mtp or b"")
+
+
+class PromptStore:
+    """Least recently used caches of target and draft, up to a fixed number of bytes.
+
+    A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
+    prompt was reused.
+    """
+
+    def __init__(self, capacity_bytes: int = _PROMPTS_BYTES) -> None:
+        """Keep at most ``capacity_bytes``."""
+        self._capacity_bytes = capacity_bytes
+        self._target: OrderedDict[Tokens, _TargetState] = OrderedDict()
+        self._draft: OrderedDict[Tokens, bytes] = OrderedDict()
+
+    def restore_target(self, target: TargetContext, prompt: Tokens) -> bool:
+        """Fill the target's cache with ``prompt`` if it is known."""
+        state = self._target.get(prompt)
+        if state is None:
+            return False
+        self._target.move_to_end(prompt)
+        target.restore(state.cache, prompt)
+        target.prompt_logits = state.logits
+        return True
+
+    def keep_target(self, target: TargetContext, prompt: Tokens) -> None:
+        """Remember the target's cache, which holds exactly ``prompt``, and its logits."""
+        if prompt in self._target:
+            return
+        self._target[prompt] = _TargetState(cache=target.save(), logits=target.logits(0).copy())
+        self._evict()
+
+    def restore_draft(self, draft: DraftContext, prompt: Tokens) -> bool:
+        """Fill the draft's cache with ``prompt`` if it is known."""
+        cache = self._draft.get(prompt)
+        if cache is None:
+            return False
+        self._draft.move_to_end(prompt)
+        draft.restore(cache, prompt)
+        return True
+
+    def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
+        """Remember the draft's cache, which holds exactly ``prompt``."""
+        if prompt in self._draft:
+            return
+        self._draft[prompt] = draft.save()
+        self._evict()
+
+    def restore_pair(self, target: TargetContext, mtp: MtpContext, prompt: Tokens) -> None:
+        """Fill the caches of a target and of its MTP layers with the known part of ``prompt``.
+
+        The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
+        """
+        state = self._target.get(prompt)
+        if state is not None and state.mtp is not None:
+            mtp.restore(state.mtp, prompt)
+            self.restore_target(target, prompt)
+
+    def keep_mtp(self, mtp: MtpContext, prompt: Tokens) -> None:
+        """Remember the cache of the MTP layers beside the target's, if that is remembered.
+
+        One without the other is of no use, so they go together.
+        """
+        state = self._target.get(prompt)
+        if state is not None and state.mtp is None:
+            self._target[prompt] = replace(state, mtp=mtp.save())
+            self._evict()
+
+    def forget_draft(self) -> None:
+        """Drop the draft's caches, since another draft has other ones."""
+        self._draft.clear()
+
+    def clear(self) -> None:
+        """Drop all caches, since another target has other ones."""
+        self._target.clear()
+        self._draft.clear()
+
+    def _evict(self) -> None:
+        # The draft's caches go first: they are cheap to make again.
+        while self._n_bytes() > self._capacity_bytes:
+            (self._draft or self._target).popitem(last=False)
+
+    def _n_bytes(self) -> int:
+        targets = sum(state.n_bytes for state in self._target.values())
+        return targets + sum(map(len, self._draft.values()))
+
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
 

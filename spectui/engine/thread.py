@@ -33,13 +33,10 @@ from spectui.engine.events import (
     Role,
     Tokenized,
 )
-from spectui.engine.generation import Generation, probe_margin
-from spectui.engine.inspection import Inspector
+from spectui.engine.generation import Generation, probe_margin, render_chat
+from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
-from spectui.engine.recording import record
-from spectui.engine.routing import probe_experts
 from spectui.errors import CancelledError, SpectuiError, UsageError
-from spectui.llama.chat import render_chat
 from spectui.llama.context import AbortFlag
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop

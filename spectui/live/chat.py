@@ -3,20 +3,10 @@
 import codecs
 from collections.abc import Callable
 
+from spectui import sessions
 from spectui.errors import SpectuiError
 from spectui.live.setup import LiveSetup
 from spectui.prompts import ChatMessage, Prompt
-from spectui.sessions import (
-    AnswerEnd,
-    AnswerPart,
-    Entry,
-    Header,
-    LoadOptions,
-    SessionLog,
-    SettingsChange,
-    UserTurn,
-    now,
-)
 
 _USER, _ASSISTANT, _SYSTEM = "user", "assistant", "system"
 
@@ -27,7 +17,7 @@ Messages = tuple[tuple[str, str], ...]
 class Chat:
     """One conversation. ``store`` is told every entry as it happens."""
 
-    def __init__(self, store: Callable[[Entry], None]) -> None:
+    def __init__(self, store: Callable[[sessions.Entry], None]) -> None:
         """Start empty."""
         self._store = store
         self._turns: list[tuple[str, str]] = []
@@ -58,7 +48,7 @@ class Chat:
         """Add a question."""
         self._turns.append((_USER, text))
         self._answer = AnswerText()
-        self._store(UserTurn(text=text))
+        self._store(sessions.UserTurn(text=text))
 
     def add(self, piece: bytes, *, from_draft: bool) -> None:
         """Add a token of the answer."""
@@ -83,20 +73,20 @@ class Chat:
         else:
             self._turns.pop()
         self._answer = None
-        self._store(AnswerEnd(note=note, n_decoded=n_decoded, decode_s=decode_s))
+        self._store(sessions.AnswerEnd(note=note, n_decoded=n_decoded, decode_s=decode_s))
 
-    def restore(self, entries: tuple[Entry, ...]) -> None:
+    def restore(self, entries: tuple[sessions.Entry, ...]) -> None:
         """Take up a stored conversation, which is not stored again."""
         answer = ""
         for entry in entries:
             match entry:
-                case UserTurn():
+                case sessions.UserTurn():
                     self._restore_answer(answer)
                     answer = ""
                     self._turns.append((_USER, entry.text))
-                case AnswerPart():
+                case sessions.AnswerPart():
                     answer += entry.text
-                case AnswerEnd() | SettingsChange():
+                case sessions.AnswerEnd() | sessions.SettingsChange():
                     pass
         self._restore_answer(answer)
 
@@ -158,11 +148,11 @@ class AnswerText:
             start = self._drafted.pop()[0]
         self._drafted.append((start, self._n_part))
 
-    def take_part(self) -> AnswerPart | None:
+    def take_part(self) -> sessions.AnswerPart | None:
         """Return the text added since the last time, None if there is none."""
         if not self._part:
             return None
-        part = AnswerPart(text="".join(self._part), drafted=tuple(self._drafted))
+        part = sessions.AnswerPart(text="".join(self._part), drafted=tuple(self._drafted))
         self._part, self._n_part, self._drafted = [], 0, []
         return part
 
@@ -174,22 +164,22 @@ class SessionStore:
         """Create the store; ``warn`` gets a sentence if storing fails."""
         self._warn = warn
         self._enabled = enabled
-        self._log: SessionLog | None = None
-        self._past: tuple[Entry, ...] = ()
+        self._log: sessions.SessionLog | None = None
+        self._past: tuple[sessions.Entry, ...] = ()
         """Entries of a resumed conversation: stored again with the next ones, and not before."""
 
-    def take_up(self, past: tuple[Entry, ...]) -> None:
+    def take_up(self, past: tuple[sessions.Entry, ...]) -> None:
         """Begin a session with what was said in an earlier one."""
         self.close()
         self._past = past
 
-    def append(self, setup: LiveSetup | None, entry: Entry) -> None:
+    def append(self, setup: LiveSetup | None, entry: sessions.Entry) -> None:
         """Store ``entry`` of a conversation with ``setup``."""
         if not self._enabled or setup is None:
             return
         try:
             if self._log is None:
-                self._log = SessionLog(_header(setup))
+                self._log = sessions.SessionLog(_header(setup))
             for each in (*self._past, entry):
                 self._log.append(each)
             self._past = ()
@@ -205,13 +195,11 @@ class SessionStore:
             self._log = None
 
 
-def _header(setup: LiveSetup) -> Header:
-    draft = None if setup.draft is None else str(setup.draft.path)
-    load = LoadOptions(
-        target=setup.target,
-        draft=setup.draft,
-        context=setup.context,
-        server_threads=setup.server_threads,
-        extra=setup.extra,
+def _header(setup: LiveSetup) -> sessions.Header:
+    names = sessions.LoadOptions.__struct_fields__
+    return sessions.Header(
+        started=sessions.now(),
+        target=str(setup.target.path),
+        draft=None if setup.draft is None else str(setup.draft.path),
+        load=sessions.LoadOptions(**{name: getattr(setup, name) for name in names}),
     )
-    return Header(started=now(), target=str(setup.target.path), draft=draft, load=load)

@@ -3,31 +3,32 @@
 Everything stays in memory, and no more of it than the newest answers.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from spectui import __version__
+from spectui.engine import events
 from spectui.engine.commands import Generate, RecordChains
-from spectui.engine.events import (
-    ChainsRecorded,
-    EngineFailed,
-    Event,
-    GenerationFinished,
-    GenerationResult,
-    PromptEvaluated,
-    RoundFinished,
-)
 from spectui.engine.thread import EngineThread, Priority
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, UsageError
+from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftMtp, Model
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.paths import data_dir
 from spectui.speculative.counters import Round
+from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
-from spectui.speculative.rollback import Rollback
-from spectui.trace.record import Chains, Recording
+from spectui.trace.costs import Costs
+from spectui.trace.file import SUFFIX, write_trace
+from spectui.trace.record import Chains, Recording, Trace, bare
+from spectui.tune.tracing import identity
 
 Item = TypeVar("Item")
 _ALONE = Generate(prompt=())
@@ -57,15 +58,15 @@ class RunMeter:
         """Start without any events."""
         self._rounds: list[Round] = []
 
-    def hear(self, event: Event, command: Generate) -> Run | None:
+    def hear(self, event: events.Event, command: Generate) -> Run | None:
         """Take an event of ``command``; return the run when it has ended."""
         match event:
-            case PromptEvaluated():
+            case events.PromptEvaluated():
                 # A generation that gave way to another client begins here once more.
                 self._rounds = []
-            case RoundFinished(round=finished):
+            case events.RoundFinished(round=finished):
                 self._rounds.append(finished)
-            case GenerationFinished(result=result):
+            case events.GenerationFinished(result=result):
                 return Run(
                     speculation=command.speculation,
                     schedule=command.schedule,
@@ -196,11 +197,11 @@ class ChatRecorder:
         """An answer is asked for."""
         self._turn = turn
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: events.Event) -> None:
         """Process an event of the chat's client."""
         turn = self._turn
         run = None if turn is None else self._meter.hear(event, turn)
-        if turn is None or run is None or not isinstance(event, GenerationFinished):
+        if turn is None or run is None or not isinstance(event, events.GenerationFinished):
             return
         self._turn = None
         runs = newest((*self.state.runs, run), self._max_tokens, lambda one: one.n_decoded)
@@ -208,13 +209,13 @@ class ChatRecorder:
         self._add(turn, event.result)
         self._record_next()
 
-    def hear_baseline(self, event: Event) -> None:
+    def hear_baseline(self, event: events.Event) -> None:
         """Process an event of the client that measures the target alone."""
         run = self._baseline_meter.hear(event, _ALONE)
         if run is not None:
             self._change(baseline=run)
 
-    def _add(self, turn: Generate, result: GenerationResult) -> None:
+    def _add(self, turn: Generate, result: events.GenerationResult) -> None:
         known = {(text.recording.prompt, text.recording.output) for text in self.state.texts}
         if not result.n_decoded or (turn.prompt, result.tokens) in known:
             return
@@ -230,9 +231,7 @@ class ChatRecorder:
             chains={},
             rollback=self._rollback,
         )
-        self._keep((*self.state.texts, ChatText(recording=recording, sampling=turn.sampling)))
-
-    def _keep(self, texts: tuple[ChatText, ...]) -> None:
+        texts = (*self.state.texts, ChatText(recording=recording, sampling=turn.sampling))
         kept = newest(texts, self._max_tokens, lambda text: len(text.recording.output))
         self._change(texts=kept)
 
@@ -251,15 +250,16 @@ class ChatRecorder:
             )
         )
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         match event:
-            case ChainsRecorded(chains=chains):
+            case events.ChainsRecorded(chains=chains):
                 self._recorded(chains)
-            case EngineFailed(error=CancelledError()):
+            case events.EngineFailed(error=CancelledError()):
                 # The pair is going.
                 return
-            case EngineFailed(error=error):
-                self._forget(str(error))
+            case events.EngineFailed(error=error):
+                texts = [one for one in self.state.texts if one.recording.id != self._under_way]
+                self._change(texts=tuple(texts), failure=str(error))
             case _:
                 # It gave way to the chat, and will begin again by itself.
                 return
@@ -275,10 +275,70 @@ class ChatRecorder:
 
         self._change(texts=tuple(map(finished, self.state.texts)), failure=None)
 
-    def _forget(self, reason: str) -> None:
-        texts = tuple(text for text in self.state.texts if text.recording.id != self._under_way)
-        self._change(texts=texts, failure=reason)
-
     def _change(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields
         self._sink(self.state)
+
+
+def chat_trace(
+    recording: ChatRecording,
+    *,
+    target: events.ModelLoaded,
+    drafter: events.ModelLoaded,
+    schedule: Schedule,
+    costs: Costs | None,
+) -> Trace:
+    """Return the recorded answers that were sampled as the last one was; with text.
+
+    Args:
+        recording: recording of the answers.
+        target: target that wrote them.
+        drafter: who went along them: the draft, or the target for its own MTP layers.
+        schedule: the work per round that ``costs`` are of.
+        costs: costs of rounds; None if unknown.
+
+    Raises:
+        UsageError: nothing is recorded yet.
+    """
+    # Imported here: it brings llama.cpp, which whoever recorded has loaded by now.
+    from spectui.llama.library import binding_version, llama_cpp_version  # noqa: PLC0415
+
+    recorded = [text for text in recording.texts if text.is_recorded]
+    if not recorded:
+        raise UsageError("no answer is recorded yet; ask something first")
+    sampling = recorded[-1].sampling
+    return Trace(
+        spectui=__version__,
+        recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=this_machine().fingerprint,
+        llama_cpp=(binding_version(), llama_cpp_version()),
+        target=identity(target),
+        drafts={recording.draft: identity(drafter)},
+        sampling=sampling,
+        schedule=schedule,
+        # Without the target alone beside them they predict nothing.
+        costs={recording.draft: costs} if costs is not None and costs.off_s else {},
+        has_text=True,
+        recordings=tuple(text.recording for text in recorded if text.sampling == sampling),
+    )
+
+
+def save_trace(trace: Trace, *, keep_text: bool) -> Path:
+    """Write a trace of a chat into the data folder's ``traces``.
+
+    Args:
+        trace: with text.
+        keep_text: whether the file shall hold the text.
+
+    Raises:
+        BadInputError: the folder or the file cannot be written.
+    """
+    if not keep_text:
+        trace = bare(trace)
+    stamp = "".join(digit for digit in trace.recorded[:19] if digit.isdigit())
+    # The process id keeps two that end in the same second apart.
+    kind = "chat-text" if keep_text else "chat"
+    name = f"{Path(trace.target.file).stem}-{kind}-{stamp}-{os.getpid()}{SUFFIX}"
+    path = data_dir() / "traces" / name
+    write_trace(trace, path)
+    return path

@@ -1,12 +1,13 @@
-"""Times of a round by part, verify cost by batch size, and the bottleneck."""
+"""Rounds: acceptance and the speedup that it promises, cost of verifying, bottleneck."""
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from spectui.live.throughput import ratio
-from spectui.speculative.counters import Round, RoundTimes
+from spectui.format import counted
+from spectui.speculative import expectation
+from spectui.speculative.counters import Counters, Round, RoundTimes
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -43,12 +44,13 @@ class Limit(StrEnum):
     CPU = "CPU"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bottleneck:
-    """The bottleneck and the evidence for it."""
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """Return their quotient; None if one is missing or there is nothing to divide by."""
+    return part / whole if part is not None and whole else None
 
-    limit: Limit
-    reason: str
+
+Bottleneck = tuple[Limit, str]
+"""What limits, and the evidence for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,41 +94,35 @@ def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
         Limit.ROLLBACK: "forgetting rejected tokens takes",
         Limit.OVERHEAD: "sampling and the rest take",
     }[longest]
-    return Bottleneck(
-        limit=longest, reason=f"{what} {parts[longest] / times.total_s:.0%} of a round"
-    )
+    return longest, f"{what} {parts[longest] / times.total_s:.0%} of a round"
 
 
 def _resource(evidence: Evidence) -> Bottleneck:
     disk, pcie, gpu = evidence.disk_bytes_per_s, evidence.pcie_use, evidence.gpu_use
     if disk is not None and disk > _DISK_BYTES_PER_S:
-        return Bottleneck(limit=Limit.DISK, reason="mapped weights are being read from disk")
+        return Limit.DISK, "mapped weights are being read from disk"
     if pcie is not None and pcie > _PCIE_USE:
-        return Bottleneck(limit=Limit.PCIE, reason=f"the link is {pcie:.0%} used")
+        return Limit.PCIE, f"the link is {pcie:.0%} used"
     if gpu is not None and gpu > _GPU_USE:
-        return Bottleneck(limit=Limit.GPU, reason=f"the GPU is {gpu:.0%} busy")
+        return Limit.GPU, f"the GPU is {gpu:.0%} busy"
     if evidence.ram_share is not None and evidence.ram_share >= _RAM_SHARE:
         # Batches below some 32 tokens: llama.cpp computes what is in RAM on the CPU.
         return _host(evidence)
     share = evidence.times.verify_s / evidence.times.total_s
-    return Bottleneck(limit=Limit.VERIFY, reason=f"verifying takes {share:.0%} of a round")
+    return Limit.VERIFY, f"verifying takes {share:.0%} of a round"
 
 
 def _host(evidence: Evidence) -> Bottleneck:
     rate, best = evidence.dram_bytes_per_s, evidence.dram_best_bytes_per_s
     busy = evidence.cores_busy
     if rate is None or not best:
-        return Bottleneck(limit=Limit.VERIFY, reason="weights in RAM, read at an unknown rate")
+        return Limit.VERIFY, "weights in RAM, read at an unknown rate"
     if rate >= _DRAM_OF_BEST * best:
-        return Bottleneck(
-            limit=Limit.DRAM, reason=f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
-        )
+        return Limit.DRAM, f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
+
     if busy is None or busy >= _CORES_BUSY:
-        return Bottleneck(
-            limit=Limit.CPU,
-            reason=f"RAM is read at {rate / best:.0%} of its best rate, cores compute",
-        )
-    return Bottleneck(limit=Limit.VERIFY, reason=f"cores are {busy:.0%} busy, no link is full")
+        return Limit.CPU, f"RAM is read at {rate / best:.0%} of its best rate, cores compute"
+    return Limit.VERIFY, f"cores are {busy:.0%} busy, no link is full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +192,9 @@ class VerifyTimes:
 
 def mean_times(rounds: Sequence[Round]) -> RoundTimes:
     """Return the mean of each part. There must be a round."""
-    n = len(rounds)
-    return RoundTimes(
-        draft_s=sum(r.times.draft_s for r in rounds) / n,
-        verify_s=sum(r.times.verify_s for r in rounds) / n,
-        sample_s=sum(r.times.sample_s for r in rounds) / n,
-        rollback_s=sum(r.times.rollback_s for r in rounds) / n,
-        other_s=sum(r.times.other_s for r in rounds) / n,
-    )
+    total = sum((one.times for one in rounds), RoundTimes())
+    parts = (each.name for each in fields(total))
+    return RoundTimes(**{part: getattr(total, part) / len(rounds) for part in parts})
 
 
 def usual_batch(rounds: Sequence[Round], costs: Sequence[VerifyCost]) -> VerifyCost | None:
@@ -236,3 +227,137 @@ def round_state(
         bottleneck=bottleneck,
         history_s=tuple(finished.times.total_s for finished in recent),
     )
+
+
+IDEALS = {
+    expectation.Loss.REJECTIONS: "were no draft rejected",
+    expectation.Loss.DRAFT: "if drafting cost nothing",
+    expectation.Loss.VERIFY: "if verifying cost one token",
+    expectation.Loss.ROLLBACK: "if rollback cost nothing",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationState:
+    """Speedups against the target alone, with the present settings."""
+
+    reason: str | None = "needs rounds with a draft"
+    """Why there is no estimate; None if there is one."""
+    leviathan: float | None = None
+    full: float | None = None
+    measured: float | None = None
+    inputs: expectation.RoundModel | None = None
+    """Inputs of the full estimate."""
+    loss: expectation.Loss | None = None
+    """The term that costs most."""
+    without_loss: float | None = None
+    """Speedup by the full estimate, if that term alone were ideal."""
+
+
+def draft_step_s(counters: Counters) -> float | None:
+    """Return the mean seconds per drafted token; of a drafter without a model, of all its work."""
+    if counters.n_steps:
+        return counters.draft_step_s
+    return ratio(counters.times.draft_s, counters.n_drafted)
+
+
+def expectation_state(
+    setting: Counters, *, speculates: bool, step_s: float | None, measured: float | None
+) -> ExpectationState:
+    """Compute both estimates.
+
+    Args:
+        setting: counters of all turns with the present settings.
+        speculates: whether this turn uses the draft.
+        step_s: V(1).
+        measured: speedup with the present settings against the baseline.
+    """
+    if not speculates:
+        return ExpectationState(reason="this turn runs without the draft", measured=measured)
+    alpha, draft_step = setting.alpha, ratio(draft_step_s(setting), step_s)
+    if alpha is None:
+        return ExpectationState(measured=measured)
+    if step_s is None or draft_step is None:
+        reason = "needs V(1): the baseline is not measured yet"
+        return ExpectationState(reason=reason, measured=measured)
+    inputs = expectation.RoundModel(
+        alpha=alpha,
+        gamma=setting.n_drafted / setting.n_rounds,
+        draft_step=draft_step,
+        # V of the mean batch of these very rounds, not of one size.
+        verify=setting.times.verify_s / setting.n_rounds / step_s,
+        rollback=setting.times.rollback_s / setting.n_rounds / step_s,
+        redone=setting.n_redone / setting.n_rounds,
+    )
+    if inputs.verify <= 0:
+        return ExpectationState(reason="verifying took no time", measured=measured)
+    term, speedup = expectation.largest_loss(inputs)
+    return ExpectationState(
+        reason=None,
+        leviathan=expectation.leviathan_speedup(alpha, inputs.gamma, draft_step),
+        full=expectation.full_speedup(inputs),
+        measured=measured,
+        inputs=inputs,
+        loss=term,
+        without_loss=speedup,
+    )
+
+
+_NOTHING = Counters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceState:
+    """Acceptance of this turn, or why there is none."""
+
+    reason: str | None = "nothing has been drafted yet"
+    """Why there is no acceptance rate; None if there is one."""
+    turn: Counters = _NOTHING
+    """Counters of this turn."""
+    setting: Counters = _NOTHING
+    """Counters of all turns with the present settings."""
+    draft_step_ratio: float | None = None
+    """c: one draft step / one single-token target step."""
+    recent: tuple[tuple[int, int], ...] = ()
+    """Drafted and accepted tokens of the last rounds, oldest first."""
+
+
+def acceptance_state(
+    turn: Counters,
+    setting: Counters,
+    recent: Iterable[Round],
+    *,
+    speculates: bool,
+    by_ngrams: bool = False,
+    step_s: float | None,
+) -> AcceptanceState:
+    """Put the numbers together.
+
+    Args:
+        turn: counters of this turn.
+        setting: counters of all turns with the present settings.
+        recent: the last rounds with the present settings.
+        speculates: whether this turn drafts.
+        by_ngrams: whether the text itself is drafted from, without a model.
+        step_s: V(1), seconds of a single-token decode of the target.
+    """
+    if not speculates:
+        return AcceptanceState(reason="this turn runs without the draft", turn=turn)
+    return AcceptanceState(
+        reason=_reason(turn, by_ngrams=by_ngrams),
+        turn=turn,
+        setting=setting,
+        draft_step_ratio=ratio(draft_step_s(setting), step_s),
+        recent=tuple((finished.n_drafted, finished.n_accepted) for finished in recent),
+    )
+
+
+def _reason(turn: Counters, *, by_ngrams: bool) -> str | None:
+    if turn.n_drafted:
+        return None
+    if not turn.n_rounds:
+        return "nothing has been drafted yet"
+    if by_ngrams:
+        return f"no draft in {counted(turn.n_rounds, 'round')} of this turn: too little to repeat"
+    why = "draft_p_min or draft_min drops them all"
+    return f"no draft in {counted(turn.n_rounds, 'round')}: {why}"

@@ -9,43 +9,42 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
+from spectui.engine.driver import Engine
 from spectui.engine.events import (
-    CommandRestarted,
-    EngineFailed,
-    Event,
-    GenerationFinished,
-    GenerationResult,
     ModelLoaded,
-    Role,
-    Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
-from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
-from spectui.live.recording import ChatRecorder, ChatRecording
-from spectui.live.setup import LiveSetup
-from spectui.live.traces import chat_trace
+from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
+from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt
+from spectui.prompts import Prompt, builtin_suite
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.record import Trace
-from spectui.tune.background import BackgroundTuning, TuningRequest
+from spectui.tune.backends import InProcess
+from spectui.tune.background import BackgroundTuning
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.progress import TuningState
-from spectui.tune.space import longest_draft
+from spectui.tune.setup import Limits
+from spectui.tune.space import SearchSpace, longest_draft
+from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
 
 _BASELINE_TOKENS = 24
+_TUNED_TOKENS = 64
+"""Tokens that a search continues each prompt with."""
 _BASELINE_TEXT = (
     "The lighthouse stood at the end of a long stone pier. Every evening the keeper climbed the "
     "stairs, lit the lamp, and wrote the weather of the day into a book."
 )
 
 
-SessionEvent = Event | BaselineMeasured | TuningChanged | ChatRecorded
+SessionEvent = events.Event | BaselineMeasured | TuningChanged | ChatRecorded
 
 
 def _max_draft(setup: LiveSetup) -> int:
@@ -53,6 +52,51 @@ def _max_draft(setup: LiveSetup) -> int:
     longest, context = longest_draft(setup.context), setup.context
     wanted = 0 if setup.speculation is None else setup.speculation.longest
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
+
+
+def _tuning_setup(
+    engine: Engine,
+    setup: LiveSetup,
+    *,
+    target: ModelLoaded,
+    candidate: Candidate,
+    prompts: tuple[Prompt, ...],
+    n_trials: int,
+    path: Path | None,
+) -> TuningSetup:
+    """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    workload = tokenize(
+        engine,
+        prompts,
+        n_predict=_TUNED_TOKENS,
+        sampling=replace(setup.sampling, ignore_eos=False),
+        n_ctx=target.n_ctx,
+    )
+    threads = setup.context.threads
+    return TuningSetup(
+        off=Setup(
+            target=setup.target,
+            draft=None,
+            context=replace(setup.context, threads=setup.server_threads),
+            speculation=None,
+            extra=setup.extra,
+        ),
+        candidates=(candidate,),
+        mtp_layers=target.mtp_layers,
+        workload=workload,
+        space=SearchSpace(
+            drafts=(candidate.name,),
+            max_draft=longest_draft(setup.context),
+            mtp_layers=target.mtp_layers,
+        ),
+        # The result is meant for llama-server.
+        schedule=Schedule.SERVER,
+        limits=Limits(n_trials=n_trials),
+        command=CommandOptions(extra=setup.extra),
+        prompts=path,
+        is_chat=path is None and prompts != builtin_suite(),
+        screen_threads=threads if threads != setup.server_threads else None,
+    )
 
 
 class PairInspector:
@@ -71,7 +115,7 @@ class PairInspector:
         """Cancel comparisons that are still waiting: another target is looked at."""
         self.client.stop()
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: events.Event) -> None:
         # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
         if isinstance(event, ModelInspected):
             self._sink(event)
@@ -81,9 +125,7 @@ class LiveSession:
     """Owns the engine of one screen."""
 
     def __init__(
-        self,
-        sink: Callable[[SessionEvent], None],
-        discard: Callable[[], None] = lambda: None,
+        self, sink: Callable[[SessionEvent], None], discard: Callable[[], None] = lambda: None
     ) -> None:
         """Start an engine with nothing loaded.
 
@@ -103,8 +145,8 @@ class LiveSession:
         """The answer that is asked for, while its prompt is tokenized."""
         self.tuning: BackgroundTuning | None = None
         """The last search of the present pair."""
-        self._target: ModelLoaded | None = None
-        self._draft: ModelLoaded | None = None
+        self._target: events.ModelLoaded | None = None
+        self._draft: events.ModelLoaded | None = None
         self._recorder: ChatRecorder | None = None
         self.records_chats = True
         """Whether answers are recorded; to be told before a pair is loaded."""
@@ -117,8 +159,8 @@ class LiveSession:
         """Begin an epoch: clients whose events count only as long as it lasts."""
         epoch = self._epoch
 
-        def of_epoch(handler: Callable[[Event], None]) -> Callable[[Event], None]:
-            def handle(event: Event) -> None:
+        def of_epoch(handler: Callable[[events.Event], None]) -> Callable[[events.Event], None]:
+            def handle(event: events.Event) -> None:
                 with self._lock:
                     if epoch == self._epoch:
                         handler(event)
@@ -195,7 +237,7 @@ class LiveSession:
         return None if speculation.is_mtp and not drafts_itself else speculation
 
     @property
-    def _drafter(self) -> ModelLoaded | None:
+    def _drafter(self) -> events.ModelLoaded | None:
         """The model that drafts: the draft, else the target if it was loaded with MTP layers."""
         if self._draft is not None:
             return self._draft
@@ -228,20 +270,27 @@ class LiveSession:
             raise ValueError("tuning needs a loaded pair")
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
-        request = TuningRequest(
-            target=self._target,
-            target_options=setup.target,
-            draft=candidate,
-            context=setup.context,
-            sampling=replace(setup.sampling, ignore_eos=False),
-            prompts=prompts,
-            prompts_path=path,
-            n_trials=n_trials,
-            server_threads=setup.server_threads,
-            extra=setup.extra,
-            keeps_trace=self.records_chats,
-        )
-        epoch = self._epoch
+        target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
+
+        def prepare(engine: Engine) -> Tuning:
+            return Tuning(
+                _tuning_setup(
+                    engine,
+                    setup,
+                    target=target,
+                    candidate=candidate,
+                    prompts=prompts,
+                    n_trials=n_trials,
+                    path=path,
+                ),
+                InProcess(
+                    engine,
+                    target,
+                    LoadTarget(options=setup.target, context=setup.context, max_draft=0),
+                    draft=candidate.name,
+                    keeps_trace=keeps_trace,
+                ),
+            )
 
         def on_change(state: TuningState) -> None:
             with self._lock:
@@ -251,7 +300,7 @@ class LiveSession:
                         # The machine is not what it was when the search began.
                         self.measure_baseline()
 
-        self.tuning = BackgroundTuning(self._engine, request, on_change)
+        self.tuning = BackgroundTuning(self._engine, prepare, on_change, n_trials=n_trials)
 
     def _candidate(self, setup: LiveSetup) -> Candidate | None:
         """The drafter as a search takes it."""
@@ -273,15 +322,15 @@ class LiveSession:
             self.tuning.close()
         self._engine.close()
 
-    def _on_chat(self, event: Event) -> None:
+    def _on_chat(self, event: events.Event) -> None:
         match event:
-            case Tokenized():
+            case events.Tokenized():
                 self._generate(event.tokens)
                 return
-            case ModelLoaded(role=Role.TARGET):
+            case events.ModelLoaded(role=events.Role.TARGET):
                 self._target = event
                 self._begin_recording()
-            case ModelLoaded(role=Role.DRAFT):
+            case events.ModelLoaded(role=events.Role.DRAFT):
                 self._draft = event
                 self._begin_recording()
             case _:
@@ -343,13 +392,13 @@ class LiveSession:
                     self._recorder.begin(turn)
                 self._chat.submit(turn)
         if turn is None:
-            self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
+            self._post(events.EngineFailed(error=CancelledError("stopped"), trace=None))
 
-    def _on_background(self, event: Event) -> None:
+    def _on_background(self, event: events.Event) -> None:
         if self._recorder is not None:
             self._recorder.hear_baseline(event)
         match event:
-            case Tokenized():
+            case events.Tokenized():
                 self._background.submit(
                     Generate(
                         prompt=event.tokens,
@@ -357,18 +406,15 @@ class LiveSession:
                         sampling=SamplingConfig(ignore_eos=True),
                     )
                 )
-            case GenerationFinished() if not self._is_warm:
+            case events.GenerationFinished() if not self._is_warm:
                 # The first tokens after a load are slower than the rest: they touch the weights.
                 self._is_warm = True
                 self.measure_baseline()
-            case GenerationFinished():
-                self._tell_baseline(event.result)
-            case EngineFailed() | CommandRestarted() | _:
+            case events.GenerationFinished():
+                rounds, speed = event.result.counters.n_rounds, event.result.tokens_per_s
+                if speed is not None and rounds:
+                    step_s = event.result.counters.times.verify_s / rounds
+                    self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
+            case events.EngineFailed() | events.CommandRestarted() | _:
                 # Cancelled, or no target any more: there is no baseline then.
                 return
-
-    def _tell_baseline(self, result: GenerationResult) -> None:
-        rounds, speed = result.counters.n_rounds, result.tokens_per_s
-        if speed is not None and rounds:
-            step_s = result.counters.times.verify_s / rounds
-            self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))

@@ -1,15 +1,23 @@
-"""Setup of a live session: the pair, drafting, sampling; and how it was started."""
+"""A live session's setup, how it was started, and its events besides the engine's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from spectui.demo import DemoModel
 from spectui.options.setup import SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
 from spectui.settings import Settings
+
+if TYPE_CHECKING:
+    # They load numpy; a screen that only waits for the events need not.
+    from spectui.live.recording import ChatRecording
+    from spectui.tune.progress import TuningState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +58,7 @@ class LiveSetup(Setup):
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """A copy with the models placed as in an earlier session."""
-        return replace(
-            self,
-            target=load.target,
-            draft=load.draft,
-            context=load.context,
-            server_threads=load.server_threads,
-            extra=load.extra,
-        )
+        return replace(self, **msgspec.structs.asdict(load))
 
 
 class Activity(StrEnum):
@@ -97,3 +98,26 @@ class Launch:
     """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineMeasured:
+    """The target was measured alone."""
+
+    tokens_per_s: float
+    step_s: float
+    """Seconds of one decode of one token: V(1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningChanged:
+    """The search beside the chat has moved on."""
+
+    state: "TuningState"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRecorded:
+    """Recording has begun, more is known of the answers, or another pair is being loaded."""
+
+    recording: "ChatRecording | None"

@@ -1,49 +1,152 @@
-"""The numbers behind the live panels: events and readings in, one frozen state out."""
+"""The numbers behind the live panels: events and readings in, one frozen state out.
+
+Among them tokens per second: now, in this turn, in this session, against the target alone.
+"""
 
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.acceptance import (
-    AcceptanceState,
-    ExpectationState,
-    acceptance_state,
-    draft_step_s,
-    expectation_state,
-)
-from spectui.live.memory import MemoryState, memory_state
-from spectui.live.rounds import (
-    N_MEAN,
-    Bottleneck,
-    Evidence,
-    RoundState,
-    VerifyCost,
-    VerifyTimes,
-    find_bottleneck,
-    mean_times,
-    round_state,
-    usual_batch,
-)
-from spectui.live.throughput import Phase, Rate, ThroughputMeter, ThroughputState, ratio
-from spectui.live.traffic import (
-    MachineLoad,
-    TrafficHistory,
-    TrafficState,
-    best_rate,
-    dram_estimate,
-    ram_share,
-    traffic_state,
-    verify_rate,
-)
+from spectui.live import machine, rounds
+from spectui.live.setup import BaselineMeasured
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.readings import Reading, Snapshot
+from spectui.monitor.readings import Reading, Ring, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 
+WINDOW_S = 2.0
+"""Length of "now". Shorter, and a round more or less moves the number."""
+_SAMPLE_S = 0.5
+"""Decode time that one sample of the history stands for."""
+_N_SAMPLES = 160
+_MINUTE_S = 60
 _N_RECENT = 160
 """Rounds that a strip may show."""
+
+
+class Phase(StrEnum):
+    """Phases of an answer."""
+
+    IDLE = "idle"
+    PROMPT = "reading the prompt"
+    DECODING = "decoding"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputState:
+    """Decode throughput, as llama-server counts it: without the prompt and its first token."""
+
+    phase: Phase = Phase.IDLE
+    now_tokens_per_s: float | None = None
+    """Over the last ``WINDOW_S`` of decoding; None while nothing is decoded."""
+    turn_tokens_per_s: float | None = None
+    session_tokens_per_s: float | None = None
+    baseline_tokens_per_s: float | None = None
+    """The target alone; None before it was measured."""
+    baseline_age_min: int | None = None
+    """Whole minutes since the baseline was measured."""
+    prompt: PromptEvaluated | None = None
+    history: tuple[float | None, ...] = ()
+    """Tokens per second of each half second of decoding; None between turns."""
+
+    @property
+    def speedup_now(self) -> float | None:
+        """Against the baseline."""
+        return rounds.ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
+
+    @property
+    def speedup_turn(self) -> float | None:
+        """Against the baseline."""
+        return rounds.ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
+
+
+@dataclass(slots=True)
+class Rate:
+    """Tokens over seconds, added up."""
+
+    n_tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, n_tokens: int, seconds: float) -> None:
+        """Count some more."""
+        self.n_tokens += n_tokens
+        self.seconds += seconds
+
+    @property
+    def per_s(self) -> float | None:
+        """None before anything took time."""
+        return rounds.ratio(self.n_tokens, self.seconds)
+
+
+class ThroughputMeter:
+    """Counts rounds. Times are the rounds' own: events may arrive late and in bunches."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Start without a round; ``clock`` gives the baseline's age: a machine's speed changes."""
+        self.phase = Phase.IDLE
+        self.baseline_tokens_per_s: float | None = None
+        """The target alone; None before it was measured."""
+        self._prompt: PromptEvaluated | None = None
+        self._clock = clock
+        self._measured_s = 0.0
+        self._turn, self._session, self._sample = Rate(), Rate(), Rate()
+        self._recent: deque[tuple[int, float]] = deque()
+        self._recent_s = 0.0
+        self._history = Ring(_N_SAMPLES)
+
+    def measured_alone(self, tokens_per_s: float) -> None:
+        """Take how fast the target is alone, now."""
+        self.baseline_tokens_per_s, self._measured_s = tokens_per_s, self._clock()
+
+    def _baseline_age_min(self) -> int | None:
+        if self.baseline_tokens_per_s is None:
+            return None
+        return int((self._clock() - self._measured_s) // _MINUTE_S)
+
+    def begin_turn(self) -> None:
+        """Start counting a turn."""
+        if self._turn.n_tokens:
+            self._history.append(None)
+        self.phase = Phase.PROMPT
+        self._prompt = None
+        self._turn, self._sample = Rate(), Rate()
+        self._recent.clear()
+        self._recent_s = 0.0
+
+    def prompt_evaluated(self, prompt: PromptEvaluated) -> None:
+        """Decoding begins."""
+        self.phase, self._prompt = Phase.DECODING, prompt
+
+    def add(self, n_tokens: int, seconds: float) -> None:
+        """Count a round."""
+        for rate in (self._turn, self._session, self._sample):
+            rate.add(n_tokens, seconds)
+        self._recent.append((n_tokens, seconds))
+        self._recent_s += seconds
+        # One round is kept, however long it takes.
+        while len(self._recent) > 1 and self._recent_s - self._recent[0][1] >= WINDOW_S:
+            self._recent_s -= self._recent.popleft()[1]
+        if self._sample.seconds >= _SAMPLE_S:
+            self._history.append(self._sample.per_s)
+            self._sample = Rate()
+
+    def state(self) -> ThroughputState:
+        """Return the present numbers."""
+        is_decoding = self.phase is Phase.DECODING
+        recent = Rate(sum(n for n, _s in self._recent), sum(s for _n, s in self._recent))
+        return ThroughputState(
+            phase=self.phase,
+            now_tokens_per_s=recent.per_s if is_decoding else None,
+            turn_tokens_per_s=self._turn.per_s,
+            session_tokens_per_s=self._session.per_s,
+            baseline_tokens_per_s=self.baseline_tokens_per_s,
+            baseline_age_min=self._baseline_age_min(),
+            prompt=self._prompt,
+            history=self._history.values(),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +154,11 @@ class LiveState:
     """A part for each panel, so that a panel repaints only when its own part has changed."""
 
     throughput: ThroughputState
-    acceptance: AcceptanceState
-    rounds: RoundState
-    memory: MemoryState
-    traffic: TrafficState
-    expectation: ExpectationState
+    acceptance: rounds.AcceptanceState
+    memory: machine.MemoryState
+    traffic: machine.TrafficState
+    expectation: rounds.ExpectationState
+    rounds: rounds.RoundState
 
 
 class LiveTally:
@@ -65,15 +168,15 @@ class LiveTally:
         """Start with nothing loaded and nothing read. ``clock`` gives a baseline's age."""
         self._clock = clock
         self._snapshot: Snapshot | None = None
-        self._history = TrafficHistory()
+        self._history = machine.TrafficHistory()
         self.reset()
 
     def reset(self) -> None:
         """Forget models and rounds: another pair is loaded. Readings of the machine stay."""
         self._models: dict[Role, ModelMemory] = {}
         self._swap_before_bytes: float | None = None
-        self._throughput = ThroughputMeter(clock=self._clock)
-        self._verify = VerifyTimes()
+        self._throughput = ThroughputMeter(self._clock)
+        self._verify = rounds.VerifyTimes()
         self._speculation: Speculation | None = None
         self._speculates = True
         self._turn = Counters()
@@ -84,7 +187,7 @@ class LiveTally:
         self._setting = Counters()
         self._setting_rate = Rate()
         self._recent: deque[Round] = deque(maxlen=_N_RECENT)
-        self._load = MachineLoad()
+        self._load = machine.MachineLoad()
 
     def loaded(self, role: Role, memory: ModelMemory) -> None:
         """Note the memory that a loaded model takes."""
@@ -92,10 +195,15 @@ class LiveTally:
         if self._snapshot is not None:
             self._swap_before_bytes = self._snapshot.host.swap_used_bytes
 
-    def baseline(self, tokens_per_s: float, step_s: float) -> None:
+    def baseline(self, measured: BaselineMeasured) -> None:
         """Take the target's own speed, and V(1), seconds of a single-token decode."""
-        self._throughput.measured_alone(tokens_per_s)
-        self._verify.baseline_s = step_s
+        self._throughput.measured_alone(measured.tokens_per_s)
+        self._verify.baseline_s = measured.step_s
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether the last reading of the machine has a GPU."""
+        return self._snapshot is not None and bool(self._snapshot.gpus)
 
     def generation_started(self, speculation: Speculation | None) -> None:
         """Begin a turn; None runs the target alone."""
@@ -123,7 +231,7 @@ class LiveTally:
 
     def generation_finished(self) -> None:
         """End the turn."""
-        self._throughput.end_turn()
+        self._throughput.phase = Phase.IDLE
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take a reading of the machine."""
@@ -138,23 +246,25 @@ class LiveTally:
         return self._throughput.phase is Phase.DECODING
 
     def _dram(self) -> Reading:
-        return dram_estimate(self._models, tuple(self._recent), is_decoding=self._is_decoding)
+        return machine.dram_estimate(
+            self._models, tuple(self._recent), is_decoding=self._is_decoding
+        )
 
     def _bottleneck(
-        self, recent: Sequence[Round], costs: Sequence[VerifyCost], best: float | None
-    ) -> Bottleneck | None:
-        last = recent[-N_MEAN:]
-        batch = usual_batch(last, costs)
+        self, recent: Sequence[Round], costs: Sequence[rounds.VerifyCost], best: float | None
+    ) -> rounds.Bottleneck | None:
+        last = recent[-rounds.N_MEAN :]
+        batch = rounds.usual_batch(last, costs)
         if batch is None:
             return None
-        return find_bottleneck(
-            Evidence(
-                times=mean_times(last),
+        return rounds.find_bottleneck(
+            rounds.Evidence(
+                times=rounds.mean_times(last),
                 disk_bytes_per_s=self._load.disk_bytes_per_s(),
                 pcie_use=self._load.pcie_use(),
                 gpu_use=self._load.gpu_use(),
-                ram_share=ram_share(self._models, batch.n_tokens),
-                dram_bytes_per_s=verify_rate(self._models, batch),
+                ram_share=machine.ram_share(self._models, batch.n_tokens),
+                dram_bytes_per_s=machine.verify_rate(self._models, batch),
                 dram_best_bytes_per_s=best,
                 cores_busy=self._load.cores_busy(),
             )
@@ -164,11 +274,11 @@ class LiveTally:
         """Return the present state."""
         recent = tuple(self._recent)
         costs, step_s = self._verify.costs(), self._verify.step_s
-        best = best_rate(self._models, costs, draft_step_s(self._setting))
+        best = machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))
         baseline = self._throughput.baseline_tokens_per_s
         return LiveState(
             throughput=self._throughput.state(),
-            acceptance=acceptance_state(
+            acceptance=rounds.acceptance_state(
                 self._turn,
                 self._setting,
                 recent,
@@ -176,18 +286,18 @@ class LiveTally:
                 by_ngrams=self._speculation is not None and self._speculation.model is None,
                 step_s=step_s,
             ),
-            rounds=round_state(recent, costs, self._bottleneck(recent, costs, best)),
-            memory=memory_state(
+            rounds=rounds.round_state(recent, costs, self._bottleneck(recent, costs, best)),
+            memory=machine.memory_state(
                 self._snapshot,
                 self._models,
                 is_decoding=self._is_decoding,
                 swap_before_bytes=self._swap_before_bytes,
             ),
-            traffic=traffic_state(self._snapshot, self._history, self._dram(), best),
-            expectation=expectation_state(
+            traffic=machine.traffic_state(self._snapshot, self._history, self._dram(), best),
+            expectation=rounds.expectation_state(
                 self._setting,
                 speculates=self._speculates,
                 step_s=step_s,
-                measured=ratio(self._setting_rate.per_s, baseline),
+                measured=rounds.ratio(self._setting_rate.per_s, baseline),
             ),
         )

@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.llama.c import C
-from spectui.llama.library import ensure_backend, ggml
-from spectui.models.gguf import GgufFile
+from spectui.llama.library import C, ensure_backend, ggml
+from spectui.models.header import GgufFile
 
 _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 """Values of ``tokenizer.ggml.model`` for which llama.cpp has no tokens."""

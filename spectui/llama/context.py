@@ -11,15 +11,12 @@ import psutil
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.batch import Batch
-from spectui.llama.c import C
-from spectui.llama.library import native_log
+from spectui.llama.library import C, native_log
 from spectui.llama.model import Model, ran_out_of_memory
-from spectui.llama.rollback import SequenceMemory
 from spectui.llama.routing import RoutingObserver
+from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback, can_forget
+from spectui.speculative.models import Outputs, Rollback, can_forget
 
 Logits = npt.NDArray[np.float32]
 
@@ -84,6 +81,14 @@ class Context(Closing):
     ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
     """
 
+    native_s = 0.0
+    n_outputs = 0
+    """Logits of the last decode."""
+    _last_index = 0
+    _n_last = 0
+    """Tokens of the last decode that are still held, if nothing came after it."""
+    _all = False
+
     def __init__(
         self,
         model: Model,
@@ -114,28 +119,21 @@ class Context(Closing):
         self.model = model
         self.vocabulary = model.vocabulary
         self._abort = abort
-        params = self._params(options, max_outputs, n_snapshots)
         self._routing = routing
-        if routing is not None:
-            params.cb_eval = routing.callback
+        params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
-        self._ctx = C.llama_init_from_model(model.c, params)
-        if not self._ctx:
+        self.c: Any = C.llama_init_from_model(model.c, params)
+        """The ``llama_context`` pointer, valid until ``close``."""
+        if not self.c:
             raise _creation_error(model, options)
-        self._memory = SequenceMemory(self._ctx)
-        self.n_ctx: int = C.llama_n_ctx_seq(self._ctx)
-        self.n_batch: int = C.llama_n_batch(self._ctx)
+        self._memory = SequenceMemory(self.c)
+        self.n_ctx: int = C.llama_n_ctx_seq(self.c)
+        self.n_batch: int = C.llama_n_batch(self.c)
         self.max_outputs: int = params.n_outputs_max
         self.tokens: list[int] = []
         """Tokens in the cache."""
-        self.native_s = 0.0
         self._batch = self._new_batch()
         self._row = ctypes.c_float * self.vocabulary.n_tokens
-        self._n_outputs = 0
-        self._last_index = 0
-        self._n_last = 0
-        """Tokens of the last decode that are still held, if nothing came after it."""
-        self._all = False
         try:
             self._find_rollback()
         except BaseException:
@@ -143,19 +141,9 @@ class Context(Closing):
             raise
 
     @property
-    def c(self) -> object:
-        """The ``llama_context`` pointer, valid until ``close``."""
-        return self._ctx
-
-    @property
     def n_past(self) -> int:
         """Tokens in the cache."""
         return len(self.tokens)
-
-    @property
-    def n_outputs(self) -> int:
-        """Logits of the last decode."""
-        return self._n_outputs
 
     @property
     def rollback(self) -> Rollback:
@@ -186,6 +174,8 @@ class Context(Closing):
         params.type_v = _cache_type("-ctv", self.model.options.cache_type_v)
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
+        if self._routing is not None:
+            params.cb_eval = self._routing.callback
         params.kv_unified = True
         # llama-server's default, which is not the library's.
         params.swa_full = options.swa_full
@@ -215,7 +205,7 @@ class Context(Closing):
             UsageError: more logits are asked for than the context was made for.
         """
         start, n = self.n_past, len(tokens)
-        self._n_outputs = 0
+        self.n_outputs = 0
         if start + n > self.n_ctx:
             raise BadInputError(
                 f"{start + n} tokens do not fit in a context of {self.n_ctx}; raise -c"
@@ -233,14 +223,14 @@ class Context(Closing):
         self._all = outputs is Outputs.ALL
         self._last_index = self._batch.c.n_tokens - 1
         self._n_last = self._batch.c.n_tokens
-        self._n_outputs = {Outputs.NONE: 0, Outputs.LAST: 1, Outputs.ALL: n}[outputs]
+        self.n_outputs = {Outputs.NONE: 0, Outputs.LAST: 1, Outputs.ALL: n}[outputs]
 
     def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
         self._batch.fill(piece, self.n_past, outputs)
         began = time.perf_counter()
-        status = C.llama_decode(self._ctx, self._batch.c)
+        status = C.llama_decode(self.c, self._batch.c)
         # A GPU computes asynchronously: without this its time would be booked on the sampler.
-        C.llama_synchronize(self._ctx)
+        C.llama_synchronize(self.c)
         self.native_s += time.perf_counter() - began
         if status == 0:
             self.tokens.extend(piece)
@@ -267,10 +257,10 @@ class Context(Closing):
         Raises:
             IndexError: the last decode computed no such output.
         """
-        if not 0 <= output < self._n_outputs:
-            raise IndexError(f"output {output} of {self._n_outputs} was never asked for")
+        if not 0 <= output < self.n_outputs:
+            raise IndexError(f"output {output} of {self.n_outputs} was never asked for")
         index = output if self._all else self._last_index
-        address = C.llama_get_logits_ith(self._ctx, index)
+        address = C.llama_get_logits_ith(self.c, index)
         row = self._row.from_address(ctypes.addressof(address.contents))
         return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)
 
@@ -298,7 +288,7 @@ class Context(Closing):
         """Hold the first ``n_past`` tokens or, where that cannot be, fewer."""
         n_held = self._memory.forget(n_past, self.n_past, self._n_last)
         del self.tokens[n_held:]
-        self._n_last = self._n_outputs = 0
+        self._n_last = self.n_outputs = 0
 
     def can_forget(self, n_tokens: int) -> bool:
         """Whether the last ``n_tokens`` of the last decode can be truncated without another one."""
@@ -313,45 +303,47 @@ class Context(Closing):
 
         The last token has to be decoded in any case, for its logits.
         """
-        self.truncate(self._n_common(prompt))
-
-    def _n_common(self, prompt: Sequence[int]) -> int:
-        pairs = zip(self.tokens, prompt[:-1], strict=False)
-        differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
-        return next(differing, min(len(self.tokens), len(prompt) - 1))
+        self.truncate(n_common(self.tokens, prompt))
 
     def clear(self) -> None:
         """Forget everything."""
         self._memory.clear()
         self.tokens.clear()
-        self._n_last = self._n_outputs = 0
+        self._n_last = self.n_outputs = 0
 
     @property
     def state_bytes(self) -> int:
         """Size of what ``save`` would return now."""
-        return int(C.llama_state_seq_get_size(self._ctx, _SEQUENCE))
+        return int(C.llama_state_seq_get_size(self.c, _SEQUENCE))
 
     def save(self) -> bytes:
         """Return the cache of the sequence, for ``restore`` on this same context."""
         size = self.state_bytes
         buffer = (ctypes.c_uint8 * size)()
-        written = C.llama_state_seq_get_data(self._ctx, buffer, size, _SEQUENCE)
+        written = C.llama_state_seq_get_data(self.c, buffer, size, _SEQUENCE)
         return bytes(memoryview(buffer)[:written])
 
     def restore(self, state: bytes, tokens: Sequence[int]) -> None:
         """Bring back what ``save`` returned when ``tokens`` were held. No logits follow."""
         self.clear()
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        if not C.llama_state_seq_set_data(self._ctx, buffer, len(state), _SEQUENCE):
+        if not C.llama_state_seq_set_data(self.c, buffer, len(state), _SEQUENCE):
             raise RuntimeError("llama.cpp refused a state that it had saved")
         self.tokens.extend(tokens)
 
     def close(self) -> None:
         """Free caches and buffers."""
-        if self._ctx:
+        if self.c:
             self._batch.close()
-            C.llama_free(self._ctx)
-            self._ctx = None
+            C.llama_free(self.c)
+            self.c = None
+
+
+def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
+    """Tokens at the beginning that a cache has in common with a prompt but for its last token."""
+    pairs = zip(tokens, prompt[:-1], strict=False)
+    differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
+    return next(differing, min(len(tokens), len(prompt) - 1))
 
 
 def _cache_type(option: str, name: str) -> int:

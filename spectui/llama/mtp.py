@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.batch import Batch
-from spectui.llama.c import EXT, C
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import AbortFlag, Context, n_common
+from spectui.llama.library import EXT, C
 from spectui.llama.pair import HiddenStates, TargetContext
 from spectui.llama.sampling import top_token
+from spectui.llama.sequence import Batch
 from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs
 
@@ -107,7 +107,7 @@ class MtpContext(Context):
         the target has not decoded: a draft that was stopped in mid-chain read it with states of its
         own.
         """
-        n_past = min(self._n_common(prompt), self._target.n_past)
+        n_past = min(n_common(self.tokens, prompt), self._target.n_past)
         if n_past < self.n_past:
             self._forget(n_past)
 

@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.c import EXT, C
 from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
 from spectui.llama.vocabulary import Vocabulary

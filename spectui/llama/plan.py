@@ -1,35 +1,132 @@
 """Plans what a model would take of memory, by llama.cpp itself, without reading a weight.
 
 As llama.cpp's ``common/fit.cpp`` does it: models are opened with ``no_alloc``, contexts are made on
-them, and both say what they would allocate. A recurrent state is allocated all the same. A header
-that makes no sense ends the process, so this runs in a child (``plan_child``).
+them, and both say what they would allocate. A recurrent state is allocated all the same.
+
+``python -m spectui.llama.plan FD`` is the process in which that is done. It answers the questions
+that come over a connection, one after the other. What llama.cpp makes of a broken header, an abort,
+all memory, or no end, happens there and not in the program that asks.
 """
 
+import ctypes
+import os
+import resource
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
+from multiprocessing.connection import Connection
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from spectui.closing import Closing
-from spectui.errors import BadInputError, DoesNotFitError
-from spectui.llama.breakdown import Share, memory_breakdown
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.devices import gpu_memories
-from spectui.llama.library import has_gpu, native_log
+from spectui.llama.library import (
+    C,
+    binding_version,
+    ggml,
+    gpu_memories,
+    has_cuda,
+    has_gpu,
+    llama_cpp_version,
+    native_log,
+)
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.planned import ModelPlan, ModelRequest
-from spectui.models.draft_files import (
+from spectui.llama.planned import Answer, Ask, Backend, ModelPlan, ModelRequest, Question
+from spectui.models.facts import (
     check_is_model,
     check_is_target,
     check_mtp,
 )
-from spectui.models.gguf import FileIdentity, GgufFile, check_file, read_gguf
-from spectui.models.pairs import Outline, Token, Tokenizer, readable
+from spectui.models.gguf import FileIdentity, check_file, read_gguf
+from spectui.models.header import GgufFile
+from spectui.models.pairs import Outline, Token, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
+
+_SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
+
+
+class _Map(ctypes.Structure):
+    """``std::map``: an ordering, the head of a red-black tree, the number of nodes."""
+
+    _fields_ = (
+        ("ordering", ctypes.c_size_t),
+        ("colour", ctypes.c_size_t),
+        ("root", ctypes.c_void_p),
+        ("first", ctypes.c_void_p),
+        ("last", ctypes.c_void_p),
+        ("n_nodes", ctypes.c_size_t),
+    )
+
+
+_SHARES = ("weights_bytes", "cache_bytes", "compute_bytes")
+
+
+class Share(ctypes.Structure):
+    """``llama_memory_breakdown_data``: bytes of the buffers of one type."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _SHARES)
+    weights_bytes: int
+    cache_bytes: int
+    """KV and recurrent state."""
+    compute_bytes: int
+
+
+class _Node(ctypes.Structure):
+    """A node with ``ggml_backend_buffer_type_t`` and ``llama_memory_breakdown_data``."""
+
+    _fields_ = (
+        ("colour", ctypes.c_size_t),
+        ("parent", ctypes.c_void_p),
+        ("left", ctypes.c_void_p),
+        ("right", ctypes.c_void_p),
+        ("buffer_type", ctypes.c_void_p),
+        ("share", Share),
+    )
+
+
+def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:
+    """Return the memory of a ``llama_context`` and its model, planned or allocated, by buffer type.
+
+    Llama.cpp has it for its own fitting of models to memory (``common/fit.cpp``), as a C++ function
+    that returns a ``std::map``. It is the one thing that tells a plan's bytes: the log of a plan
+    has zeros. The map is read as libstdc++ lays it out.
+
+    The buffer of its outputs is not among it. The map's few nodes are never freed.
+    """
+    found = _function()(context)
+    return tuple(sorted(_shares(found.root), key=itemgetter(0)))
+
+
+@cache
+def _function() -> Any:  # noqa: ANN401 - a ctypes function
+    function = getattr(C._lib, _SYMBOL)  # noqa: SLF001 - how the binding exposes the library
+    # By value in C++ is by hidden pointer here, as for a C structure of this size.
+    function.argtypes, function.restype = [ctypes.c_void_p], _Map
+    return function
+
+
+def _shares(node: int | None) -> Iterator[tuple[str, Share]]:
+    if not node:
+        return
+    base = ggml("ggml-base")
+    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
+    base.ggml_backend_buft_name.restype = ctypes.c_char_p
+    entry = _Node.from_address(node)
+    yield base.ggml_backend_buft_name(entry.buffer_type).decode(), entry.share
+    yield from _shares(entry.left)
+    yield from _shares(entry.right)
+
 
 _MAPPED = "CPU_Mapped"
 """llama.cpp's name of the buffer of weights that are a part of the page cache."""
@@ -186,14 +283,13 @@ def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
 
 
 def _buffers(
-    shares: Sequence[Share], logged: Sequence[Buffer], *, maps_files: bool
+    shares: Sequence[tuple[str, Share]], logged: Sequence[Buffer], *, maps_files: bool
 ) -> Iterator[Buffer]:
     """Yield the buffers of one model and its context, as a real load would call them."""
-    for share in shares:
-        device = share.buffer_type
+    for device, share in shares:
         # What mmap maps would else lie in the host's own memory, pinned for a GPU or not.
         is_mapped = maps_files and (device == HOST or device.endswith("_Host"))
-        state_bytes = _state_bytes(share, logged)
+        state_bytes = _state_bytes(device, share, logged)
         for kind, name, size_bytes in (
             (BufferKind.WEIGHTS, _MAPPED if is_mapped else device, share.weights_bytes),
             (BufferKind.KV, device, share.cache_bytes - state_bytes),
@@ -205,12 +301,12 @@ def _buffers(
     yield from (buffer for buffer in logged if buffer.kind is BufferKind.OUTPUT)
 
 
-def _state_bytes(share: Share, logged: Sequence[Buffer]) -> int:
+def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
     """Recurrent state, which the breakdown adds to the KV cache. It is allocated, so it is logged.
 
     The log has zeros for the KV cache of a plan: all that it tells is that there is one.
     """
-    here = [buffer for buffer in logged if buffer.device == share.buffer_type]
+    here = [buffer for buffer in logged if buffer.device == device]
     if not any(buffer.kind is BufferKind.RECURRENT for buffer in here):
         return 0
     if not any(buffer.kind is BufferKind.KV for buffer in here):
@@ -221,7 +317,7 @@ def _state_bytes(share: Share, logged: Sequence[Buffer]) -> int:
 def outline(model: Model) -> Outline:
     """Take down what pairs are judged by. It stays when the model is closed."""
     vocabulary = model.vocabulary
-    tokenizer = Tokenizer(
+    return Outline(
         type_name=vocabulary.type_name,
         pre=model.metadata("tokenizer.ggml.pre"),
         n_tokens=vocabulary.n_tokens,
@@ -231,5 +327,79 @@ def outline(model: Model) -> Outline:
             Token(id=id_, text=readable(vocabulary.text(id_)))
             for id_ in sorted(vocabulary.end_tokens)
         ),
+        texts=vocabulary.texts,
+        chat_template=model.chat_template,
     )
-    return Outline(tokenizer=tokenizer, texts=vocabulary.texts, chat_template=model.chat_template)
+
+
+HEADER_BYTES = 400 << 20
+"""Limit for reading one header: several times the need of the largest vocabulary."""
+
+
+def main() -> None:
+    """Answer requests until the connection closes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
+        question: Question = connection.recv()
+        while question is Ask.ARE_YOU_THERE:
+            connection.send(question)
+            question = connection.recv()
+        # Drivers start before memory is bounded: what they take is no header's fault.
+        gpu_memories()
+        # A recurrent state is allocated even for a plan. One that does not fit is said so.
+        at_most = psutil.virtual_memory().available
+        with _bounded(at_most), PlanMaker(reading=connection.send, bounded=_header) as maker:
+            while True:
+                connection.send(_answer(maker, question))
+                question = connection.recv()
+
+
+def _answer(maker: PlanMaker, question: Question) -> Answer:
+    try:
+        match question:
+            case Ask.ARE_YOU_THERE:
+                return question
+            case Ask.BACKEND:
+                return _backend()
+            case Ask.OUTLINE:
+                return maker.outline()
+            case _:
+                return maker.plan(question)
+    except SpectuiError as error:
+        return error
+
+
+def _backend() -> Backend:
+    return Backend(
+        llama_cpp_python=binding_version(),
+        llama_cpp=llama_cpp_version(),
+        has_cuda=has_cuda(),
+        gpus=gpu_memories(),
+    )
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, which the parent holds open as long as it lives."""
+    os.read(0, 1)
+    os._exit(0)
+
+
+def _header() -> AbstractContextManager[None]:
+    return _bounded(HEADER_BYTES)
+
+
+@contextmanager
+def _bounded(n_bytes: int) -> Iterator[None]:
+    """Bound what this process takes on top of what it has."""
+    before, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = psutil.Process().memory_info().data + n_bytes
+    bound = min(limit for limit in (bound, before, hard) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
+
+
+if __name__ == "__main__":
+    main()

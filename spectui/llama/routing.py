@@ -7,8 +7,7 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.c import C
-from spectui.llama.library import ggml
+from spectui.llama.library import C, ggml
 
 Experts = npt.NDArray[np.int32]
 """[n_tokens, n_used]: numbers of the experts of each token."""

@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 
 from spectui.closing import Closing
-from spectui.llama.c import C
 from spectui.llama.context import Logits
+from spectui.llama.library import C
 from spectui.llama.vocabulary import Vocabulary
 from spectui.options.setup import SamplingConfig
 

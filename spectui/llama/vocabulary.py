@@ -4,7 +4,7 @@ import ctypes
 from functools import cached_property
 from itertools import compress, repeat
 
-from spectui.llama.c import C
+from spectui.llama.library import C
 from spectui.models.pairs import SpecialToken, readable
 
 _NO_TOKENIZER = 0

@@ -1,11 +1,13 @@
-"""Facts of a model: from its header alone, or once it is loaded."""
+"""Facts of a model, from its header alone or once it is loaded, and what kind of draft it is."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.models.draft_files import n_mtp_layers
-from spectui.models.gguf import GgufFile, file_size
+from spectui.errors import BadInputError
+from spectui.models.gguf import file_size
+from spectui.models.header import GgufFile
 from spectui.models.weights import weight_traffic
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
@@ -67,64 +69,42 @@ class ModelFacts:
 
 def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
     """Gather what the header of the model at ``path`` says."""
-    about = _About(gguf)
     return ModelFacts(
         path=path,
-        arch=about.arch,
-        name=about.text("general.name") or path.stem,
+        arch=gguf.arch,
+        name=gguf.text("general.name") or path.stem,
         n_params=sum(tensor.n_elements for tensor in gguf.tensors),
         size_bytes=gguf.weights_bytes,
         file_bytes=file_size(path),
-        n_layers=about.number("block_count"),
-        n_ctx_train=about.number("context_length"),
-        n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or about.number("vocab_size"),
-        n_experts=about.number("expert_count"),
-        mtp_layers=n_mtp_layers(gguf),
-        kv_bytes_per_token=_kv_bytes_per_token(about),
+        n_layers=gguf.number("block_count"),
+        n_ctx_train=gguf.number("context_length"),
+        n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or gguf.number("vocab_size"),
+        n_experts=gguf.number("expert_count"),
+        mtp_layers=gguf.mtp_layers,
+        kv_bytes_per_token=_kv_bytes_per_token(gguf),
         read_bytes_per_token=_read_bytes_per_token(path, gguf),
-        has_chat_template=bool(about.text("tokenizer.chat_template")),
+        has_chat_template=bool(gguf.text("tokenizer.chat_template")),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """A header, as it is asked here."""
-
-    gguf: GgufFile
-
-    @property
-    def arch(self) -> str:
-        return self.text("general.architecture") or "unknown"
-
-    def text(self, key: str) -> str:
-        """Text of a key, empty where the model lacks it."""
-        value = self.gguf.metadata.get(key)
-        return value if isinstance(value, str) else ""
-
-    def number(self, key: str, default: int = 0) -> int:
-        """Number of a key of the model's own metadata, 0 where it has something else there."""
-        value = self.gguf.metadata.get(f"{self.arch}.{key}", default)
-        return value if isinstance(value, int) and value > 0 else 0
-
-    @property
-    def has_unequal_layers(self) -> bool:
-        """Whether caches differ between layers, or do not grow with every token."""
-        # Where layers differ in heads or windows, a list has a value for each of them.
-        own = f"{self.arch}.attention."
-        has_lists = any(key.startswith(own) for key in self.gguf.array_lengths)
-        return has_lists or any(map(self.number, _UNEQUAL_LAYERS))
+def _has_unequal_layers(gguf: GgufFile) -> bool:
+    """Whether caches differ between layers, or do not grow with every token."""
+    # Where layers differ in heads or windows, a list has a value for each of them.
+    own = f"{gguf.arch}.attention."
+    has_lists = any(key.startswith(own) for key in gguf.array_lengths)
+    return has_lists or any(map(gguf.number, _UNEQUAL_LAYERS))
 
 
-def _kv_bytes_per_token(about: _About) -> int | None:
+def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
     """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
     # Layers of multi-token prediction have no cache unless they draft.
-    n_layers = about.number("block_count") - about.number("nextn_predict_layers")
-    n_heads, n_embd = about.number("attention.head_count"), about.number("embedding_length")
-    n_heads_kv = about.number("attention.head_count_kv", n_heads)
-    if about.has_unequal_layers or n_layers <= 0 or not (n_heads and n_heads_kv and n_embd):
+    n_layers = gguf.number("block_count") - gguf.mtp_layers
+    n_heads, n_embd = gguf.number("attention.head_count"), gguf.number("embedding_length")
+    n_heads_kv = gguf.number("attention.head_count_kv", n_heads)
+    if _has_unequal_layers(gguf) or n_layers <= 0 or not (n_heads and n_heads_kv and n_embd):
         return None
-    key = about.number("attention.key_length") or n_embd // n_heads
-    value = about.number("attention.value_length") or n_embd // n_heads
+    key = gguf.number("attention.key_length") or n_embd // n_heads
+    value = gguf.number("attention.value_length") or n_embd // n_heads
     return n_layers * n_heads_kv * (key + value) * _BYTES_PER_CACHE_ELEMENT
 
 
@@ -133,3 +113,108 @@ def _read_bytes_per_token(path: Path, gguf: GgufFile) -> int | None:
     traffic = weight_traffic(gguf, ModelOptions(path=path), gpu_devices=False)
     n_bytes = round(traffic.cpu_bytes_per_decode(1))
     return n_bytes if n_bytes > 0 else None
+
+
+_EAGLE3, _DFLASH, _DSPARK = HIDDEN_STATE_KINDS
+_NAMES = {
+    _EAGLE3: "an EAGLE-3 draft",
+    _DFLASH: "a DFlash draft",
+    _DSPARK: "a DSpark draft",
+    MTP_KIND: "a file of MTP layers alone",
+}
+"""Names by the kind in ``--spec-type``."""
+
+_MTP_ARCHITECTURES = frozenset(
+    {
+        "bailingmoe3",
+        "cohere2moe",
+        "deepseek2",
+        "deepseek32",
+        "deepseek4",
+        "glm-dsa",
+        "glm4moe",
+        "hy_v3",
+        "mimo2",
+        "nemotron_h_moe",
+        "qwen35",
+        "qwen35moe",
+        "qwen3next",
+        "step35",
+    }
+)
+"""Those with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the trunk's
+without its cache."""
+_SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
+"""Those of which llama.cpp runs more than one MTP layer."""
+
+
+def check_mtp(path: Path, gguf: GgufFile) -> None:
+    """Refuse a target that cannot draft for itself.
+
+    Raises:
+        BadInputError: it has no MTP layers, or none that this engine can run.
+    """
+    arch, n_layers = gguf.arch, gguf.mtp_layers
+    if n_layers == 0:
+        reason = f"is a {arch} without MTP layers; give a draft with -md instead"
+    elif arch not in _MTP_ARCHITECTURES:
+        reason = f"has MTP layers, which llama.cpp does not run for {arch}; give a draft with -md"
+    elif not any(".nextn." in tensor.name for tensor in gguf.tensors):
+        reason = "was made without its MTP layers; get a file that has them, or give a draft"
+    elif n_layers > 1 and arch not in _SEVERAL:
+        reason = f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}; give a draft"
+    else:
+        return
+    raise BadInputError(f"{path} cannot draft for itself: it {reason}")
+
+
+def check_is_model(path: Path, gguf: GgufFile) -> None:
+    """Refuse a draft that only drafts from inside its target.
+
+    Raises:
+        BadInputError: it is one.
+    """
+    kind = kind_of_draft(gguf)
+    if kind is not None:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
+            "spectui's in-process engine cannot; bench and tune measure it through yours with "
+            "--backend server, or give a draft that is a model of its own"
+        )
+
+
+def check_is_target(path: Path, gguf: GgufFile) -> None:
+    """Refuse a target that lacks what only the model that it drafts for has.
+
+    Raises:
+        BadInputError: it does.
+    """
+    kind = kind_of_draft(gguf)
+    if kind is not None:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which cannot generate without the model that it drafts "
+            "for; give that model with -m"
+        )
+
+
+def reader_kind(gguf: GgufFile) -> str | None:
+    """Return which of ``HIDDEN_STATE_KINDS`` a draft is; None for another file."""
+    kind = kind_of_draft(gguf)
+    return kind if kind in HIDDEN_STATE_KINDS else None
+
+
+def kind_of_draft(gguf: GgufFile) -> str | None:
+    """Return ``--spec-type``'s name of a draft that is no model of its own; None for another.
+
+    As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named.
+    """
+    arch = gguf.arch
+    names = {tensor.name for tensor in gguf.tensors}
+    if arch == "eagle3":
+        return _EAGLE3
+    if arch == "dflash":
+        return _DSPARK if "markov_w1.weight" in names else _DFLASH
+    # It asks for the first layer's attn_norm, which EXAONE 4 has not, with all of its layers.
+    has_trunk = any(name.startswith("blk.0.") for name in names)
+    has_mtp = any(".nextn." in name for name in names)
+    return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None

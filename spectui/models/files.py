@@ -1,12 +1,16 @@
-"""Models on disk: the files of each, and what its name tells of size and quantisation."""
+"""Models on disk: where they usually lie, the files of each, and what a file's name tells."""
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from spectui.gguf_names import Series, series_of
+from spectui.gguf_names import Series, companion_kind, is_part_of_model, series_of
+from spectui.models.header import is_cut
+from spectui.paths import cache_dir
 
 _SIZE = re.compile(
     r"(?<![^-._ ])((?:\d+x)?\d+(?:\.\d+)?[KMBT](?:-A\d+(?:\.\d+)?[KMBT])?)(?![^-._ ])",
@@ -88,3 +92,186 @@ def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
         missing=tuple(name for name in names if name not in there),
         cut=tuple(part.path.name for part in parts if part.is_cut),
     )
+
+
+MAX_DEPTH = 6
+"""Levels of sub-folders that are looked into; the hub's cache needs four."""
+
+_MAGIC = b"GGUF"
+_NOT_FILES = frozenset({"/dev", "/proc", "/run", "/sys"})
+"""Not looked into on the way down from the root."""
+_PSEUDO = tuple(Path(folder) for folder in ("/dev", "/proc", "/sys"))
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked for models in, not written to
+_PACKAGES = frozenset({"node_modules", "__pycache__", "site-packages"})
+
+
+def usual_folders() -> tuple[Path, ...]:
+    """Folders in which models usually lie, those that exist, each once.
+
+    The working folder comes last: it may be a home folder with all the others below it.
+    """
+    variables = os.environ
+    cache = variables.get("XDG_CACHE_HOME") or "~/.cache"
+    candidates = (
+        variables.get("LLAMA_CACHE"),
+        f"{cache}/llama.cpp",
+        variables.get("HF_HUB_CACHE") or _below(variables.get("HF_HOME"), "hub"),
+        f"{cache}/huggingface/hub",
+        "~/.lmstudio/models",
+        f"{cache}/lm-studio/models",
+        "~/models",
+        "~/Models",
+        "~/llama.cpp/models",
+        "/models",
+        str(cache_dir()),
+        "models",
+        ".",
+    )
+    folders: dict[str, Path] = {}
+    for candidate in candidates:
+        folder = os.path.abspath(expand_home(candidate)) if candidate else ""  # noqa: PTH100 - a str
+        if os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
+            folders.setdefault(os.path.realpath(folder), Path(folder))
+    return tuple(folders.values())
+
+
+def expand_home(folder: str) -> Path:
+    """Put the home folder in place of ``~``, which stays where there is no such home."""
+    return Path(os.path.expanduser(folder))  # noqa: PTH111 - Path.expanduser raises without a home
+
+
+def _below(folder: str | None, name: str) -> str | None:
+    return f"{folder}/{name}" if folder else None
+
+
+def is_pseudo(folder: Path) -> bool:
+    """Tell whether what lies in ``folder`` is the kernel's view of itself rather than files."""
+    real = Path(os.path.realpath(folder))
+    if real.is_relative_to(_SHARED_MEMORY):
+        return False
+    return any(real.is_relative_to(pseudo) for pseudo in _PSEUDO)
+
+
+class Scan:
+    """One search: iterating it gives the models, one by one, as the disk gives them.
+
+    Links are followed, so that a hub's snapshots and a link to another disk are seen; a file or
+    folder that is reached twice counts once. Hidden sub-folders are passed over. The shards of a
+    model are one entry. Left out is what no one can chat with: projectors, importance matrices,
+    bare vocabularies, adapters, and what only bears the name.
+    """
+
+    def __init__(
+        self, folders: Iterable[Path], cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Prepare to look below ``folders``; ``cancelled`` is asked before every one and file."""
+        self._folders = tuple(folders)
+        self._cancelled = cancelled
+        self._seen: set[tuple[int, int]] = set()
+        """Device and inode of every folder and file: links may lead anywhere, also back."""
+        self._paths: dict[tuple[int, int], Path] = {}
+        """Path of the model that each file is listed with."""
+        self.links: dict[Path, list[Path]] = {}
+        """Further paths to the files of a model, by the path under which it is listed."""
+        self.reasons: list[str] = []
+        """A sentence for everything that could not be looked at."""
+        self.left_out: list[tuple[FoundModel, str]] = []
+        """Files with a model's name that are no models, and why: companions, folders, pipes."""
+
+    def __iter__(self) -> Iterator[FoundModel]:
+        for folder in self._folders:
+            if is_pseudo(folder):
+                self.reasons.append(f"{folder} holds no files, only the kernel's view of itself")
+                continue
+            # Depth first, in the order of names: what lies together is found together.
+            waiting = [(folder, 0)]
+            while waiting and not self._cancelled():
+                path, depth = waiting.pop()
+                entries = self._entries(path)
+                yield from self._models(entries)
+                if depth < MAX_DEPTH:
+                    below = [Path(entry.path) for entry in entries if self._leads_on(entry)]
+                    waiting += [(child, depth + 1) for child in reversed(below)]
+
+    def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
+        for model, parts in group(self._parts(entries)):
+            identities = {part.identity for part in parts}
+            # Two revisions in a hub's cache share the shards that did not change.
+            if identities <= self._seen:
+                first = self._paths[parts[0].identity]
+                self.links.setdefault(first, []).append(model.path)
+                continue
+            self._seen |= identities
+            for part in parts:
+                self._paths.setdefault(part.identity, model.path)
+            yield model
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            status = folder.stat()
+            identity = status.st_dev, status.st_ino
+            if identity in self._seen:
+                return []
+            self._seen.add(identity)
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._skip(folder, error)
+            return []
+
+    def _parts(self, entries: list[os.DirEntry[str]]) -> Iterator[Part]:
+        for entry in entries:
+            if self._cancelled():
+                return
+            path, companion = Path(entry.path), companion_kind(entry.name)
+            if companion is not None:
+                self._leave_out_companion(path, companion)
+            elif is_part_of_model(entry.name) and (part := self._part(path)):
+                yield part
+
+    def _part(self, path: Path) -> Part | None:
+        try:
+            status = path.stat()
+            # Opening a pipe would wait for its writer.
+            if not stat.S_ISREG(status.st_mode):
+                is_folder = stat.S_ISDIR(status.st_mode)
+                told = (
+                    "is a folder; models in it count by themselves" if is_folder else "is no file"
+                )
+                self._leave_out(path, 0, told)
+                return None
+            with path.open("rb") as file:
+                magic = file.read(len(_MAGIC))
+            cut = magic == _MAGIC and is_cut(path)
+        except OSError as error:
+            self._skip(path, error)
+            return None
+        if magic != _MAGIC:
+            self.reasons.append(f"{path} is no GGUF file; download it again")
+            return None
+        identity = status.st_dev, status.st_ino
+        return Part(path=path, size_bytes=status.st_size, identity=identity, is_cut=cut)
+
+    def _leave_out_companion(self, path: Path, kind: str) -> None:
+        try:
+            size_bytes = path.stat().st_size
+        except OSError as error:
+            self._skip(path, error)
+        else:
+            told = f"is {kind} by its name, which cannot draft; rename it if it is a model"
+            self._leave_out(path, size_bytes, told)
+
+    def _leave_out(self, path: Path, size_bytes: int, reason: str) -> None:
+        self.left_out.append((FoundModel(path=path, name=path.stem, size_bytes=size_bytes), reason))
+
+    def _leads_on(self, entry: os.DirEntry[str]) -> bool:
+        if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:
+            return False
+        try:
+            return entry.is_dir()
+        except OSError as error:
+            self._skip(Path(entry.path), error)
+            return False
+
+    def _skip(self, path: Path, error: OSError) -> None:
+        self.reasons.append(f"{path} cannot be read ({error.strerror})")

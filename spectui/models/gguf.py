@@ -1,8 +1,9 @@
 """A model's GGUF files, read header by header, without loading a weight."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -10,9 +11,7 @@ from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
 from spectui.models.header import (
-    Header,
-    Scalar,
-    TensorInfo,
+    GgufFile,
     has_whole_vocabulary,
     read_header,
 )
@@ -47,22 +46,6 @@ class FileIdentity:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufFile:
-    """Metadata and tensors of a model, of all its shards."""
-
-    metadata: Mapping[str, Scalar]
-    """Metadata of the first shard, which holds the model's; single values only."""
-    array_lengths: Mapping[str, int]
-    """Lengths of metadata lists, such as the vocabulary."""
-    tensors: tuple[TensorInfo, ...]
-
-    @property
-    def weights_bytes(self) -> int:
-        """Bytes of all tensors: equal to ``llama_model_size`` once the model is loaded."""
-        return sum(tensor.size_bytes for tensor in self.tensors)
-
-
 def read_gguf(path: Path) -> GgufFile:
     """Read a model's headers, those of all shards of a split one.
 
@@ -70,11 +53,8 @@ def read_gguf(path: Path) -> GgufFile:
         BadInputError: a file is missing or no usable GGUF.
     """
     first, *others = (_readable(shard) for shard in shards(path))
-    return GgufFile(
-        metadata=first.metadata,
-        array_lengths=first.array_lengths,
-        tensors=(*first.tensors, *(tensor for header in others for tensor in header.tensors)),
-    )
+    tensors = chain(first.tensors, *(other.tensors for other in others))
+    return replace(first, tensors=tuple(tensors))
 
 
 def weights_bytes(path: Path) -> int | None:
@@ -164,7 +144,7 @@ def file_size(path: Path) -> int:
     return sum(part.stat().st_size for part in shards(path))
 
 
-def _readable(path: Path) -> Header:
+def _readable(path: Path) -> GgufFile:
     """The header of one file, refused where ggml would refuse it."""
     header = _header(path)
     if header.refusal is not None:
@@ -175,7 +155,7 @@ def _readable(path: Path) -> Header:
     return header
 
 
-def _header(path: Path) -> Header:
+def _header(path: Path) -> GgufFile:
     check_is_gguf(path)
     try:
         return _read(FileIdentity.of(path))
@@ -184,7 +164,7 @@ def _header(path: Path) -> Header:
 
 
 @lru_cache(maxsize=16)
-def _read(file: FileIdentity) -> Header:
+def _read(file: FileIdentity) -> GgufFile:
     """Several look at a file before it is loaded, and a vocabulary takes a tenth of a second."""
     return read_header(file.path)
 

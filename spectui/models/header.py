@@ -96,18 +96,43 @@ class TensorInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """Contents of one file's header."""
+class GgufFile:
+    """Metadata and tensors of a file, or of all shards of a model."""
 
     metadata: Mapping[str, Scalar]
-    """Single values only."""
+    """Single values only; of a model those of the first shard, which holds the model's."""
     array_lengths: Mapping[str, int]
     """Lengths of metadata lists, such as the vocabulary."""
-    counts: Mapping[str, int]
-    """Metadata that is a single unsigned 32-bit number, as all counts are."""
     tensors: tuple[TensorInfo, ...]
-    refusal: str | None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Metadata that is a single unsigned 32-bit number, as all counts are."""
+    refusal: str | None = None
     """Why ggml would not read it, though it breaks no limit; None if it would."""
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of all tensors: equal to ``llama_model_size`` once the model is loaded."""
+        return sum(tensor.size_bytes for tensor in self.tensors)
+
+    @property
+    def arch(self) -> str:
+        """``general.architecture``."""
+        return self.text(_ARCHITECTURE_KEY) or "unknown"
+
+    @property
+    def mtp_layers(self) -> int:
+        """Layers for multi-token prediction that the file says it has."""
+        return self.number("nextn_predict_layers")
+
+    def text(self, key: str) -> str:
+        """Text of a key, empty where the model lacks it."""
+        value = self.metadata.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str, default: int = 0) -> int:
+        """Number of a key of the architecture's own, 0 where it has something else there."""
+        value = self.metadata.get(f"{self.arch}.{key}", default)
+        return value if isinstance(value, int) and value > 0 else 0
 
 
 class _CutError(Exception):
@@ -136,7 +161,7 @@ def is_cut(path: Path) -> bool:
         return False
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GgufFile:
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
     Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
@@ -148,7 +173,7 @@ def read_header(path: Path) -> Header:
         OSError: the file cannot be read.
     """
     walk = _checked(path)
-    return Header(
+    return GgufFile(
         metadata=MappingProxyType(walk.metadata),
         array_lengths=MappingProxyType(walk.array_lengths),
         counts=MappingProxyType(walk.counts),

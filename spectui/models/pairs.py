@@ -8,7 +8,7 @@ import difflib
 import operator
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Protocol
@@ -47,21 +47,6 @@ class SpecialToken:
     added: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokenizer:
-    """Tokenizer, as a model's file describes it."""
-
-    type_name: str
-    """Family, as llama.cpp names it."""
-    pre: str | None
-    """``tokenizer.ggml.pre``, how text is cut before tokens are made of it; None if not said."""
-    n_tokens: int
-    bos: SpecialToken
-    eos: SpecialToken
-    end_tokens: tuple[Token, ...]
-    """All that end a generation (``llama_vocab_is_eog``): EOS, EOT, EOM and their like, by id."""
-
-
 class Tokens(Protocol):
     """A vocabulary, as llama.cpp's rule looks at it."""
 
@@ -93,32 +78,20 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A model without its weights, as far as a pair is concerned."""
+    """A model without its weights, as far as a pair is concerned, and as its file describes it."""
 
-    tokenizer: Tokenizer
-    texts: Sequence[bytes]
-    """Texts of all tokens, by id."""
-    chat_template: str | None
-
-    @property
-    def type_name(self) -> str:
-        """Type of the tokenizer."""
-        return self.tokenizer.type_name
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens in the vocabulary."""
-        return self.tokenizer.n_tokens
-
-    @property
-    def bos(self) -> SpecialToken:
-        """Token that begins a text."""
-        return self.tokenizer.bos
-
-    @property
-    def eos(self) -> SpecialToken:
-        """Token that ends a text."""
-        return self.tokenizer.eos
+    type_name: str
+    """Family of the tokenizer, as llama.cpp names it."""
+    pre: str | None
+    """``tokenizer.ggml.pre``, how text is cut before tokens are made of it; None if not said."""
+    n_tokens: int
+    bos: SpecialToken
+    eos: SpecialToken
+    end_tokens: tuple[Token, ...]
+    """All that end a generation (``llama_vocab_is_eog``): EOS, EOT, EOM and their like, by id."""
+    texts: Sequence[bytes] = ()
+    """Texts of all tokens, by id; none in a report, as they take megabytes."""
+    chat_template: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +117,8 @@ class Templates(StrEnum):
 class PairReport:
     """Comparison of a target and a draft."""
 
-    target: Tokenizer
-    draft: Tokenizer
+    target: Outline
+    draft: Outline
     n_equal: int
     """Ids that stand for the same text in both."""
     n_equal_texts: int
@@ -237,8 +210,8 @@ def report(target: Outline, draft: Outline) -> PairReport:
     is_different = templates is Templates.DIFFERENT
     diff = _diff(target.chat_template or "", draft.chat_template or "") if is_different else ()
     return PairReport(
-        target=target.tokenizer,
-        draft=draft.tokenizer,
+        target=replace(target, texts=(), chat_template=None),
+        draft=replace(draft, texts=(), chat_template=None),
         n_equal=sum(map(operator.eq, target.texts, draft.texts)),
         n_equal_texts=sum(map(frozenset(larger).__contains__, smaller)),
         differences=tuple(islice(_differences(target.texts, draft.texts), _N_DIFFERENCES)),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spectui.models.gguf import GgufFile
+from spectui.models.header import GgufFile
 from spectui.options.setup import ModelOptions
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
@@ -82,14 +82,13 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
         options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
-    layers = _Layers.of(gguf)
     head = _head(gguf)
 
     def reads(name: str) -> bool:
         # MTP layers are not loaded, or read by decodes of their own.
-        return name == head or not (name in _LOOKED_UP or layers.is_mtp(name))
+        return name == head or not (name in _LOOKED_UP or _is_mtp(gguf, name))
 
-    return _traffic(gguf, options, _sizes(gguf, options, layers, reads, gpu_devices=gpu_devices))
+    return _traffic(gguf, options, _sizes(gguf, options, reads, gpu_devices=gpu_devices))
 
 
 def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
@@ -100,45 +99,30 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
         options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
-    layers = _Layers.of(gguf)
     has_head = any(name.endswith(_OWN_HEAD) for name in _names(gguf))
     head = None if has_head else _head(gguf)
 
     def is_of_layer(name: str) -> bool:
-        return layers.is_mtp(name) and not name.endswith(_OWN_EMBEDDING)
+        return _is_mtp(gguf, name) and not name.endswith(_OWN_EMBEDDING)
 
     def sizes(reads: Callable[[str], bool]) -> Counter[_Place]:
-        return _sizes(gguf, options, layers, reads, gpu_devices=gpu_devices)
+        return _sizes(gguf, options, reads, gpu_devices=gpu_devices)
 
     own = sizes(is_of_layer)
-    each = Counter({place: n_bytes // max(1, layers.n_mtp) for place, n_bytes in own.items()})
+    each = Counter({place: n_bytes // max(1, gguf.mtp_layers) for place, n_bytes in own.items()})
     return _traffic(gguf, options, each + sizes(lambda name: name == head))
 
 
-@dataclass(frozen=True, slots=True)
-class _Layers:
-    n: int
-    """Layers of the trunk and for MTP together."""
-    n_mtp: int
-    """The last ones."""
-
-    @classmethod
-    def of(cls, gguf: GgufFile) -> "_Layers":
-        arch = _arch(gguf)
-        n_mtp = _count(gguf, f"{arch}.nextn_predict_layers")
-        return cls(_count(gguf, f"{arch}.block_count"), n_mtp)
-
-    def number(self, name: str) -> int:
-        """Layer of a tensor; the output counts as the one after the last."""
-        match = _LAYER.match(name)
-        return int(match[1]) if match else self.n
-
-    def is_mtp(self, name: str) -> bool:
-        return self.n - self.n_mtp <= self.number(name) < self.n
+def _layer(gguf: GgufFile, name: str) -> int:
+    """Layer of a tensor; the output counts as the one after the last."""
+    match = _LAYER.match(name)
+    return int(match[1]) if match else gguf.number("block_count")
 
 
-def _arch(gguf: GgufFile) -> object:
-    return gguf.metadata.get("general.architecture", "")
+def _is_mtp(gguf: GgufFile, name: str) -> bool:
+    """Whether a tensor is of the last layers, for multi-token prediction."""
+    n_layers = gguf.number("block_count")
+    return n_layers - gguf.mtp_layers <= _layer(gguf, name) < n_layers
 
 
 def _names(gguf: GgufFile) -> Iterator[str]:
@@ -153,24 +137,22 @@ def _head(gguf: GgufFile) -> str:
 def _sizes(
     gguf: GgufFile,
     options: ModelOptions,
-    layers: _Layers,
     reads: Callable[[str], bool],
     *,
     gpu_devices: bool,
 ) -> Counter[_Place]:
     """Bytes of what a decode ``reads``, by tensors' names."""
-    in_ram = _placement(options, layers.n, gpu_devices=gpu_devices)
+    in_ram = _placement(options, gguf.number("block_count"), gpu_devices=gpu_devices)
     sizes: Counter[_Place] = Counter()
     for tensor in gguf.tensors:
         if reads(tensor.name):
             has_experts = _EXPERTS.search(tensor.name) is not None
-            sizes[in_ram(tensor.name, layers.number(tensor.name)), has_experts] += tensor.size_bytes
+            sizes[in_ram(tensor.name, _layer(gguf, tensor.name)), has_experts] += tensor.size_bytes
     return sizes
 
 
 def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> WeightTraffic:
-    arch = _arch(gguf)
-    n_experts = _count(gguf, f"{arch}.expert_count")
+    n_experts = gguf.number("expert_count")
     return WeightTraffic(
         cpu_dense_bytes=sizes[True, False],
         cpu_expert_bytes=sizes[True, True],
@@ -178,19 +160,15 @@ def _traffic(gguf: GgufFile, options: ModelOptions, sizes: Counter[_Place]) -> W
         gpu_expert_bytes=sizes[False, True],
         n_experts=n_experts,
         # Where the number differs between layers, all of them are an upper estimate.
-        n_experts_used=_used(gguf, options, f"{arch}.expert_used_count") or n_experts,
+        n_experts_used=_n_experts_used(gguf, options) or n_experts,
     )
 
 
-def _used(gguf: GgufFile, options: ModelOptions, key: str) -> int:
-    """Number in the file under ``key``, or the one that ``--override-kv`` sets."""
-    given = [one.value for one in options.override_kv if one.key == key]
-    return given[0] if given and isinstance(given[0], int) else _count(gguf, key)
-
-
-def _count(gguf: GgufFile, key: str) -> int:
-    value = gguf.metadata.get(key, 0)
-    return value if isinstance(value, int) else 0
+def _n_experts_used(gguf: GgufFile, options: ModelOptions) -> int:
+    """Experts per token in the file, or those that ``--override-kv`` sets."""
+    key = "expert_used_count"
+    given = [one.value for one in options.override_kv if one.key == f"{gguf.arch}.{key}"]
+    return given[0] if given and isinstance(given[0], int) else gguf.number(key)
 
 
 def _placement(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from spectui.monitor.rates import CounterRate
-from spectui.monitor.readings import HostReading, Reading
+from spectui.monitor.readings import CounterRate, HostReading, Reading
 
 _KIB = 1 << 10
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

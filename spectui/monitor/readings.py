@@ -1,5 +1,6 @@
-"""Readings of the monitor: frozen snapshots of the machine. A missing reading has a reason."""
+"""Readings of the monitor: snapshots of the machine, rates of counters, the recent past."""
 
+from collections import deque
 from dataclasses import dataclass
 
 from spectui.known import Known
@@ -65,3 +66,69 @@ class Snapshot:
     gpu_reason: str | None
     """Why ``gpus`` is empty; None if it is not."""
     host: HostReading
+
+
+MEASURING = Reading(None, "measuring: a rate needs two samples")
+_RESET = Reading(None, "the counter was reset; the next sample has a rate again")
+_WRAP = 1 << 32
+
+
+class CounterRate:
+    """Turns a counter into a rate per second.
+
+    A counter of 32 bits starts again at 0 after ``2**32 - 1``. Whether this one does is told by the
+    caller, or learnt: a counter that falls from below ``2**32`` has wrapped.
+    """
+
+    def __init__(self, *, is_32_bit: bool = False) -> None:
+        """Start without a sample."""
+        self.is_32_bit = is_32_bit
+        self._last: tuple[int, float] | None = None
+        self._rate = MEASURING
+
+    def elapsed_s(self, now_s: float) -> float:
+        """Time since the last sample; 0 if there is none."""
+        return 0.0 if self._last is None else now_s - self._last[1]
+
+    def update(self, count: int, now_s: float) -> Reading:
+        """Take a sample and return the rate since the one before.
+
+        It is right as long as the counter wraps at most once between two samples.
+        """
+        elapsed_s = self.elapsed_s(now_s)
+        if self._last is None or elapsed_s > 0:
+            if self._last is not None:
+                self._rate = self._since(self._last[0], count, elapsed_s)
+            self._last = count, now_s
+        return self._rate
+
+    def _since(self, last: int, count: int, elapsed_s: float) -> Reading:
+        if count < last:
+            if last >= _WRAP:
+                return _RESET
+            self.is_32_bit = True
+        difference = (count - last) % _WRAP if self.is_32_bit else count - last
+        return Reading(difference / elapsed_s)
+
+
+class Ring:
+    """The last samples, oldest first. A missing sample is kept as None, so that time stays true."""
+
+    def __init__(self, capacity: int) -> None:
+        """Keep ``capacity`` samples."""
+        self._values: deque[float | None] = deque(maxlen=capacity)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def append(self, value: float | None) -> None:
+        """Add a sample; the oldest one makes room for it."""
+        self._values.append(value)
+
+    def values(self) -> tuple[float | None, ...]:
+        """Return the samples, oldest first."""
+        return tuple(self._values)
+
+    def maximum(self) -> float | None:
+        """Return the largest sample; None if there is none."""
+        return max((value for value in self._values if value is not None), default=None)

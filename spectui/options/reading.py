@@ -1,7 +1,8 @@
 """Reads the values of options from text, as a command or a preset gives them."""
 
+import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ from spectui.options.option import (
     Values,
     Whole,
     Words,
+)
+from spectui.options.setup import (
+    ContextOptions,
+    FlashAttention,
+    KvOverride,
+    ModelOptions,
+    Setup,
+    TensorOverride,
 )
 from spectui.options.speculation import Speculation, speculation_of
 
@@ -129,3 +138,121 @@ def read_speculation(given: Mapping[str, tuple[str, ...]]) -> Speculation:
         if kind not in known:
             raise UsageError(f"--spec-type: {kind!r} is not one of {', '.join(sorted(known))}")
     return speculation_of(kinds, read_options(given, catalogue.NUMBERS))
+
+
+def read_setup(given: Mapping[str, tuple[str, ...]]) -> Setup:
+    """Read the options of a command that names its model; llama-server's last draft counts.
+
+    Who drafts is read whether or not there is the draft that it needs.
+
+    Raises:
+        UsageError: an option has a value that it cannot have, or options contradict each other.
+    """
+    values, speculation = read_options(given, catalogue.RUN), read_speculation(given)
+    drafts = values[catalogue.MODEL_DRAFT.parameter]
+    return Setup(
+        target=target_of(values, values[catalogue.MODEL.parameter]),
+        draft=draft_of(values, drafts[-1]) if drafts else None,
+        context=context_of(values),
+        speculation=speculation,
+    )
+
+
+def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
+    """Placement of the target.
+
+    Args:
+        values: values of ``catalogue.RUN``, by ``Option.parameter``.
+        path: its file.
+
+    Raises:
+        UsageError: an override is none.
+    """
+    return ModelOptions(
+        path=path,
+        n_gpu_layers=values["gpu_layers"],
+        override_tensor=tensor_overrides(values["override_tensor"]),
+        cpu_moe=values["cpu_moe"],
+        n_cpu_moe=values["n_cpu_moe"],
+        override_kv=kv_overrides(values["override_kv"]),
+        mmap=not values["no_mmap"],
+        cache_type_k=values["cache_type_k"],
+        cache_type_v=values["cache_type_v"],
+    )
+
+
+def draft_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
+    """Placement of a draft; arguments and errors as those of ``target_of``."""
+    return ModelOptions(
+        path=path,
+        n_gpu_layers=values["gpu_layers_draft"],
+        override_kv=kv_overrides(values["override_kv"]),
+        mmap=not values["no_mmap"],
+        cache_type_k=values["cache_type_k_draft"],
+        cache_type_v=values["cache_type_v_draft"],
+    )
+
+
+def context_of(values: Mapping[str, Any]) -> ContextOptions:
+    """Context options that target and draft share, from values of ``catalogue.RUN``."""
+    return ContextOptions(
+        ctx_size=values["ctx_size"],
+        batch_size=values["batch_size"],
+        ubatch_size=values["ubatch_size"],
+        flash_attn=FlashAttention(values["flash_attn"]),
+        threads=values["threads"],
+        threads_batch=values["threads_batch"],
+        swa_full=values["swa_full"],
+    )
+
+
+def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:
+    """Parse ``-ot`` values; llama-server also takes several in one, separated by commas.
+
+    Raises:
+        UsageError: one has no ``=``.
+    """
+    found = []
+    for value in values:
+        for part in value.split(","):
+            pattern, separator, buffer = part.partition("=")
+            if not (pattern and separator and buffer):
+                raise UsageError(f"-ot {part}: write PATTERN=BUFFER, such as exps=CPU")
+            found.append(TensorOverride(pattern=pattern, buffer=buffer))
+    return tuple(found)
+
+
+_MOST_BYTES = 127
+"""Maximum number of bytes of a key and of a text, as in ``llama_model_kv_override``."""
+_BOOLEANS = {"true": True, "false": False}
+_TYPES: dict[str, Callable[[str], bool | int | float | str]] = {
+    "int": int,
+    "float": float,
+    "bool": _BOOLEANS.__getitem__,
+    "str": str,
+}
+
+
+def kv_overrides(values: Sequence[str]) -> tuple[KvOverride, ...]:
+    """Parse ``--override-kv`` values; llama-server takes several in one, as a row of CSV.
+
+    Raises:
+        UsageError: one is no ``KEY=TYPE:VALUE``.
+    """
+    return tuple(_kv_override(part) for row in csv.reader(values) for part in row or [""])
+
+
+def _kv_override(text: str) -> KvOverride:
+    key, _, typed = text.partition("=")
+    kind, _, value = typed.partition(":")
+    is_short = max(len(key.encode()), len(value.encode())) <= _MOST_BYTES
+    try:
+        if key and is_short:
+            return KvOverride(key=key, value=_TYPES[kind](value))
+    except (KeyError, ValueError):
+        # Said below, with what would be right.
+        pass
+    raise UsageError(
+        f"--override-kv {text}: write KEY=TYPE:VALUE with a type of {', '.join(_TYPES)}, such as "
+        "qwen3moe.expert_used_count=int:4"
+    )

@@ -6,7 +6,6 @@ Field names are llama-server's long option names where it has one.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
 
 from spectui.options.speculation import Speculation
 
@@ -88,6 +87,10 @@ class ModelOptions:
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
 
+    def absolute(self) -> "ModelOptions":
+        """A copy with an absolute path, valid from any folder."""
+        return replace(self, path=self.path.absolute())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
@@ -125,9 +128,15 @@ class Setup:
         return self.speculation is None
 
     @property
-    def off(self) -> Self:
-        """This setup with the target alone."""
-        return replace(self, draft=None, speculation=None)
+    def off(self) -> "Setup":
+        """The target alone, for a comparison."""
+        return Setup(
+            target=self.target,
+            draft=None,
+            context=self.context,
+            speculation=None,
+            extra=self.extra,
+        )
 
     @property
     def label(self) -> str:

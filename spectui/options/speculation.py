@@ -13,6 +13,7 @@ from spectui.options.drafters import (
     DrafterSetting,
     DraftMtp,
     DraftSimple,
+    HiddenStateDrafter,
     Model,
     ModelDrafter,
     Ngram,
@@ -70,6 +71,26 @@ class Speculation(msgspec.Struct, frozen=True):
         """Whether llama-server would ask them in this order, each kind once."""
         kinds = [type(one) for one in self.ngrams]
         return kinds == [kind for kind in NGRAMS if kind in kinds]
+
+    def document(self) -> dict[str, Any]:
+        """The setting in documents: the longest draft and a draft model's bounds, for every kind.
+
+        ``ahead`` is there where drafters are asked first.
+        """
+        ahead = [_document(one) for one in self.ahead]
+        return {**_document(self.own), **({"ahead": ahead} if ahead else {})}
+
+
+def _document(own: DrafterSetting) -> dict[str, Any]:
+    model = own if isinstance(own, ModelDrafter) else DraftSimple(draft_max=own.longest)
+    found: dict[str, Any] = dict(model.numbers)
+    if isinstance(own, NgramDrafter):
+        found["ngram"] = {"kind": own.kind, **own.numbers}
+    if isinstance(own, DraftMtp):
+        found["mtp"] = True
+    if isinstance(own, HiddenStateDrafter):
+        found["spec_type"] = own.kind
+    return found
 
 
 def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Speculation:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from spectui.commands.reader import Accepted, drafters_of
 from spectui.errors import ServerError, UsageError
-from spectui.export.accepted import Accepted, drafters_of
 from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version

@@ -9,6 +9,9 @@ _PREFIX = "llamacpp:"
 _MOST_POSITIONS = 1024
 _TOO_MANY = 1e18
 """Limit that no counter reaches; a value that is no number does not pass it either."""
+Metric = tuple[Mapping[str, str], float]
+"""Labels and value of one metric. NaN and infinities are values, too."""
+
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
     r"(?:\{(?P<labels>[^{}]*)\})?"
@@ -97,15 +100,6 @@ class Counters:
     """Changes when the server is started again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One value of a metric."""
-
-    labels: Mapping[str, str]
-    value: float
-    """NaN and infinities are values, too."""
-
-
 def read_counters(text: str, started: str | None) -> Counters:
     """Read ``/metrics``.
 
@@ -119,7 +113,7 @@ def read_counters(text: str, started: str | None) -> Counters:
     metrics = parse_metrics(text)
 
     def one(name: str) -> float | None:
-        values = [each.value for each in metrics.get(f"{_PREFIX}{name}", ())]
+        values = [value for _labels, value in metrics.get(f"{_PREFIX}{name}", ())]
         return next((value for value in values if 0 <= value < _TOO_MANY), None)
 
     def needed(name: str) -> float:
@@ -153,10 +147,10 @@ def _drafts(totals: tuple[float | None, ...], per_position: Sequence[Metric]) ->
         return None
     n_drafts, n_drafted, n_accepted = known
     by_position: dict[int, int] = {}
-    for each in per_position:
-        position = each.labels.get("position", "")
-        if position.isdecimal() and int(position) < _MOST_POSITIONS and 0 <= each.value < _TOO_MANY:
-            by_position[int(position)] = round(each.value)
+    for labels, value in per_position:
+        position = labels.get("position", "")
+        if position.isdecimal() and int(position) < _MOST_POSITIONS and 0 <= value < _TOO_MANY:
+            by_position[int(position)] = round(value)
     length = max(by_position, default=-1) + 1
     return DraftCounts(
         n_drafts=n_drafts,
@@ -184,7 +178,7 @@ def parse_metrics(text: str) -> dict[str, list[Metric]]:
         if sample is None:
             raise ValueError(f"line {number} is no sample: {stripped[:60]!r}")
         try:
-            metric = Metric(_labels(sample["labels"] or ""), float(sample["value"]))
+            metric = _labels(sample["labels"] or ""), float(sample["value"])
         except ValueError as error:
             raise ValueError(f"line {number} is no sample: {stripped[:60]!r}") from error
         found.setdefault(sample["name"], []).append(metric)

@@ -3,10 +3,38 @@
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
-from spectui.speculative.acceptance import accept
-from spectui.speculative.counters import Round, RoundTimes
+from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from spectui.speculative.drafters import Clock, Draft, Drafter
 from spectui.speculative.models import Outputs, TargetModel
+
+
+def accept(target: TargetModel, draft: Sequence[int]) -> tuple[tuple[int, ...], int, RoundEnd]:
+    """Sample the verified batch and compare it with the draft.
+
+    As ``common_sampler_sample_and_accept_n``: the target's own sample is emitted whether it
+    matches or not, which is why the output cannot depend on the draft. A drafted end of text is
+    counted as accepted only in the last place of the draft, since llama-server counts so;
+    nothing is emitted after it.
+
+    Args:
+        target: has just decoded the last token and the draft, with logits for all.
+        draft: the drafted tokens, possibly none.
+
+    Returns:
+        The emitted tokens, which are the accepted ones and then the bonus token unless the text has
+        ended; how many were accepted; and why no more.
+    """
+    emitted: list[int] = []
+    for position, drafted in enumerate(draft):
+        token = target.sample(position)
+        emitted.append(token)
+        if token != drafted:
+            return tuple(emitted), position, RoundEnd.MISMATCH
+        if target.is_eog(token):
+            n_accepted = position + 1 if position + 1 == len(draft) else position
+            return tuple(emitted), n_accepted, RoundEnd.END_OF_GENERATION
+    emitted.append(target.sample(len(draft)))
+    return tuple(emitted), len(draft), RoundEnd.EXHAUSTED
 
 
 class Stop(StrEnum):
@@ -96,9 +124,8 @@ class Decoder:
         t_verified = clock()
         drafter.verified(batch)
         t_sample = clock()
-        accepted = accept(target, draft.tokens)
+        tokens, n_accepted, end = accept(target, draft.tokens)
         t_rollback = clock()
-        tokens = accepted.tokens
         # The emitted tokens but the last, even where an accepted end of text is the last.
         n_kept = len(tokens) - 1
         n_rejected = len(draft.tokens) - n_kept
@@ -123,9 +150,9 @@ class Decoder:
             draft=draft.tokens,
             probabilities=draft.probabilities,
             tokens=tokens,
-            n_accepted=accepted.n_accepted,
+            n_accepted=n_accepted,
             is_redone=is_redone,
-            end=accepted.end,
+            end=end,
             n_steps=draft.n_steps,
             chain_s=draft.chain_s,
             times=times,

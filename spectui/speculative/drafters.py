@@ -86,6 +86,33 @@ class NoDrafter:
         """Do nothing: there is nothing to forget."""
 
 
+class TextDrafter:
+    """Base of drafters without a model: they follow the text alone."""
+
+    def __init__(self) -> None:
+        self._tokens: list[int] = []
+        """The sequence without its last token, as the target's cache has it."""
+        self._batch: tuple[int, ...] = ()
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Take the prompt as the text so far."""
+        self._tokens = list(prompt)
+
+    def verified(self, batch: Sequence[int]) -> None:
+        """Remember the batch until it is known what of it counts."""
+        self._batch = tuple(batch)
+
+    def taken_back(self, n_accepted: int) -> None:
+        """Do nothing: none of the batch has entered the text."""
+
+    def judged(self, n_accepted: int) -> None:
+        """Do nothing: the outcome of a draft changes no later one."""
+
+    def accept(self, n_accepted: int) -> None:
+        """The text grows by what was accepted; rejected tokens never were part of it."""
+        self._tokens += self._batch[: 1 + n_accepted]
+
+
 def float32(value: float) -> float:
     """``value`` rounded to single precision, as llama.cpp holds its thresholds."""
     (rounded,) = struct.unpack("f", struct.pack("f", value))
@@ -139,8 +166,8 @@ def draft_chain(
     )
 
 
-class ServerModelDrafter:
-    """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
+class ModelFollower:
+    """Base of the drafters of both schedules."""
 
     _follows_with = Outputs.LAST
     """Logits of what is evaluated only to follow the target; llama-server asks for them, too."""
@@ -150,8 +177,6 @@ class ServerModelDrafter:
         self._config = config
         self._clock = clock
         self._n_past = 0
-        self._is_marked = False
-        """Whether it is cheap to go back to where the round began."""
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Evaluate what the model's cache lacks of the prompt."""
@@ -159,6 +184,16 @@ class ServerModelDrafter:
         if lacking:
             self._model.decode(lacking, self._follows_with)
         self._n_past = len(prompt)
+
+    def judged(self, n_accepted: int) -> None:
+        """Do nothing: a model's drafts do not depend on the outcome."""
+
+
+class ServerModelDrafter(ModelFollower):
+    """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
+
+    _is_marked = False
+    """Whether it is cheap to go back to where the round began."""
 
     def draft(self, last: int, n_max: int) -> Draft:
         """Draft from ``last``, then forget the chain: ``verified`` evaluates it again."""
@@ -181,35 +216,22 @@ class ServerModelDrafter:
         self._model.truncate(self._n_past)
         self._is_marked = True
 
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: a model's drafts do not depend on the outcome."""
-
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens."""
         self._n_past += 1 + n_accepted
         self._model.truncate(self._n_past)
 
 
-class FastModelDrafter:
+class FastModelDrafter(ModelFollower):
     """A draft model that evaluates only what it lacks: one token, or two after full acceptance."""
 
-    _follows_with = Outputs.LAST
-
-    def __init__(self, model: DraftModel, config: ModelDrafter, clock: Clock) -> None:
-        self._model = model
-        self._config = config
-        self._clock = clock
-        self._n_past = 0
-        self._lacking: tuple[int, ...] = ()
-        """Tokens of the sequence that the draft's cache does not hold."""
-        self._batch: tuple[int, ...] = ()
+    _lacking: tuple[int, ...] = ()
+    """Tokens of the sequence that the draft's cache does not hold."""
+    _batch: tuple[int, ...] = ()
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Evaluate what the model's cache lacks of the prompt."""
-        lacking = prompt[self._model.n_past :]
-        if lacking:
-            self._model.decode(lacking, self._follows_with)
-        self._n_past = len(prompt)
+        super().begin(prompt)
         self._lacking = ()
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -223,9 +245,6 @@ class FastModelDrafter:
     def taken_back(self, n_accepted: int) -> None:
         """Keep what counts."""
         self._model.truncate(min(self._model.n_past, self._n_past + 1 + n_accepted))
-
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: a model's drafts do not depend on the outcome."""
 
     def accept(self, n_accepted: int) -> None:
         """Forget the rejected tokens and note which accepted ones the cache lacks."""
@@ -243,44 +262,6 @@ def model_drafter(
     """The drafter of ``schedule`` over a draft model."""
     drafter = ServerModelDrafter if schedule is Schedule.SERVER else FastModelDrafter
     return drafter(model, config, clock)
-
-
-class VariedDrafter:
-    """A drafter whose longest draft changes from round to round.
-
-    For measuring what rounds of every length cost, one beside the other in a real generation. The
-    output is the target's own, as always.
-    """
-
-    def __init__(self, drafter: Drafter, lengths: Sequence[int]) -> None:
-        """Let ``drafter`` draft at most ``lengths``, one per round and over again; 0 is none."""
-        self._drafter = drafter
-        self._lengths = cycle(lengths)
-
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Begin the drafter."""
-        self._drafter.begin(prompt)
-
-    def draft(self, last: int, n_max: int) -> Draft:
-        """Draft at most this round's length."""
-        length = min(next(self._lengths), n_max)
-        return self._drafter.draft(last, length) if length > 0 else Draft()
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Pass the batch to the drafter."""
-        self._drafter.verified(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Tell the drafter that the batch was taken back."""
-        self._drafter.taken_back(n_accepted)
-
-    def judged(self, n_accepted: int) -> None:
-        """Tell the drafter how its draft fared."""
-        self._drafter.judged(n_accepted)
-
-    def accept(self, n_accepted: int) -> None:
-        """Tell the drafter which tokens were accepted."""
-        self._drafter.accept(n_accepted)
 
 
 class ChainedDrafter:
@@ -328,3 +309,21 @@ class ChainedDrafter:
         """Tell all drafters which tokens were accepted."""
         for drafter in self._drafters:
             drafter.accept(n_accepted)
+
+
+class VariedDrafter(ChainedDrafter):
+    """A drafter whose longest draft changes from round to round.
+
+    For measuring what rounds of every length cost, one beside the other in a real generation. The
+    output is the target's own, as always.
+    """
+
+    def __init__(self, drafter: Drafter, lengths: Sequence[int]) -> None:
+        """Let ``drafter`` draft at most ``lengths``, one per round and over again; 0 is none."""
+        super().__init__([drafter])
+        self._lengths = cycle(lengths)
+
+    def draft(self, last: int, n_max: int) -> Draft:
+        """Draft at most this round's length."""
+        length = min(next(self._lengths), n_max)
+        return super().draft(last, length) if length > 0 else Draft()

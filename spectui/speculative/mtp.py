@@ -11,60 +11,58 @@ from spectui.speculative.drafters import (
     Draft,
     Drafter,
     FastModelDrafter,
+    ModelFollower,
     ServerModelDrafter,
 )
 from spectui.speculative.models import DraftModel, Outputs
 
 
-class ServerMtpDrafter(ServerModelDrafter):
+class _MtpDrafter(ModelFollower):
+    """Base of the drafters of both schedules."""
+
+    _follows_with = Outputs.NONE
+
+    def __init__(
+        self, model: DraftModel, config: ModelDrafter, clock: Clock, *, bounded: bool = False
+    ) -> None:
+        """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
+        super().__init__(model, config, clock)
+        self._bounded = bounded
+
+    def _longest(self, n_max: int) -> int:
+        """MTP layers draft as if context and budget were endless: the bound comes afterwards."""
+        return n_max if self._bounded else self._model.n_ctx - self._n_past
+
+
+class ServerMtpDrafter(_MtpDrafter, ServerModelDrafter):
     """The target's MTP layers driven as by ``common_speculative_impl_draft_mtp``.
 
     What they read beside a token is the target's hidden state, so they evaluate every verified
     batch again to have that of the target in place of their own.
     """
 
-    _follows_with = Outputs.NONE
-
-    def __init__(
-        self, model: DraftModel, config: ModelDrafter, clock: Clock, *, bounded: bool = False
-    ) -> None:
-        """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
-        super().__init__(model, config, clock)
-        self._bounded = bounded
-
     def draft(self, last: int, n_max: int) -> Draft:
         """Draft like a draft model, with a bound that is applied afterwards."""
-        longest = n_max if self._bounded else self._model.n_ctx - self._n_past
-        return _cut(super().draft(last, longest), n_max)
+        return _cut(super().draft(last, self._longest(n_max)), n_max)
 
 
-class FastMtpDrafter(FastModelDrafter):
+class FastMtpDrafter(_MtpDrafter, FastModelDrafter):
     """MTP layers that read the target's states of accepted tokens with the next draft's first step.
 
     That saves a decode per round.
     """
 
-    _follows_with = Outputs.NONE
-
-    def __init__(
-        self, model: DraftModel, config: ModelDrafter, clock: Clock, *, bounded: bool = False
-    ) -> None:
-        """Draft with ``model``; if ``bounded``, no longer chains than are asked for."""
-        super().__init__(model, config, clock)
-        self._bounded = bounded
-
     def draft(self, last: int, n_max: int) -> Draft:
         """Catch up and draft in one go; what was drafted from states of their own is forgotten."""
-        longest = n_max if self._bounded else self._model.n_ctx - self._n_past
-        draft = super().draft(last, longest)
+        draft = super().draft(last, self._longest(n_max))
         self._model.truncate(self._n_past + 1)
         return _cut(draft, n_max)
 
 
 def _cut(draft: Draft, n_max: int) -> Draft:
-    """The beginning of a draft: MTP layers draft as if context and budget were endless.
+    """The beginning of a draft.
 
-    So ``draft_min`` holds for what they would have drafted (``common_speculative_draft``).
+    ``draft_min`` holds for what MTP layers would have drafted (``common_speculative_draft``).
     """
     return replace(draft, tokens=draft.tokens[:n_max], probabilities=draft.probabilities[:n_max])
 

@@ -16,13 +16,13 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
-from spectui.speculative.drafters import Draft, Drafter
+from spectui.speculative.drafters import Draft, Drafter, TextDrafter
 from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
 from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
 from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
 
 
-class NgramSimpleDrafter:
+class NgramSimpleDrafter(TextDrafter):
     """Proposes what followed the last ``size_n`` tokens when they stood in the text before.
 
     The latest such place counts, and only it: where fewer than ``size_n`` tokens follow it, as in a
@@ -33,18 +33,16 @@ class NgramSimpleDrafter:
 
     def __init__(self, size_n: int, size_m: int) -> None:
         """Look ``size_n`` tokens up and propose at most ``size_m``."""
+        super().__init__()
         self._size_n = size_n
         self._size_m = size_m
-        self._tokens: list[int] = []
-        """The sequence without its last token, as the target's cache has it."""
-        self._batch: tuple[int, ...] = ()
         self._starts: dict[tuple[int, ...], int] = {}
         """Latest position of every n-gram that counts."""
         self._next_start = 1
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far."""
-        self._tokens = list(prompt)
+        super().begin(prompt)
         self._starts = {}
         self._next_start = 1
         self._index()
@@ -61,20 +59,6 @@ class NgramSimpleDrafter:
         found = tokens[start + n : start + n + self._size_m]
         # The bound of this round may leave less than that, but must not decide.
         return Draft(tokens=tuple(found[:n_max])) if len(found) >= n else Draft()
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember the batch until it is known what of it counts."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: the outcome of a draft changes no later one."""
-
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted; rejected tokens never were part of it."""
-        self._tokens += self._batch[: 1 + n_accepted]
 
     def _index(self) -> None:
         """Note where n-grams start, up to the last one that may be found."""

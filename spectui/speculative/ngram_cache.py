@@ -4,12 +4,109 @@ Its rules are those of llama.cpp's ``common/ngram-cache.cpp`` and of
 ``common_speculative_impl_ngram_cache`` in ``common/speculative.cpp``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.options.drafters import NgramCache
-from spectui.speculative.drafters import Draft
-from spectui.speculative.ngram_counts import MAX_SIZE, Followers, NgramCounts, count_ngrams
+from spectui.speculative.drafters import Draft, TextDrafter
+
+MAX_SIZE = 4
+"""Tokens of the longest n-gram: ``LLAMA_NGRAM_MAX``."""
+_NO_TOKEN = -1
+_BUCKETS = (
+    *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229),
+    *(172933, 351061, 712697, 1447153, 2938679),
+)
+"""Sizes by which libstdc++ grows a map one insertion at a time: as many elements as buckets."""
+
+
+@dataclass(slots=True)
+class Followers:
+    """Counts of the tokens that followed an n-gram."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    """Counts by token, in the order of first appearance."""
+    total: int = 0
+    _most: int = 0
+    _leader: int = _NO_TOKEN
+    """The token that first reached ``_most``."""
+
+    def add(self, token: int, count: int = 1) -> None:
+        """Count ``token`` ``count`` times more."""
+        known = self.counts.get(token, 0) + count
+        self.counts[token] = known
+        self.total += count
+        if known > self._most:
+            self._most, self._leader = known, token
+
+    def likeliest(self, static: "Followers | None") -> int:
+        """The token with the highest count, each weighted with a static table's count.
+
+        Without one, ties are decided only between two tokens that have half of the total each: in
+        any other tie no token has half, and such drafts are dropped.
+
+        Args:
+            static: followers of the same text there; those that it does not know weigh next to
+                nothing. None if it does not know the text.
+        """
+        if static is not None:
+            return self._weighted(static.counts)
+        if len(self.counts) == 2 and 2 * self._most == self.total:  # noqa: PLR2004 - a tie of two
+            # What was inserted last is walked over first.
+            return next(reversed(self.counts))
+        return self._leader
+
+    def _weighted(self, static: Mapping[int, int]) -> int:
+        weights = {
+            token: count * (100 * static[token] if token in static else 1)
+            for token, count in self.counts.items()
+        }
+        heaviest = max(weights.values())
+        tied = {token for token, weight in weights.items() if weight == heaviest}
+        order = tied if len(tied) == 1 else walked(self.counts)
+        return next(token for token in order if token in tied)
+
+
+NgramCounts = dict[tuple[int, ...], Followers]
+"""Followers by n-gram, of up to ``MAX_SIZE`` tokens."""
+
+
+def walked(tokens: Iterable[int]) -> list[int]:
+    """The order in which libstdc++ walks over a map into which ``tokens`` were inserted.
+
+    Llama.cpp keeps counts in a ``std::unordered_map`` of such maps (``common/ngram-cache.h``).
+    Where two followers are equally good, it takes the one that the map walks over first. With
+    libstdc++, that order follows from the order of insertion (``bits/hashtable.h``,
+    ``src/c++11/hashtable_c++0x.cc``), and copies keep it; other C++ libraries may walk otherwise.
+
+    A new bucket's elements come before all others, and a new element before those of its bucket.
+    When the map grows, all are inserted anew as they were walked.
+
+    Args:
+        tokens: all different and none negative, in the order of insertion.
+    """
+    inserted = list(tokens)
+    order: list[int] = []
+    for n_buckets in _BUCKETS:
+        chains: dict[int, list[int]] = {}
+        for token in (*order, *inserted[len(order) : n_buckets]):
+            chains.setdefault(token % n_buckets, []).append(token)
+        order = [token for bucket in reversed(chains.values()) for token in reversed(bucket)]
+        if len(order) == len(inserted):
+            break
+    return order
+
+
+def count_ngrams(counts: NgramCounts, tokens: Sequence[int], start: int = 0) -> None:
+    """Count what follows every n-gram inside ``tokens``, from position ``start`` on."""
+    for size in range(1, MAX_SIZE + 1):
+        for end in range(max(size, start), len(tokens)):
+            ngram = tuple(tokens[end - size : end])
+            followers = counts.get(ngram)
+            if followers is None:
+                followers = counts[ngram] = Followers()
+            followers.add(tokens[end])
+
 
 _STATIC_SIZE = 2
 """Tokens of the n-grams that a static table is asked for: ``LLAMA_NGRAM_STATIC``."""
@@ -33,7 +130,7 @@ class NgramCacheState:
     """Counts of a large corpus: ``--lookup-cache-static``."""
 
 
-class NgramCacheDrafter:
+class NgramCacheDrafter(TextDrafter):
     """Proposes token by token the likeliest follower of the last four to one tokens.
 
     The longest n-gram decides whose followers are certain enough; first those counted in the text,
@@ -54,18 +151,16 @@ class NgramCacheDrafter:
             state: tables to ask, and to go on from as llama-server does from one generation to
                 the next; None to know nothing.
         """
+        super().__init__()
         self._n_max = n_max
         self._state = NgramCacheState() if state is None else state
-        self._tokens: list[int] = []
-        """The sequence without its last token, as the target's cache has it."""
-        self._batch: tuple[int, ...] = ()
         self._ahead: NgramCounts = {}
         """Counted in the prompt of a first generation, before the first draft makes it count."""
         self._n_ahead = 0
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far. It is known from the first draft on."""
-        self._tokens = list(prompt)
+        super().begin(prompt)
         self._n_ahead = 0
         self._ahead = {}
         if not self._state.context and self._state.n_counted == 0:
@@ -87,20 +182,6 @@ class NgramCacheDrafter:
             found.append(token)
             text = [*text[1 - MAX_SIZE :], token]
         return Draft(tokens=tuple(found))
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember the batch until it is known what of it counts."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: the outcome of a draft changes no later one."""
-
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted; rejected tokens never were part of it."""
-        self._tokens += self._batch[: 1 + n_accepted]
 
     def _count(self, last: int) -> None:
         state, tokens = self._state, self._tokens

@@ -5,13 +5,70 @@ so that the same drafts come out; how they are looked up is our own. Positions c
 the start of the text.
 """
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
-from spectui.speculative.drafters import Draft
-from spectui.speculative.ngram_continuations import Continuations
+from spectui.speculative.drafters import Draft, TextDrafter
 from spectui.speculative.ngram_hash import RollingHash
+
+_CODE_FACTOR = 6364136223846793005
+_N_CODES = 1 << 64
+
+
+class Occurrences(NamedTuple):
+    """Positions of an n-gram, and the tokens that follow it there."""
+
+    places: list[int]
+    """Position of its first token, rising."""
+    codes: list[int]
+    """Codes of the tokens behind it."""
+
+
+class Continuations:
+    """Knows of every n-gram where it stands, and tells continuations apart by a code of 64 bits.
+
+    To compare tokens instead would take ten times as long, which adds up where a text repeats
+    itself. Two continuations of one n-gram share a code by an accident that no text will see.
+    """
+
+    def __init__(self, size_n: int, size_m: int) -> None:
+        """Take n-grams of ``size_n`` tokens and continuations of ``size_m``."""
+        self._size_n = size_n
+        self._codes = RollingHash(size_m, _CODE_FACTOR, _N_CODES)
+        self._known: defaultdict[tuple[int, ...], Occurrences] = defaultdict(_none)
+        self._n_known = 0
+
+    def grow(self, tokens: Sequence[int]) -> None:
+        """Add the n-grams that ``tokens`` has gained and whose continuation it has, too."""
+        self._codes.grow(tokens)
+        n, known, first = self._size_n, self._known, self._n_known
+        codes = self._codes.slots[first + n :]
+        for place, code in enumerate(codes, first):
+            # One look at the dictionary: to hash an n-gram takes half of a turn.
+            places, others = known[tuple(tokens[place : place + n])]
+            places.append(place)
+            others.append(code)
+        self._n_known = first + len(codes)
+
+    def code(self, start: int) -> int | None:
+        """Code of the continuation from position ``start`` on, None where the text is too short."""
+        codes = self._codes.slots
+        return codes[start] if start < len(codes) else None
+
+    def of(self, ngram: tuple[int, ...], first: int, last: int) -> Occurrences:
+        """Occurrences from position ``first`` to ``last``, both included."""
+        places, codes = self._known[ngram]
+        part = slice(bisect_left(places, first), bisect_right(places, last))
+        return Occurrences(places[part], codes[part])
+
+
+def _none() -> Occurrences:
+    return Occurrences([], [])
+
 
 N_SLOTS = 1 << 18
 """Slots of the table from n-grams to places: ``COMMON_NGRAM_HASH_MAP_SIZE``."""
@@ -63,7 +120,7 @@ class NgramMapState:
     """Length of the text at the last lookup."""
 
 
-class NgramMapDrafter:
+class NgramMapDrafter(TextDrafter):
     """Proposes what followed the last ``size_n`` tokens at the place that a table has for them.
 
     The first n-gram in a slot stays: of the prompt the latest, then of the output the earliest.
@@ -97,14 +154,12 @@ class NgramMapDrafter:
             state: state of a drafter with the same sizes, to go on as llama-server does from one
                 generation to the next; None to know nothing.
         """
+        super().__init__()
         self._size_n = size_n
         self._size_m = size_m
         self._with_values = with_values
         self._min_hits = min_hits
         self._state = NgramMapState() if state is None else state
-        self._tokens: list[int] = []
-        """The sequence without its last token, as the target's cache has it."""
-        self._batch: tuple[int, ...] = ()
         self._last: MapValue | None = None
         """Origin of the last draft."""
         self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
@@ -115,7 +170,7 @@ class NgramMapDrafter:
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far, and forget what llama.cpp forgets then."""
-        self._tokens = list(prompt)
+        super().begin(prompt)
         self._last = None
         self._hash = RollingHash(self._size_n, _FACTOR, self._state.n_slots)
         self._continuations = Continuations(self._size_n, self._size_m)
@@ -147,21 +202,10 @@ class NgramMapDrafter:
         n_tokens = min(m, self._last.n_accepted, n_max)
         return Draft(tokens=tuple(tokens[place + n : place + n + n_tokens]))
 
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember the batch until it is known what of it counts."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
     def judged(self, n_accepted: int) -> None:
         """Bound the next draft of the same n-gram by the number of accepted tokens."""
         if self._last is not None:
             self._last.n_accepted = n_accepted
-
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted."""
-        self._tokens += self._batch[: 1 + n_accepted]
 
     def _forget(self, n_prompt: int) -> None:
         """Drop what may have changed if the text has become shorter.

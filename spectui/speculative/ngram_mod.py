@@ -7,7 +7,7 @@ Its rules are those of llama.cpp's ``common/ngram-mod.cpp`` and of
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spectui.speculative.drafters import Draft
+from spectui.speculative.drafters import Draft, TextDrafter
 from spectui.speculative.ngram_hash import RollingHash
 
 N_ENTRIES = 4 << 20
@@ -32,7 +32,7 @@ class NgramModState:
     """Drafts in a row of which less than a quarter was accepted; each slot's own."""
 
 
-class NgramModDrafter:
+class NgramModDrafter(TextDrafter):
     """Proposes the token that followed the last ``n_match`` tokens, and goes on from there.
 
     The table does not know its n-grams: another one with the same slot is taken for them. It is
@@ -53,13 +53,11 @@ class NgramModDrafter:
             state: of a drafter with the same ``n_match``, to go on as llama-server does from one
                 generation to the next; None to know nothing.
         """
+        super().__init__()
         self._n_match = n_match
         self._n_max = n_max
         self._n_min = n_min
         self._state = NgramModState() if state is None else state
-        self._tokens: list[int] = []
-        """The sequence without its last token, as the target's cache has it."""
-        self._batch: tuple[int, ...] = ()
         self._hash = RollingHash(n_match, _FACTOR, self._state.n_entries)
         self._learnt_to = 0
         """Position of the first n-gram that has not entered the table."""
@@ -69,7 +67,7 @@ class NgramModDrafter:
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far, and learn it."""
         state = self._state
-        self._tokens = list(prompt)
+        super().begin(prompt)
         self._hash = RollingHash(self._n_match, _FACTOR, state.n_entries)
         self._hash.grow(self._tokens)
         self._learnt_to = 0
@@ -92,17 +90,6 @@ class NgramModDrafter:
         found = self._follow(last)
         self._n_drafted = len(found)
         return Draft(tokens=tuple(found[:n_max]))
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember the batch until it is known what of it counts."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
-    def accept(self, n_accepted: int) -> None:
-        """The text grows by what was accepted."""
-        self._tokens += self._batch[: 1 + n_accepted]
 
     def _learn(self) -> None:
         """Enter the n-grams that a token follows; the latest takes the slot."""

@@ -1,5 +1,5 @@
 """Grids of configurations, measured in random order: cells, measurements, tables and plots.
 
-The grid, its order, the sums, tables and charts are pure. ``Backend`` says what decodes a prompt;
-``store`` keeps every cell as it ends.
+``Sweep`` runs a grid on an engine or on llama-servers, and stores every cell as it ends. The grid,
+its order, the sums, tables and charts are pure.
 """

@@ -1,11 +1,12 @@
 """The axes of a grid: lists of values, under the names of llama-server's options."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from spectui.documents import Json, encoded
 from spectui.options import catalogue
 from spectui.options.drafters import (
     DRAFTERS,
@@ -63,18 +64,29 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         for value in (*self.cache_type_k, *self.cache_type_v):
             if value not in CACHE_TYPES:
                 raise ValueError(f"{value!r} is no type of a cache; there are {_told(CACHE_TYPES)}")
-        wanted = {kind for alternative in self.alternatives for kind in alternative}
         for name, kinds in axis_owners().items():
-            if getattr(self, name) and not kinds & wanted:
+            if getattr(self, name) and not kinds & self.kinds:
                 raise ValueError(
                     f"{name.replace('_', '-')} is an option of {_told(sorted(kinds))}, and who "
-                    f"drafts here is {_told(sorted(wanted))}"
+                    f"drafts here is {_told(sorted(self.kinds))}"
                 )
 
     @property
     def alternatives(self) -> tuple[tuple[str, ...], ...]:
         """Drafters of each alternative, in the order in which they are asked."""
-        return tuple(_split(text) for text in self.spec_type or (MODEL_KIND,))
+        return tuple(
+            tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+            for text in self.spec_type or (MODEL_KIND,)
+        )
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Drafters of all alternatives."""
+        return frozenset(kind for alternative in self.alternatives for kind in alternative)
+
+    def document(self) -> Json:
+        """The axes that are not empty, in documents."""
+        return {name: value for name, value in encoded(self).items() if value not in ((), "")}
 
     def with_typed(self, typed: Mapping[str, tuple[object, ...]]) -> "Axes":
         """The axes with those of the command line in place of their own.
@@ -86,8 +98,7 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """
         replaced = {**msgspec.structs.asdict(self), **{k: v for k, v in typed.items() if v}}
         own = Axes(spec_type=replaced["spec_type"])
-        wanted = {kind for alternative in own.alternatives for kind in alternative}
-        idle = [name for name, kinds in axis_owners().items() if not kinds & wanted]
+        idle = [name for name, kinds in axis_owners().items() if not kinds & own.kinds]
         return Axes(**{**replaced, **dict.fromkeys(idle, ())})
 
 
@@ -146,26 +157,12 @@ def _told(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def names() -> tuple[str, ...]:
-    """Names of all keys in a grid file."""
-    return tuple(field.encode_name for field in msgspec.structs.fields(Axes))
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-
-
 def _check_kinds(alternative: tuple[str, ...]) -> None:
     for kind in alternative:
         if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no drafter; there are {', '.join(KINDS)}")
-    problem = next(_problems(alternative), None)
-    if problem is not None:
-        raise ValueError(f"{','.join(alternative)}: {problem}")
-
-
-def _problems(alternative: tuple[str, ...]) -> Iterator[str]:
+            raise ValueError(f"{kind!r} is no drafter; there are {_told(KINDS)}")
+    told = ",".join(alternative)
     if OFF_KIND in alternative and len(alternative) > 1:
-        yield f"{OFF_KIND} is nobody, and drafts with nobody else"
+        raise ValueError(f"{told}: {OFF_KIND} is nobody, and drafts with nobody else")
     if len({*MODEL_KINDS, MTP_KIND} & set(alternative)) > 1:
-        yield "llama-server has one draft context; name one of them"
+        raise ValueError(f"{told}: llama-server has one draft context; name one of them")

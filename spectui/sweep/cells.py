@@ -1,38 +1,44 @@
-"""One point of a grid: its place, task and drafting."""
+"""One point of a grid: its place, task and drafting. Pure."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from spectui.documents import Json, or_reason
 from spectui.format import counted
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import numbers_of
 from spectui.options.speculation import Speculation
-from spectui.tune.trials import Arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Placement of target and context; another place requires loading the target again."""
 
-    threads: int
+    threads: int = 0
     """``-t``, 0 for one per physical core."""
-    cache_type_k: str
-    cache_type_v: str
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+
+    @property
+    def cache_type(self) -> str:
+        """Types of the cache; one where K and V have the same."""
+        return "/".join(dict.fromkeys((self.cache_type_k, self.cache_type_v)))
 
     @property
     def text(self) -> str:
         """Text for tables."""
-        kinds = dict.fromkeys((self.cache_type_k, self.cache_type_v))
         threads = f"{counted(self.threads, 'thread')}, " if self.threads else ""
-        return f"{threads}KV {'/'.join(kinds)}"
+        return f"{threads}KV {self.cache_type}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The prompts of the sweep with a length, a temperature and a number of tokens."""
 
-    prompt_length: int | None
+    prompt_length: int | None = None
     """Tokens per prompt; None if every prompt keeps its own length."""
-    temp: float
-    n_predict: int
+    temp: float = 0.0
+    n_predict: int = 64
 
     @property
     def text(self) -> str:
@@ -45,10 +51,10 @@ class Task:
 class Cell:
     """One configuration. Equal cells are comparable runs of the same configuration."""
 
-    arm: Arm
+    arm: Arm = OFF
     """Drafter and setting; off for the target alone."""
-    place: Place
-    task: Task
+    place: Place = Place()
+    task: Task = Task()
     rerun: int = 0
     """Number of a repeated cell in its grid, to show how far results vary."""
 
@@ -62,19 +68,34 @@ class Cell:
         """Whether the target's own MTP layers draft."""
         return self.speculation is not None and self.speculation.is_mtp
 
+    def document(self) -> Json:
+        """The configuration in documents."""
+        arm = {"drafter": self.arm.drafter, **self.arm.document()}
+        return {**arm, **self.surroundings(), "rerun": self.rerun}
+
+    def surroundings(self) -> Json:
+        """Place and task in documents."""
+        place, task = self.place, self.task
+        return {
+            **or_reason("threads", place.threads or None, "one per physical core"),
+            "cache_type_k": place.cache_type_k,
+            "cache_type_v": place.cache_type_v,
+            **or_reason("prompt_length", task.prompt_length, "every prompt has its own"),
+            "temp": task.temp,
+            "n_predict": task.n_predict,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedCell:
-    """A cell with its name in the grid."""
+class Visit:
+    """One measurement of a cell on all prompts."""
 
     cell: Cell
-    name: str
+    repeat: int
 
 
 Value = str | int | float
 """Coordinate of a cell along an axis."""
-
-OFF_NAME = "off"
 
 
 def coordinates(cell: Cell) -> dict[str, Value]:
@@ -84,9 +105,7 @@ def coordinates(cell: Cell) -> dict[str, Value]:
         # Among several drafters, whose number it is.
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
     found["threads"] = cell.place.threads
-    found["cache-type"] = "/".join(
-        dict.fromkeys((cell.place.cache_type_k, cell.place.cache_type_v))
-    )
+    found["cache-type"] = cell.place.cache_type
     if cell.task.prompt_length is not None:
         found["prompt-length"] = cell.task.prompt_length
     found["temp"] = cell.task.temp
@@ -94,3 +113,31 @@ def coordinates(cell: Cell) -> dict[str, Value]:
     if cell.rerun:
         found["rerun"] = cell.rerun
     return found
+
+
+Columns = Mapping[str, Callable[[Cell], str]]
+"""Values of cells by a heading."""
+
+_COLUMNS: Columns = {
+    "threads": lambda cell: str(cell.place.threads or "auto"),
+    "KV": lambda cell: cell.place.cache_type,
+    "prompt": lambda cell: str(cell.task.prompt_length or "own"),
+    "temp": lambda cell: f"{cell.task.temp:g}",
+    "n": lambda cell: str(cell.task.n_predict),
+}
+
+
+def varying(cells: Iterable[Cell]) -> Columns:
+    """Columns for the values that differ between cells and are not in their names."""
+    found = tuple(cells)
+    return {
+        heading: column
+        for heading, column in _COLUMNS.items()
+        if len({column(cell) for cell in found}) > 1
+    }
+
+
+def with_values(name: str, cell: Cell, columns: Columns) -> str:
+    """A name with the cell's values in ``columns``."""
+    values = ", ".join(f"{heading} {column(cell)}" for heading, column in columns.items())
+    return f"{name} [{values}]" if values else name

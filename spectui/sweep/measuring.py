@@ -1,99 +1,335 @@
-"""Measuring of cells that all backends share, once their models are loaded."""
+"""Measures cells with the engine in this process, or with the user's llama-servers."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import replace
 
-from spectui.engine.events import GenerationResult
-from spectui.options.setup import Schedule
-from spectui.sweep.cells import Cell
-from spectui.sweep.record import Decoded, PromptRun
-from spectui.tune.decoding import Decoding
-from spectui.tune.lossless import LosslessCheck, check_lossless
-from spectui.tune.measurement import Measurer, Pair
-from spectui.tune.workload import Workload
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.errors import (
+    BadInputError,
+    DoesNotFitError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+    UsageError,
+)
+from spectui.measure.backend import Backend
+from spectui.measure.lossless import check_lossless
+from spectui.measure.measurer import Measurer, Pair, measurements, sha256
+from spectui.measure.served_models import keeps_off, look_at
+from spectui.measure.server_backend import ServerBackend, Servers
+from spectui.measure.servers import open_fleet
+from spectui.measure.statistics import MAX_DRIFT, drift
+from spectui.measure.workload import (
+    WorkItem,
+    Workload,
+    served_workload,
+    tokenize,
+    with_length,
+)
+from spectui.options.setup import Schedule, Setup
+from spectui.server.binary import ServerBinary
+from spectui.speculative.models import unserved
+from spectui.speculative.mtp import effective_schedule
+from spectui.sweep.cells import Cell, Place, Task, Visit
+from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
+from spectui.sweep.setup import SweepSetup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A cell that is ready to be measured."""
+class CellMeasurer(ABC):
+    """Measures cells, one after the other; subclasses load the models."""
 
-    cell: Cell
-    decoding: Decoding
-    workload: Workload
-    schedule: Schedule
-
-
-class Measuring(ABC):
-    """Measures cells that subclasses prepare."""
-
-    def __init__(self, on_pair: Callable[[Pair], None]) -> None:
-        """Report every prompt to ``on_pair``."""
-        self._on_pair = on_pair
-        self._taken: tuple[Prepared, Measurer] | None = None
-        self._pairs: list[Pair] = []
+    def __init__(self, setup: SweepSetup) -> None:
+        """Load nothing yet."""
+        self._setup = setup
+        self._workloads: dict[Task, Workload] = {}
 
     @abstractmethod
-    def prepare(self, cell: Cell) -> Prepared:
-        """Load what ``cell`` needs.
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+        """Load what ``cell`` needs; ``off`` is the target alone in its place.
+
+        Returns:
+            What decodes, the work per round, and the size of the context.
 
         Raises:
             SpectuiError: the cell cannot run.
         """
 
-    def take(self, cell: Cell) -> None:
-        """Load what ``cell`` needs, and warm up."""
-        self._taken, self._pairs = None, []
-        prepared = self.prepare(cell)
-        measurer = Measurer(prepared.decoding, prepared.workload, prepared.schedule)
-        if measurer.n_beside_off != 0:
-            measurer.warm_up(None)
-            if cell.speculation is not None:
-                measurer.warm_up(cell.speculation)
-        self._taken = prepared, measurer
+    @abstractmethod
+    def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
+        """The prompts of all cells, as tokens.
 
-    def runs(self, repeat: int) -> Iterator[PromptRun]:
-        """Decode every prompt of the taken cell."""
-        prepared, measurer = self._current()
-        items, speculation = prepared.workload.items, prepared.cell.speculation
-        for pair in measurer.pairs(items, speculation, turn=repeat):
-            self._pairs.append(pair)
-            self._on_pair(pair)
-            yield PromptRun(
-                prompt_id=pair.item.id,
-                category=pair.item.category,
-                n_prompt_tokens=len(pair.item.tokens),
-                off=_decoded(pair.baseline),
-                on=_decoded(pair.speculative),
+        Raises:
+            SpectuiError: they do not fit with what is to follow them, or cannot be tokenized.
+        """
+
+    def speed(self, cell: Cell) -> float | None:
+        """Tokens/s of the target where ``cell`` is measured; None if that would load models.
+
+        Raises:
+            HopelessError: no cell can run.
+            SpectuiError: this cell cannot run.
+        """
+        return _anchor(self._ready(cell))
+
+    def measure(self, visit: Visit) -> VisitRecord:
+        """Decode every prompt without speculation and with the cell's setting.
+
+        One right after the other, as far as that loads no models, in the order of
+        ``Measurer.pairs``, which goes on from repeat to repeat.
+
+        Raises:
+            CancelledError: it was stopped.
+            HopelessError: no other cell can run either.
+            SpectuiError: this cell cannot run.
+        """
+        cell = visit.cell
+        measurer = self._ready(cell)
+        before = _anchor(measurer)
+        items = measurer.workload.items
+        pairs = list(measurer.pairs(items, cell.speculation, turn=visit.repeat))
+        after = _anchor(measurer)
+        if not measurements(pairs):
+            raise BadInputError(
+                "the model ended every answer at once, so there is no decoding to measure; use "
+                "other prompts or --ignore-eos"
+            )
+        anchors = None if before is None or after is None else (before, after)
+        return VisitRecord(
+            visit=visit,
+            state=VisitState.COMPLETE,
+            runs=tuple(map(_run, pairs)),
+            anchors_tokens_per_s=anchors,
+            noisy=anchors is not None and drift(anchors) > MAX_DRIFT,
+            lossless=None if cell.task.temp > 0 else check_lossless(measurer.engine, pairs),
+        )
+
+    def _ready(self, cell: Cell) -> Measurer:
+        """Load what ``cell`` needs, and warm up."""
+        place, base = cell.place, self._setup.base
+        _check_room(base, cell)
+        target = replace(
+            base.target, cache_type_k=place.cache_type_k, cache_type_v=place.cache_type_v
+        )
+        context = replace(base.context, threads=place.threads)
+        off = replace(base, target=target, context=context)
+        backend, schedule, n_ctx = self.load(cell, off)
+        measurer = Measurer(backend, self._workload(cell.task, n_ctx, off), schedule)
+        if measurer.n_beside_off != 0:
+            for speculation in dict.fromkeys((None, cell.speculation)):
+                measurer.warm_up(speculation)
+        return measurer
+
+    def _workload(self, task: Task, n_ctx: int, off: Setup) -> Workload:
+        if task not in self._workloads:
+            length, n_predict = task.prompt_length, task.n_predict
+            if length is not None and length + n_predict + 1 > n_ctx:
+                raise UsageError(
+                    f"prompts of {length} and {n_predict} tokens to predict do not fit in a "
+                    f"context of {n_ctx}; raise -c"
+                )
+            items = self.tokenize(n_predict, n_ctx, off)
+            sampling = replace(self._setup.sampling, temp=task.temp)
+            own = Workload(items=items, n_predict=n_predict, sampling=sampling)
+            self._workloads[task] = own if length is None else with_length(own, length)
+        return self._workloads[task]
+
+
+class EngineMeasurer(CellMeasurer):
+    """Holds the models of the last cell, and loads only those that differ in the next one."""
+
+    def __init__(self, engine: Engine, setup: SweepSetup, *, longest: int) -> None:
+        """Load nothing yet; ``longest`` is the longest draft of all cells."""
+        super().__init__(setup)
+        self._engine = engine
+        self._longest = longest
+        self._target: ModelLoaded | None = None
+        self._place: tuple[Place, bool] | None = None
+        """Where the target is loaded, and whether with its MTP layers."""
+        self._draft: str | None = None
+        self._unusable: dict[str | tuple[Place, bool], SpectuiError] = {}
+        """Errors of drafts and places, which are no others for the next cell."""
+
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+        """Load target and draft if other ones are loaded."""
+        target = self._load_target(cell, off)
+        if cell.arm.draft is not None and not cell.mtp:
+            self._load_draft(cell.arm.draft, target)
+        mtp_layers = target.mtp_layers if cell.mtp else 0
+        schedule = effective_schedule(self._setup.schedule, mtp_layers)
+        return self._engine, schedule, target.n_ctx
+
+    def tokenize(self, n_predict: int, n_ctx: int, _off: Setup) -> tuple[WorkItem, ...]:
+        """Tokenize with the loaded target."""
+        setup = self._setup
+        return tokenize(
+            self._engine,
+            setup.prompts,
+            n_predict=n_predict,
+            sampling=setup.sampling,
+            n_ctx=n_ctx,
+        ).items
+
+    def _load_target(self, cell: Cell, off: Setup) -> ModelLoaded:
+        # What has MTP layers loaded beside it runs all other cells as well.
+        place = (cell.place, cell.mtp or self._place == (cell.place, True))
+        if self._target is not None and self._place == place:
+            return self._target
+        if place in self._unusable:
+            raise self._unusable[place]
+        # A load begins by freeing both models, whatever comes of it.
+        self._target = self._place = self._draft = None
+        context = off.context
+        longest = min(self._longest, context.ctx_size - 1, context.batch_size - 1)
+        try:
+            loaded = self._engine.load_target(off.target, context, max_draft=longest, mtp=place[1])
+        except (BadInputError, DoesNotFitError, UsageError) as error:
+            self._unusable[place] = error
+            raise
+        self._target, self._place = loaded, place
+        return loaded
+
+    def _load_draft(self, name: str, target: ModelLoaded) -> None:
+        if name == self._draft:
+            return
+        if name in self._unusable:
+            raise self._unusable[name]
+        self._draft = None
+        try:
+            loaded = self._engine.load_draft(self._setup.drafts[name])
+            _check_draft(name, target, loaded)
+        except BadInputError as error:
+            # It is the file's fault, and so that of all cells that it drafts in.
+            self._unusable[name] = error
+            self._engine.unload_draft()
+            raise
+        self._draft = name
+
+
+class ServedMeasurer(CellMeasurer):
+    """Starts a server per setting, and ends those that have to make room for it."""
+
+    def __init__(self, servers: Servers, setup: SweepSetup, *, keeps_off: bool) -> None:
+        """Start nothing yet.
+
+        Args:
+            servers: decode.
+            setup: of the sweep.
+            keeps_off: whether the target alone stays alive beside a server that speculates.
+        """
+        super().__init__(setup)
+        self._servers = servers
+        self._keeps_off = keeps_off
+        self._redoes_rounds = look_at(setup.base.target).redoes_rounds
+        self._has_served = False
+
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+        """Name the draft; servers start on first use."""
+        backend = ServerBackend(
+            self._servers,
+            off,
+            self._setup.drafts,
+            keeps_off=self._keeps_off,
+            redoes_rounds=self._redoes_rounds,
+        )
+        backend.load(None if cell.mtp else cell.arm.draft)
+        return backend, Schedule.SERVER, off.context.ctx_size
+
+    def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
+        """Tokenize with the server of the target alone, each text once."""
+        try:
+            server = self._servers.of(off)
+        except ServerError as error:
+            if self._has_served or isinstance(error, HopelessError):
+                raise
+            # Without the target alone there is nothing to compare with.
+            raise HopelessError(str(error)) from error
+        self._has_served = True
+        setup = self._setup
+        return served_workload(
+            server,
+            setup.prompts,
+            n_predict=n_predict,
+            sampling=setup.sampling,
+            n_ctx=n_ctx,
+        ).items
+
+
+@contextmanager
+def open_servers(
+    setup: SweepSetup,
+    binary: ServerBinary,
+    *,
+    keeps_both: bool | None,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> Iterator[ServedMeasurer]:
+    """Measure through llama-servers, which end on exit; nothing is started yet.
+
+    Args:
+        setup: of the sweep.
+        binary: the user's llama-server.
+        keeps_both: whether both servers live side by side; None for where they fit.
+        timeout_s: most seconds for loading the models, and for an answer.
+        say: told of every start.
+    """
+    stays = keeps_off(setup.base.target, tuple(setup.drafts.values()), wanted=keeps_both)
+    how = "takes turns with it" if stays else "waits until the other has ended"
+    say(f"two llama-servers: the target alone, and each setting, which {how}")
+    with open_fleet(
+        binary, keeps_off=stays, timeout_s=timeout_s, say=say, name=_drafter_of
+    ) as fleet:
+        yield ServedMeasurer(fleet, setup, keeps_off=stays)
+
+
+def _drafter_of(setup: Setup) -> str:
+    if setup.draft is not None:
+        return f"the draft {setup.draft.path.name}"
+    return "speculation" if setup.speculation is None else setup.speculation.own.label
+
+
+def _anchor(measurer: Measurer) -> float | None:
+    """Tokens/s of a short run of the target alone; None if that would load models."""
+    return None if measurer.n_beside_off == 0 else measurer.anchor()
+
+
+def _check_room(base: Setup, cell: Cell) -> None:
+    """Refuse drafts that are too long to be verified."""
+    longest = 0 if cell.speculation is None else cell.speculation.longest
+    sizes = {"-c": base.context.ctx_size, "-b": base.context.batch_size}
+    for flag, size in sizes.items():
+        if longest >= size:
+            raise UsageError(
+                f"drafts of {longest} are verified in decodes of {longest + 1} tokens, which "
+                f"{flag} {size} does not hold; raise it"
             )
 
-    def anchor(self) -> float | None:
-        """Tokens/s of the target alone."""
-        measurer = self._current()[1]
-        return None if measurer.n_beside_off == 0 else measurer.anchor()
 
-    def check_lossless(self) -> LosslessCheck | None:
-        """Compare greedy outputs; where they differ, probe the target if it can be."""
-        prepared = self._current()[0]
-        if prepared.cell.task.temp > 0:
-            return None
-        return check_lossless(prepared.decoding, self._pairs)
+def _check_draft(name: str, target: ModelLoaded, draft: ModelLoaded) -> None:
+    reason = unserved(target.rollback, draft.rollback)
+    if reason is not None:
+        raise BadInputError(f"{name} cannot draft here: {reason}; choose another draft")
 
-    def _current(self) -> tuple[Prepared, Measurer]:
-        if self._taken is None:
-            raise RuntimeError("no cell was taken")
-        return self._taken
+
+def _run(pair: Pair) -> PromptRun:
+    return PromptRun(
+        prompt_id=pair.item.id,
+        category=pair.item.category,
+        n_prompt_tokens=len(pair.item.tokens),
+        off=_decoded(pair.baseline),
+        on=_decoded(pair.speculative),
+    )
 
 
 def _decoded(result: GenerationResult) -> Decoded:
     counters = result.counters
-    output = "\n".join(map(str, result.tokens))
     return Decoded(
         n_tokens=result.n_decoded,
         decode_s=result.decode_s,
         n_drafted=counters.n_drafted,
         n_accepted=counters.n_accepted,
         n_rounds=counters.known_rounds,
-        output_sha256=hashlib.sha256(output.encode()).hexdigest(),
+        output_sha256=sha256(result.tokens),
     )

@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.sweep.order import Visit
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.statistics import PairedMeasurement
+from spectui.documents import Json, or_reason
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.statistics import PairedMeasurement
+from spectui.speculative.counters import Counters, Detail
+from spectui.sweep.cells import Visit
+
+NO_ROUNDS = "no round was run, or the server does not tell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,16 @@ class Decoded:
     def tokens_per_s(self) -> float | None:
         """Decode throughput; None if nothing was decoded."""
         return self.n_tokens / self.decode_s if self.n_tokens else None
+
+    @property
+    def counters(self) -> Counters:
+        """The counts, as far as they are known."""
+        return Counters(
+            n_rounds=self.n_rounds or 0,
+            n_drafted=self.n_drafted,
+            n_accepted=self.n_accepted,
+            detail=Detail.TOTALS if self.n_rounds is None else Detail.N_ROUNDS,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +67,24 @@ class PromptRun:
             speculative_tokens=self.on.n_tokens,
             n_accepted=self.on.n_accepted,
         )
+
+    def document(self, repeat: int) -> Json:
+        """The run in documents; ``repeat`` counts from 1."""
+        return {
+            "repeat": repeat,
+            "prompt": self.prompt_id,
+            "category": self.category,
+            "n_prompt_tokens": self.n_prompt_tokens,
+            "off_n_tokens": self.off.n_tokens,
+            "off_decode_s": self.off.decode_s,
+            "on_n_tokens": self.on.n_tokens,
+            "on_decode_s": self.on.decode_s,
+            "n_drafted": self.on.n_drafted,
+            "n_accepted": self.on.n_accepted,
+            **or_reason("n_rounds", self.on.n_rounds, NO_ROUNDS),
+            "off_output_sha256": self.off.output_sha256,
+            "output_sha256": self.on.output_sha256,
+        }
 
 
 class VisitState(StrEnum):

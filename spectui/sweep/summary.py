@@ -1,13 +1,23 @@
-"""Summaries of a sweep's records per cell. Pure."""
+"""Results of a sweep per cell: sums, speedups, and which cells are best. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
-from spectui.sweep.cells import Cell, NamedCell
-from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
-from spectui.tune.lossless import Divergence
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.documents import Json, or_reason
+from spectui.measure.arm import OFF
+from spectui.measure.lossless import UNTOLD, Divergence, LosslessCheck, lossless_document
+from spectui.measure.measurer import NOTHING_DRAFTED
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.speculative.counters import Counters
+from spectui.sweep.cells import Cell, varying, with_values
+from spectui.sweep.record import NO_ROUNDS, Decoded, PromptRun, VisitRecord, VisitState
+
+_ENOUGH = 0.98
+"""Share of the best speedup beyond which a longer draft is not worth it."""
+_FEWEST_LENGTHS = 3
+_NOTHING = "nothing was decoded"
 
 
 class Against(StrEnum):
@@ -21,150 +31,6 @@ class Against(StrEnum):
     UNKNOWN = "no interval"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Sums over runs. Counts are exact."""
-
-    off_tokens_per_s: float | None
-    on_tokens_per_s: float | None
-    n_tokens: int
-    n_drafted: int
-    n_accepted: int
-    n_rounds: int | None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted, None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
-
-    @property
-    def mean_accepted_length(self) -> float | None:
-        """1 + accepted / rounds. None where no rounds are known."""
-        return 1 + self.n_accepted / self.n_rounds if self.n_rounds else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellSummary:
-    """All measurements of one cell."""
-
-    named: NamedCell
-    runs: tuple[PromptRun, ...]
-    """Runs of all complete repeats."""
-    n_repeats: int
-    n_noisy: int
-    """Number of repeats whose anchors disagree."""
-    divergence: Divergence | None
-    """The worst difference from the output of the target alone."""
-    is_checked: bool
-    """Whether outputs were compared."""
-    error: str | None
-    """Reason why nothing was measured."""
-
-    @property
-    def cell(self) -> Cell:
-        """The configuration."""
-        return self.named.cell
-
-    @property
-    def totals(self) -> Totals:
-        """Totals over all runs."""
-        return totals(self.runs)
-
-    @property
-    def speedup(self) -> Speedup | None:
-        """Speedup over the target alone; None if nothing was measured."""
-        return speedup_of(self.runs)
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a speedup."""
-        return self.speedup is not None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether n-gram drafters proposed nothing, so that the speedup is noise."""
-        return self.is_measured and is_idle(self.cell, self.runs)
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether the speedup exceeds what the accepted tokens can give."""
-        return self.speedup is not None and self.speedup.is_noise
-
-    @property
-    def categories(self) -> dict[str, tuple[PromptRun, ...]]:
-        """The runs by category."""
-        found: dict[str, list[PromptRun]] = {}
-        for run in self.runs:
-            found.setdefault(run.category, []).append(run)
-        return {category: tuple(runs) for category, runs in found.items()}
-
-
-def summarise(
-    cells: Sequence[NamedCell], records: Iterable[VisitRecord]
-) -> tuple[CellSummary, ...]:
-    """Return a summary for every one of ``cells`` that has a record, in their order."""
-    by_cell: dict[Cell, list[VisitRecord]] = {}
-    for record in records:
-        by_cell.setdefault(record.visit.cell, []).append(record)
-    return tuple(_summary(named, by_cell[named.cell]) for named in cells if named.cell in by_cell)
-
-
-def _summary(named: NamedCell, records: Sequence[VisitRecord]) -> CellSummary:
-    ordered = sorted(records, key=lambda record: record.visit.repeat)
-    complete = [record for record in ordered if record.state is VisitState.COMPLETE]
-    checks = [record.lossless for record in complete if record.lossless is not None]
-    divergences = [check.divergence for check in checks if check.divergence is not None]
-    unexplained = [one for one in divergences if one.explained is False]
-    errors = [record.error for record in ordered if record.error is not None]
-    return CellSummary(
-        named=named,
-        runs=tuple(run for record in complete for run in record.runs),
-        n_repeats=len(complete),
-        n_noisy=sum(record.noisy for record in complete),
-        divergence=next(iter(unexplained or divergences), None),
-        is_checked=bool(checks),
-        error=None if complete else next(iter(errors), None),
-    )
-
-
-def is_idle(cell: Cell, runs: Sequence[PromptRun]) -> bool:
-    """Whether only n-gram drafters were asked and proposed nothing, which costs nothing."""
-    speculation = cell.speculation
-    if speculation is None or speculation.model is not None:
-        return False
-    return not any(run.on.n_drafted for run in runs)
-
-
-def measurements(runs: Iterable[PromptRun]) -> list[PairedMeasurement]:
-    """Return the runs that decoded something."""
-    return [found for run in runs if (found := run.measurement) is not None]
-
-
-def speedup_of(runs: Iterable[PromptRun]) -> Speedup | None:
-    """Speedup over the target alone, prompt by prompt; None if nothing was decoded."""
-    measured = measurements(runs)
-    return paired_speedup(measured) if measured else None
-
-
-def totals(runs: Sequence[PromptRun]) -> Totals:
-    """Sum up the runs."""
-    on = [run.on for run in runs]
-    rounds = [one.n_rounds for one in on if one.n_rounds is not None]
-    return Totals(
-        off_tokens_per_s=_throughput([run.off for run in runs]),
-        on_tokens_per_s=_throughput(on),
-        n_tokens=sum(one.n_tokens for one in on),
-        n_drafted=sum(one.n_drafted for one in on),
-        n_accepted=sum(one.n_accepted for one in on),
-        n_rounds=sum(rounds) if len(rounds) == len(on) else None,
-    )
-
-
-def _throughput(runs: Sequence[Decoded]) -> float | None:
-    seconds = sum(run.decode_s for run in runs)
-    return sum(run.n_tokens for run in runs) / seconds if seconds else None
-
-
 def against_off(speedup: Speedup | None) -> Against:
     """Classify a speedup by its interval."""
     if speedup is not None and speedup.is_noise:
@@ -174,6 +40,193 @@ def against_off(speedup: Speedup | None) -> Against:
     if speedup.low > 1:
         return Against.FASTER
     return Against.SLOWER if speedup.high < 1 else Against.NOT_TOLD_APART
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSummary:
+    """All measurements of one cell, or those on one category of prompts. Counts are exact."""
+
+    cell: Cell
+    name: str
+    """Name of the cell in the grid."""
+    records: tuple[VisitRecord, ...]
+    """Its visits that have ended, by repeat."""
+
+    @cached_property
+    def complete(self) -> tuple[VisitRecord, ...]:
+        """The repeats that were measured."""
+        return tuple(one for one in self.records if one.state is VisitState.COMPLETE)
+
+    @cached_property
+    def runs(self) -> tuple[PromptRun, ...]:
+        """Runs of all complete repeats."""
+        return tuple(run for record in self.complete for run in record.runs)
+
+    @cached_property
+    def speedup(self) -> Speedup | None:
+        """Speedup over the target alone, prompt by prompt; None if nothing was decoded."""
+        found = [run.measurement for run in self.runs]
+        measured: list[PairedMeasurement] = [one for one in found if one is not None]
+        return paired_speedup(measured) if measured else None
+
+    @property
+    def n_repeats(self) -> int:
+        """Number of complete repeats."""
+        return len(self.complete)
+
+    @property
+    def n_noisy(self) -> int:
+        """Number of repeats whose anchors disagree."""
+        return sum(record.noisy for record in self.complete)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether outputs were compared."""
+        return any(record.lossless is not None for record in self.complete)
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The worst difference from the output of the target alone."""
+        checks = [record.lossless for record in self.complete if record.lossless is not None]
+        found = [check.divergence for check in checks if check.divergence is not None]
+        unexplained = [one for one in found if one.explained is False]
+        return next(iter(unexplained or found), None)
+
+    @property
+    def error(self) -> str | None:
+        """Reason why nothing was measured."""
+        errors = [record.error for record in self.records if record.error is not None]
+        return None if self.complete else next(iter(errors), None)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a speedup."""
+        return self.speedup is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether only n-gram drafters were asked and proposed nothing, which costs nothing.
+
+        The speedup is noise then.
+        """
+        speculation = self.cell.speculation
+        if speculation is None or speculation.model is not None:
+            return False
+        return self.is_measured and not self.counters.n_drafted
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the speedup exceeds what the accepted tokens can give."""
+        return self.speedup is not None and self.speedup.is_noise
+
+    @property
+    def off_tokens_per_s(self) -> float | None:
+        """Throughput of the target alone; None if nothing was decoded."""
+        return _throughput([run.off for run in self.runs])
+
+    @property
+    def on_tokens_per_s(self) -> float | None:
+        """Throughput with speculation; None if nothing was decoded."""
+        return _throughput([run.on for run in self.runs])
+
+    @cached_property
+    def counters(self) -> Counters:
+        """Counts with speculation."""
+        return sum((run.on.counters for run in self.runs), Counters())
+
+    @cached_property
+    def by_category(self) -> "dict[str, CellSummary]":
+        """The same on the prompts of each category."""
+        return {
+            category: replace(self, records=tuple(_within(one, category) for one in self.complete))
+            for category in dict.fromkeys(run.category for run in self.runs)
+        }
+
+    def document(self) -> Json:
+        """Sums, speedup and runs of the cell in documents."""
+        counters = self.counters
+        return {
+            "name": self.name,
+            "config": self.cell.document(),
+            "state": "complete" if self.is_measured else "failed",
+            "error": self.error,
+            "n_repeats": self.n_repeats,
+            "n_noisy": self.n_noisy,
+            **or_reason("off_tokens_per_s", self.off_tokens_per_s, _NOTHING),
+            **or_reason("on_tokens_per_s", self.on_tokens_per_s, _NOTHING),
+            "n_tokens": sum(run.on.n_tokens for run in self.runs),
+            "n_drafted": counters.n_drafted,
+            "n_accepted": counters.n_accepted,
+            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+            **or_reason("acceptance_rate", counters.acceptance_rate, NOTHING_DRAFTED),
+            **or_reason("mean_accepted_length", counters.mean_accepted_length, NO_ROUNDS),
+            **self._speedup_document(),
+            "against_off": str(against_off(self.speedup)),
+            **self._lossless_document(),
+            "runs": [
+                run.document(record.visit.repeat + 1)
+                for record in self.complete
+                for run in record.runs
+            ],
+        }
+
+    def _speedup_document(self) -> Json:
+        if self.speedup is not None:
+            return self.speedup.document()
+        reason = self.error or _NOTHING
+        return {
+            **or_reason("speedup", None, reason),
+            **or_reason("speedup_ci95", None, reason),
+        }
+
+    def _lossless_document(self) -> Json:
+        found = self.divergence
+        if found is None:
+            return lossless_document(LosslessCheck(divergence=None) if self.is_checked else None)
+        return {
+            **or_reason("lossless", found.explained, UNTOLD),
+            "divergence": {
+                "prompt": found.prompt_id,
+                "position": found.position,
+                "margin": found.margin,
+                "noise": found.noise,
+            },
+        }
+
+    def best_document(self, category: str) -> Json:
+        """The best cell of a category in documents."""
+        return {
+            "category": category,
+            "name": self.name,
+            **self._speedup_document(),
+            **or_reason("acceptance_rate", self.counters.acceptance_rate, NOTHING_DRAFTED),
+        }
+
+
+def _within(record: VisitRecord, category: str) -> VisitRecord:
+    return replace(record, runs=tuple(run for run in record.runs if run.category == category))
+
+
+def _throughput(runs: Sequence[Decoded]) -> float | None:
+    seconds = sum(run.decode_s for run in runs)
+    return sum(run.n_tokens for run in runs) / seconds if seconds else None
+
+
+def summarise(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> tuple[CellSummary, ...]:
+    """Summarise every one of ``cells`` that has a record, in their order.
+
+    Args:
+        cells: names of the cells.
+        records: of these and of others, in any order.
+    """
+    by_cell: dict[Cell, list[VisitRecord]] = {}
+    for record in sorted(records, key=lambda record: record.visit.repeat):
+        by_cell.setdefault(record.visit.cell, []).append(record)
+    return tuple(
+        CellSummary(cell=cell, name=name, records=tuple(by_cell[cell]))
+        for cell, name in cells.items()
+        if cell in by_cell
+    )
 
 
 def ranked(summaries: Iterable[CellSummary]) -> list[CellSummary]:
@@ -186,6 +239,10 @@ def ranked(summaries: Iterable[CellSummary]) -> list[CellSummary]:
     return sorted(speculating, key=lambda one: (not one.is_noise, _estimate(one)), reverse=True)
 
 
+def _estimate(summary: CellSummary) -> float:
+    return 0.0 if summary.speedup is None else summary.speedup.estimate
+
+
 def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]:
     """The fastest cell of each drafter, the fastest drafter first."""
     found: dict[str, CellSummary] = {}
@@ -195,32 +252,81 @@ def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryBest:
-    """The fastest cell on the prompts of one category."""
-
-    category: str
-    summary: CellSummary
-    speedup: Speedup
-    totals: Totals
-
-
-def best_per_category(summaries: Sequence[CellSummary]) -> tuple[CategoryBest, ...]:
-    """The fastest cell of each category that drafts anything there, by the category's name."""
-    found: dict[str, CategoryBest] = {}
+def best_per_category(summaries: Sequence[CellSummary]) -> dict[str, CellSummary]:
+    """The fastest cell on each category's prompts that drafts anything there, by category."""
+    found: dict[str, CellSummary] = {}
     for summary in ranked(summaries):
-        for category, runs in summary.categories.items():
-            speedup = None if is_idle(summary.cell, runs) else speedup_of(runs)
-            best = found.get(category)
-            if speedup is None or speedup.is_noise:
+        for category, one in summary.by_category.items():
+            if one.is_idle or one.is_noise or not one.is_measured:
                 continue
-            if best is None or speedup.estimate > best.speedup.estimate:
-                found[category] = CategoryBest(
-                    category=category, summary=summary, speedup=speedup, totals=totals(runs)
-                )
-    return tuple(found[category] for category in sorted(found))
+            if category not in found or _estimate(one) > _estimate(found[category]):
+                found[category] = one
+    return dict(sorted(found.items()))
 
 
-def _estimate(summary: CellSummary) -> float:
-    speedup = summary.speedup
-    return 0.0 if speedup is None else speedup.estimate
+def telling(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
+    """Function that names a cell unambiguously outside of the table of all cells."""
+    columns = varying(one.cell for one in summaries)
+    return lambda one: with_values(one.name, one.cell, columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flattening:
+    """Point where speedup by ``draft_max`` flattens, for one drafter on one category."""
+
+    drafter: str
+    around: Cell
+    """The target alone in the same place, for the same task."""
+    category: str | None
+    """The category; None for all prompts."""
+    by_length: Mapping[int, float]
+    """Speedup by ``draft_max``."""
+
+    @property
+    def best(self) -> int:
+        """The fastest ``draft_max``."""
+        return max(self.by_length, key=self.by_length.__getitem__)
+
+    @property
+    def flattens_at(self) -> int:
+        """The shortest ``draft_max`` with 98 % of the best one's speedup."""
+        enough = _ENOUGH * self.by_length[self.best]
+        return min(length for length, speedup in self.by_length.items() if speedup >= enough)
+
+    def document(self) -> Json:
+        """The speedups by length in documents."""
+        return {
+            "drafter": self.drafter,
+            **self.around.surroundings(),
+            "category": self.category,
+            "speedup_by_draft_max": {str(length): y for length, y in self.by_length.items()},
+            "best": self.best,
+            "flattens_at": self.flattens_at,
+        }
+
+
+def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:
+    """Flattenings per drafter, place and task with at least three measured draft lengths.
+
+    Over all prompts and by category. Where several cells have the same length, the fastest counts.
+    """
+    found: dict[tuple[str, Cell, str | None], dict[int, float]] = {}
+    for summary in ranked(summaries):
+        cell, speculation = summary.cell, summary.cell.speculation
+        if speculation is None or speculation.model is None:
+            continue
+        around, longest = replace(cell, arm=OFF, rerun=0), speculation.model.draft_max
+        for category, one in (None, summary), *summary.by_category.items():
+            if one.is_measured and not one.is_noise:
+                lengths = found.setdefault((cell.arm.drafter, around, category), {})
+                lengths[longest] = max(lengths.get(longest, 0.0), _estimate(one))
+    return tuple(
+        Flattening(
+            drafter=drafter,
+            around=around,
+            category=category,
+            by_length=dict(sorted(lengths.items())),
+        )
+        for (drafter, around, category), lengths in found.items()
+        if len(lengths) >= _FEWEST_LENGTHS
+    )

@@ -1,22 +1,24 @@
-"""The tables of a sweep as cells of text, for the terminal and for Markdown alike. Pure."""
+"""Tables of a sweep: as text for the terminal, as Markdown and as CSV. Pure."""
 
-from collections.abc import Iterable, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 
 from spectui.format import factor, percent_text
-from spectui.sweep.cells import Cell
-from spectui.sweep.flattening import flattenings
-from spectui.sweep.naming import telling, varying, with_values
+from spectui.measure.statistics import Speedup
+from spectui.sweep.cells import Cell, coordinates, varying, with_values
+from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import (
     Against,
     CellSummary,
     against_off,
     best_per_category,
     best_per_drafter,
+    flattenings,
     ranked,
+    telling,
 )
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import OFF
 
 _NONE = "–"
 
@@ -42,36 +44,40 @@ def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
     """All tables that there is data for."""
     found = (
         _cells(summaries),
-        _drafters(summaries),
-        _categories(summaries),
+        _best("drafter", "Best of each drafter", best_per_drafter(summaries), summaries),
+        _best(
+            "category",
+            "Best of each category of prompts",
+            best_per_category(summaries),
+            summaries,
+        ),
         _lengths(summaries),
     )
     return tuple(sheet for sheet in found if sheet.rows)
 
 
 def _cells(summaries: Sequence[CellSummary]) -> Sheet:
-    columns = varying([one.cell for one in summaries])
+    columns = varying(one.cell for one in summaries)
     headings = ("cell", *columns, "off", "on", "speedup", "interval", "rate", "length", "note")
     rows = (
-        (one.named.name, *(column(one.cell) for column in columns.values()), *_numbers(one))
+        (one.name, *(column(one.cell) for column in columns.values()), *_numbers(one))
         for one in summaries
     )
     return Sheet(title="Cells", headings=headings, rows=tuple(rows), n_words=1)
 
 
 def _numbers(one: CellSummary) -> tuple[str, ...]:
-    found = one.totals
     return (
-        _rate(found.off_tokens_per_s),
-        _rate(found.on_tokens_per_s),
+        _fixed(one.off_tokens_per_s, 1),
+        _fixed(one.on_tokens_per_s, 1),
         *_speedup(one.speedup),
-        _share(found.acceptance_rate),
-        _decimal(found.mean_accepted_length if found.n_drafted else None),
+        percent_text(one.counters.acceptance_rate, 1),
+        _fixed(one.counters.mean_accepted_length if one.counters.n_drafted else None),
         ", ".join(_notes(one)),
     )
 
 
-def _notes(one: CellSummary) -> Iterable[str]:
+def _notes(one: CellSummary) -> Iterator[str]:
     if one.error is not None:
         yield "failed"
     if one.n_noisy:
@@ -82,55 +88,32 @@ def _notes(one: CellSummary) -> Iterable[str]:
         yield "LOSSY" if one.divergence.explained is False else "differs"
 
 
-def _drafters(summaries: Sequence[CellSummary]) -> Sheet:
-    best, told = best_per_drafter(summaries), telling(summaries)
+def _best(
+    kind: str, title: str, best: Mapping[str, CellSummary], all_cells: Sequence[CellSummary]
+) -> Sheet:
+    told = telling(all_cells)
     rows = (
-        (drafter, told(one), *_speedup(one.speedup), _share(one.totals.acceptance_rate))
-        for drafter, one in best.items()
+        (name, told(one), *_speedup(one.speedup), percent_text(one.counters.acceptance_rate, 1))
+        for name, one in best.items()
     )
-    return Sheet(
-        title="Best of each drafter",
-        headings=("drafter", "cell", "speedup", "interval", "rate"),
-        rows=tuple(rows),
-        n_names=2,
-    )
-
-
-def _categories(summaries: Sequence[CellSummary]) -> Sheet:
-    told = telling(summaries)
-    rows = (
-        (
-            best.category,
-            told(best.summary),
-            *_speedup(best.speedup),
-            _share(best.totals.acceptance_rate),
-        )
-        for best in best_per_category(summaries)
-    )
-    return Sheet(
-        title="Best of each category of prompts",
-        headings=("category", "cell", "speedup", "interval", "rate"),
-        rows=tuple(rows),
-        n_names=2,
-    )
+    headings = (kind, "cell", "speedup", "interval", "rate")
+    return Sheet(title=title, headings=headings, rows=tuple(rows), n_names=2)
 
 
 def _lengths(summaries: Sequence[CellSummary]) -> Sheet:
-    found = flattenings(summaries)
     # They stand in the order of speed, which tears apart what belongs together.
-    found = tuple(sorted(found, key=lambda one: (one.drafter, repr((one.place, one.task)))))
-    around = [Cell(arm=OFF, place=one.place, task=one.task) for one in found]
-    columns = varying(around)
+    found = sorted(flattenings(summaries), key=lambda one: (one.drafter, repr(one.around)))
+    columns = varying(one.around for one in found)
     lengths = sorted({length for one in found for length in one.by_length})
     rows = (
         (
-            with_values(one.drafter, cell, columns),
+            with_values(one.drafter, one.around, columns),
             one.category or "all",
-            *(_decimal(one.by_length.get(length)) for length in lengths),
+            *(_fixed(one.by_length.get(length)) for length in lengths),
             str(one.best),
             str(one.flattens_at),
         )
-        for one, cell in zip(found, around, strict=True)
+        for one in found
     )
     return Sheet(
         title="Speedup by draft_max, and from where on it flattens",
@@ -140,12 +123,8 @@ def _lengths(summaries: Sequence[CellSummary]) -> Sheet:
     )
 
 
-def remarks(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
+def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
     """Remarks on the tables, a sentence each."""
-    return tuple(_remarks(summaries))
-
-
-def _remarks(summaries: Sequence[CellSummary]) -> Iterable[str]:
     yield (
         "off, on: tokens/s, off decoded right beside each prompt of the cell. speedup: on over "
         "off, with its 95 % interval over prompts. rate: accepted of drafted tokens. length: mean "
@@ -157,13 +136,13 @@ def _remarks(summaries: Sequence[CellSummary]) -> Iterable[str]:
         names = [name_of(one) for one in measured if against_off(one.speedup) is against]
         if names:
             yield f"{told}: {'; '.join(names)}."
-    idle = [one.named.name for one in summaries if one.is_idle]
+    idle = [one.name for one in summaries if one.is_idle]
     if idle:
         yield (
             f"Nothing was drafted by {', '.join(dict.fromkeys(idle))}: every round was the "
             "target's own, and the speedup is the machine's noise."
         )
-    noisy = [one.named.name for one in summaries if one.n_noisy]
+    noisy = [one.name for one in summaries if one.n_noisy]
     if noisy:
         yield (
             "noisy: the machine's own speed moved by more than 15 % within the cell; run nothing "
@@ -173,18 +152,17 @@ def _remarks(summaries: Sequence[CellSummary]) -> Iterable[str]:
     reasons = {one.speedup.interval_reason for one in measured if one.speedup is not None}
     for reason in sorted(filter(None, reasons)):
         yield f"Where no interval stands: {reason}."
-    n_decided = len(measured)
-    if n_decided > 1:
+    if len(measured) > 1:
         yield (
-            f"The best of {n_decided} cells flatters itself: measure it again with spectui bench, "
-            "or let spectui tune confirm one."
+            f"The best of {len(measured)} cells flatters itself: measure it again with spectui "
+            "bench, or let spectui tune confirm one."
         )
     for one in summaries:
         if one.error is not None:
             yield f"Failed: {name_of(one)}: {one.error}"
 
 
-def _differing(summaries: Sequence[CellSummary]) -> Iterable[str]:
+def _differing(summaries: Sequence[CellSummary]) -> Iterator[str]:
     explained = {one.divergence.explained for one in summaries if one.divergence is not None}
     if False in explained:
         yield (
@@ -214,13 +192,119 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"
 
 
-def _rate(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1f}"
+def _fixed(value: float | None, decimals: int = 2) -> str:
+    return _NONE if value is None else f"{value:.{decimals}f}"
 
 
-def _decimal(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.2f}"
+def markdown(
+    title: str,
+    facts: Sequence[str],
+    found: Sequence[Sheet],
+    told: Iterable[str],
+    images: Mapping[str, str],
+) -> str:
+    """Render the report of a sweep.
+
+    Args:
+        title: title of the report.
+        facts: facts on the measurement, an item each.
+        found: the tables.
+        told: remarks on them.
+        images: names of files by what they show.
+    """
+    parts = [f"# {_plain(title)}", "\n".join(f"- {_plain(fact)}" for fact in facts)]
+    first, *rest = [_markdown_table(sheet) for sheet in found] or [""]
+    parts += [first, *map(_plain, told), *rest]
+    parts += [
+        f"## {_plain(caption)}\n\n![{_plain(caption)}]({name})" for caption, name in images.items()
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _share(value: float | None) -> str:
-    return percent_text(value, 1)
+def _markdown_table(sheet: Sheet) -> str:
+    marks = ["---" if sheet.is_text(index) else "---:" for index in range(len(sheet.headings))]
+    rows = [sheet.headings, marks, *sheet.rows]
+    lines = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
+    return f"## {sheet.title}\n\n" + "\n".join(lines)
+
+
+def _markdown_cell(text: str) -> str:
+    return text if set(text) <= {"-", ":"} else _plain(text).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    """Text with Markdown's special characters escaped, which names of files may hold."""
+    for mark in "\\`*_<>[]":
+        text = text.replace(mark, f"\\{mark}")
+    return " ".join(text.split())
+
+
+_Row = Mapping[str, object]
+# Columns of the files, but for those that say which cell it is.
+_OF_RUNS = (
+    "prompt,category,n_prompt_tokens,off_n_tokens,off_decode_s,off_tokens_per_s,on_n_tokens,"
+    "on_decode_s,on_tokens_per_s,speedup,n_drafted,n_accepted,n_rounds,same_output"
+)
+_OF_CELLS = (
+    "n_repeats,n_prompts,off_tokens_per_s,on_tokens_per_s,speedup,speedup_low,speedup_high,"
+    "against_off,n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,n_noisy,error"
+)
+
+
+def results_csv(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> str:
+    """A row per cell, prompt and repeat, and one for each repeat that failed."""
+    rows = [
+        {**_named(record.visit.cell, cells[record.visit.cell]), **row}
+        for record in records
+        if record.visit.cell in cells
+        for row in _run_rows(record)
+    ]
+    return _written(rows)
+
+
+def _named(cell: Cell, name: str) -> _Row:
+    """Name and coordinates of the cell; threads are None if there are as many as cores."""
+    return {"cell": name, **coordinates(cell), "threads": cell.place.threads or None}
+
+
+def _run_rows(record: VisitRecord) -> Iterator[_Row]:
+    repeat = record.visit.repeat + 1
+    shared = {"repeat": repeat, "state": str(record.state)}
+    if record.state is not VisitState.COMPLETE:
+        yield {**shared, "error": record.error}
+    for run in record.runs:
+        off, on = run.off.tokens_per_s, run.on.tokens_per_s
+        values = {
+            **run.document(repeat),
+            "off_tokens_per_s": off,
+            "on_tokens_per_s": on,
+            "speedup": None if off is None or on is None else on / off,
+            "same_output": run.on.output_sha256 == run.off.output_sha256,
+        }
+        yield {
+            **shared,
+            "noisy": record.noisy,
+            **{name: values[name] for name in _OF_RUNS.split(",")},
+        }
+
+
+def summary_csv(summaries: Sequence[CellSummary]) -> str:
+    """A row per cell."""
+    return _written([_summary_row(one) for one in summaries])
+
+
+def _summary_row(one: CellSummary) -> _Row:
+    values = one.document()
+    values["speedup_low"], values["speedup_high"] = values["speedup_ci95"] or (None, None)
+    values["n_prompts"] = None if one.speedup is None else one.speedup.n_prompts
+    return {**_named(one.cell, one.name), **{name: values[name] for name in _OF_CELLS.split(",")}}
+
+
+def _written(rows: Sequence[_Row]) -> str:
+    page = StringIO()
+    # Cells of several drafters have axes that others lack: those stay empty.
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(page, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return page.getvalue()

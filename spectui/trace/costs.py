@@ -7,6 +7,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from spectui.speculative.expectation import expected_tokens
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -204,3 +206,82 @@ def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Ve
     slope = (values[-1] - values[-2]) / (lengths[-1] - lengths[-2])
     beyond: Vector = slope * np.maximum(wanted - lengths[-1], 0.0)
     return inside + beyond
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanRound:
+    """Costs of a round with drafts of one length, in seconds."""
+
+    drafted: float
+    """γ: drafted tokens per round; a mean need not be whole."""
+    chain_s: float
+    again_s: float
+    """The draft evaluates the verified batch again, on the ``server`` schedule."""
+    verify_s: float
+    fixed_s: float
+    """Everything else that a round takes whatever comes of it."""
+    token_s: float
+    """Per emitted token."""
+    rejection_s: float
+    """Rollback, per round that ends in a mismatch."""
+    redone_s: float
+    """Additional seconds per token that such a round had accepted."""
+    off_s: float
+    """One token of the target alone."""
+
+    def speedup(
+        self, alpha: float, draft_scale: float = 1.0, *, emitted: float | None = None
+    ) -> float:
+        """Throughput over the target's alone.
+
+        Args:
+            alpha: acceptance per token.
+            draft_scale: share of its seconds that the draft would take.
+            emitted: tokens per round; None for those that follow from ``alpha``.
+        """
+        emitted = expected_tokens(alpha, self.drafted) if emitted is None else emitted
+        draft_s = draft_scale * (self.chain_s + self.again_s)
+        return self.off_s * emitted / (draft_s + self._other_s(alpha, emitted))
+
+    def draft_scale(self, alpha: float, wanted: float, *, emitted: float) -> float | None:
+        """Share of the draft's seconds at which the speedup is ``wanted``.
+
+        Negative where even a draft for nothing would not do; None for one that costs nothing.
+        """
+        draft_s = self.chain_s + self.again_s
+        if draft_s <= 0:
+            return None
+        allowed_s = self.off_s * emitted / wanted
+        return (allowed_s - self._other_s(alpha, emitted)) / draft_s
+
+    def _other_s(self, alpha: float, emitted: float) -> float:
+        """Seconds besides the draft's."""
+        p_full: float = alpha**self.drafted
+        # Of the accepted tokens those of the rounds that accepted all are never decoded again.
+        redone = max(0.0, emitted - 1 - self.drafted * p_full)
+        rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
+        return self.verify_s + self.fixed_s + self.token_s * emitted + rollback_s
+
+    def without(self, part: str) -> "MeanRound":
+        """A copy in which one of the costs is 0."""
+        return replace(self, **{part: 0.0})
+
+
+def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, ...]:
+    """Return the costs of rounds that always draft so many tokens."""
+    wanted = np.asarray(lengths, float)
+    verify, again = costs.verifying(wanted), costs.drafting_again(wanted)
+    return tuple(
+        MeanRound(
+            drafted=float(length),
+            chain_s=length * costs.step_s,
+            again_s=float(again_s),
+            verify_s=float(verify_s),
+            fixed_s=costs.fixed_s,
+            token_s=costs.token_s,
+            rejection_s=costs.rollback_s,
+            redone_s=costs.rollback_token_s,
+            off_s=costs.off_s,
+        )
+        for length, verify_s, again_s in zip(lengths, verify, again, strict=True)
+    )

@@ -3,9 +3,10 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import count, islice
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +14,11 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
-from spectui.trace.record import ModelIdentity, Trace
-from spectui.trace.validity import check_trace
+from spectui.speculative.decoder import Stop
+from spectui.trace.costs import Costs
+from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.trace.record import Chains, ModelIdentity, Recording, Tail, Trace, spread_out
 from spectui.writing import write_file, write_new_file
 
 SUFFIX = ".trace.json.gz"
@@ -213,3 +217,178 @@ def _unpacked_size(packed: bytes) -> int:
         while size <= _MAX_BYTES and (chunk := file.read(_CHUNK_BYTES)):
             size += len(chunk)
     return size
+
+
+_MAX_VOCAB = _MAX_CTX = 2**31 - 1
+_MAX_SPREAD = 100.0
+_MAX_SECONDS = 3600.0
+"""Limit of any part of a round."""
+
+
+def check_trace(trace: Trace) -> None:
+    """Raise ``ValueError`` with what no recording can have left, and where."""
+    if not trace.recordings:
+        raise ValueError("it has no recordings")
+    if not all(name.isprintable() and name.strip() for name in trace.drafts):
+        raise ValueError("it has a draft without a name that can be shown")
+    for role, model in (("target", trace.target), *trace.drafts.items()):
+        if not 1 <= model.n_vocab <= _MAX_VOCAB:
+            raise ValueError(f"{role} has a vocabulary of {model.n_vocab} tokens")
+    if trace.sampling.temp < 0:
+        raise ValueError(f"it was sampled with a temperature of {trace.sampling.temp:g}")
+    _check_ids([recording.id for recording in trace.recordings])
+    for recording in trace.recordings:
+        if set(recording.chains) != set(trace.drafts):
+            raise ValueError(f"recording {recording.id} lacks a draft")
+    check_tokens(trace)
+    for recording in trace.recordings:
+        _check_recording(recording)
+        for name, chains in recording.chains.items():
+            _check_chains(recording, chains, f"{name} on {recording.id}")
+    _check_all_costs(trace.costs, trace.drafts)
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    twice = next((one for one, n in Counter(ids).items() if n > 1), None)
+    if twice is not None:
+        raise ValueError(f"it has two recordings {twice}")
+
+
+def _check_recording(recording: Recording) -> None:
+    where = f"recording {recording.id}"
+    if not recording.output:
+        raise ValueError(f"{where} has no output")
+    asked = recording.n_predict
+    if asked < -1 or (asked >= 0 and len(recording.output) > max(1, asked)):
+        raise ValueError(f"{where} has more output than was asked for")
+    if not 0 < recording.n_ctx <= _MAX_CTX:
+        raise ValueError(f"{where} has a context of {recording.n_ctx} tokens")
+    if len(recording.prompt) + recording.n_decoded > recording.n_ctx:
+        raise ValueError(f"{where} is longer than its context")
+    _check_end(recording, where)
+
+
+def _check_end(recording: Recording, where: str) -> None:
+    """A replay ends where the recording did, and for the same reason."""
+    output = recording.output
+    match recording.stop:
+        case Stop.END_OF_GENERATION:
+            is_right = output[-1] not in output[:-1]
+        case Stop.LENGTH:
+            is_right = len(output) == max(1, recording.n_predict)
+        case Stop.CONTEXT:
+            is_right = len(recording.prompt) + len(output) >= recording.n_ctx
+        case Stop.CANCELLED:
+            is_right = True
+    if not is_right:
+        raise ValueError(f"{where} ends in another place than it says ({recording.stop})")
+
+
+def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
+    if not 1 <= chains.depth <= MAX_DEPTH:
+        raise ValueError(f"{where} has chains of {chains.depth} tokens, not 1 to {MAX_DEPTH}")
+    if not 0 <= chains.mtp_layers <= MAX_DEPTH:
+        raise ValueError(f"{where} has {chains.mtp_layers} MTP layers, not 0 to {MAX_DEPTH}")
+    if len(chains.tokens) != len(chains.probabilities):
+        raise ValueError(f"{where} has tokens without a probability")
+    _check_drafted(chains, where)
+    for tail in chains.tails:
+        _check_drafted(tail, where)
+        if not len(tail.tokens) == len(tail.probabilities) < chains.depth:
+            raise ValueError(f"{where} has a tail of another length than the chains")
+    spread_out(recording.output, chains)
+
+
+def _check_drafted(drafted: Chains | Tail, where: str) -> None:
+    # Single precision, and a softmax may exceed 1 by rounding.
+    if not all(0.0 <= value <= 1.0 + 1e-6 for value in drafted.probabilities):
+        raise ValueError(f"{where} has a probability that is not between 0 and 1")
+
+
+def _check_all_costs(costs: Mapping[str, Costs], drafts: Mapping[str, object]) -> None:
+    for name, measured in costs.items():
+        if name not in drafts and name != NGRAM_COSTS:
+            raise ValueError(f"it has costs of {name}, which is not among its drafts")
+        _check_costs(measured, f"the costs of {name}")
+
+
+def _check_costs(costs: Costs, where: str) -> None:
+    lengths = costs.lengths
+    if not lengths or lengths[0] < 0 or any(one >= other for one, other in pairwise(lengths)):
+        raise ValueError(f"{where} are not of ascending lengths")
+    if lengths[-1] > MAX_DEPTH or not 0 <= costs.n_past <= _MAX_CTX:
+        raise ValueError(f"{where} are of no draft that fits a context")
+    curves = (costs.verify_s, costs.verify_growth_s, costs.again_s, costs.again_growth_s)
+    if any(len(curve) != len(lengths) for curve in curves):
+        raise ValueError(f"{where} lack a length")
+    growth = (*costs.verify_growth_s, *costs.again_growth_s, costs.step_growth_s)
+    parts = (costs.step_s, costs.catch_up_s, costs.token_s, costs.fixed_s)
+    rollback = (costs.rollback_s, costs.rollback_token_s)
+    _check_seconds((*costs.again_s, *parts, *rollback, *growth, costs.off_growth_s), where, least=0)
+    # A nanosecond: no decode is faster, and speedups divide by these.
+    _check_seconds((*costs.verify_s, costs.off_s), where, least=1e-9)
+    _check_growth(costs, where)
+    if list(costs.verify_s) != sorted(costs.verify_s):
+        raise ValueError(f"{where} fall with the length of a draft")
+    if not 0.0 <= (costs.spread or 0.0) <= _MAX_SPREAD:
+        raise ValueError(f"{where} spread by what no machine does")
+
+
+def _check_growth(costs: Costs, where: str) -> None:
+    grown = (
+        *zip(costs.verify_s, costs.verify_growth_s, strict=True),
+        *zip(costs.again_s, costs.again_growth_s, strict=True),
+        (costs.step_s, costs.step_growth_s),
+        (costs.off_s, costs.off_growth_s),
+    )
+    if any(growth_s * costs.n_past > seconds for seconds, growth_s in grown):
+        raise ValueError(f"{where} are below nothing where the context is empty")
+
+
+def _check_seconds(seconds: Sequence[float], where: str, *, least: float) -> None:
+    if not all(least <= value <= _MAX_SECONDS for value in seconds):
+        raise ValueError(f"{where} have a part of a round that takes no time, or an hour")
+
+
+def check_tokens(trace: Trace) -> None:
+    """Raise ``ValueError`` with the recording whose tokens its models do not have.
+
+    Numbers in their place are at most as many as there are tokens.
+    """
+    sizes = {name: draft.n_vocab for name, draft in trace.drafts.items()}
+    if not trace.has_text:
+        sizes = dict.fromkeys(sizes, max(trace.target.n_vocab, *sizes.values(), 0))
+    for recording in trace.recordings:
+        where = f"recording {recording.id}"
+        _check_below(trace.target.n_vocab, (*recording.prompt, *recording.output), where)
+        for name, chains in recording.chains.items():
+            _check_below(sizes[name], drafted(chains), f"{name} on {recording.id}")
+        if not trace.has_text and not _is_bare(recording):
+            raise ValueError(
+                f"{where} has tokens of a vocabulary, and the trace says that it holds no text"
+            )
+
+
+def drafted(chains: Chains) -> Iterable[int]:
+    """All tokens of chains."""
+    return chain(chains.tokens, *(tail.tokens for tail in chains.tails))
+
+
+def _check_below(n_vocab: int, tokens: Iterable[int], where: str) -> None:
+    for token in tokens:
+        if not 0 <= token < n_vocab:
+            raise ValueError(
+                f"{where} has token {token}, which a vocabulary of {n_vocab} does not have"
+            )
+
+
+def _is_bare(recording: Recording) -> bool:
+    """Whether tokens are numbered as they appear; those of drafts in any order, behind the rest."""
+    n_seen = 0
+    for token in (*recording.prompt, *recording.output):
+        if token > n_seen:
+            return False
+        n_seen = max(n_seen, token + 1)
+    behind = {token for chains in recording.chains.values() for token in drafted(chains)}
+    new = {token for token in behind if token >= n_seen}
+    return len(new) == max(new, default=n_seen - 1) + 1 - n_seen

@@ -5,7 +5,7 @@ their round, and the others wait. Counts are small integers in arrays, so that a
 some nanoseconds per setting.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.speculative.decoder import Stop, draft_cap
-from spectui.speculative.rollback import can_forget
+from spectui.speculative.models import can_forget
 from spectui.trace.costs import Prices
-from spectui.trace.record import Chains, Recording, spread_out
+from spectui.trace.record import Chains, Recording, Tail, spread_out
 
 Counts = npt.NDArray[np.uint32]
 """[n_p_min, n_max, n_min]"""
@@ -149,9 +149,8 @@ class _Walk:
     ) -> None:
         self._recording = recording
         self._prices = prices
-        proposals = spread_out(recording.output, chains)
-        self._runs = proposals.runs
-        self._floors = _ascending_floors(proposals.probabilities, chains.depth)
+        self._runs, rows = spread_out(recording.output, chains)
+        self._floors = _ascending_floors(rows, chains.depth)
         self._depth = chains.depth
         self._longest = chains.longest
         self._is_mtp = chains.mtp_layers > 0
@@ -273,15 +272,13 @@ class _Walk:
         self._lacks = np.where(here, lacks, self._lacks)
 
 
-def _ascending_floors(
-    probabilities: tuple[tuple[float, ...], ...], depth: int
-) -> npt.NDArray[np.float32]:
+def _ascending_floors(chains: Sequence[Tail], depth: int) -> npt.NDArray[np.float32]:
     """[n_output, depth]: lowest probability up to each place of a chain, longest chain first.
 
     A chain goes on as long as no token is below the floor, so its length under ``draft_p_min`` is
     the number of entries that are not below it.
     """
-    rows = np.full((len(probabilities), depth), -1.0, np.float32)
-    for row, values in zip(rows, probabilities, strict=True):
-        row[: len(values)] = values
+    rows = np.full((len(chains), depth), -1.0, np.float32)
+    for row, chain in zip(rows, chains, strict=True):
+        row[: len(chain.probabilities)] = chain.probabilities
     return np.ascontiguousarray(np.minimum.accumulate(rows, axis=1)[:, ::-1])

@@ -15,10 +15,9 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import ChainedDrafter, Drafter, float32, model_drafter
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import can_forget, usable_snapshots
 from spectui.trace.costs import Costs, Prices, RoundPrices
 from spectui.trace.grid import Grid, check_depth
 from spectui.trace.record import Chains, Recording, spread_out
@@ -261,7 +260,7 @@ class RecordedDraft:
         Raises:
             ValueError: the chains belong to another output.
         """
-        self._proposals = spread_out(recording.output, chains)
+        _runs, self._rows = spread_out(recording.output, chains)
         self._n_prompt = len(recording.prompt)
         self._marked = False
         self._began = 0
@@ -286,13 +285,12 @@ class RecordedDraft:
     def top(self) -> tuple[int, float]:
         """Next token of the chain, and its probability."""
         position, step = self._began - self._n_prompt - 1, self.n_past - self._began
-        proposals = self._proposals
-        if step >= len(proposals.tokens[position]):
+        row = self._rows[position]
+        if step >= len(row.tokens):
             # As the grid has it: where a chain was cut off, it ended below every floor.
             return -1, -1.0
         # Written with nine digits, and compared in single precision.
-        probability = float32(proposals.probabilities[position][step])
-        return proposals.tokens[position][step], probability
+        return row.tokens[step], float32(row.probabilities[step])
 
 
 def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> list[Round]:

@@ -6,9 +6,8 @@ from itertools import takewhile
 
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.speculative.decoder import Stop, draft_cap
-from spectui.speculative.models import DraftModel, Outputs, SequenceModel
+from spectui.speculative.models import DraftModel, Outputs, Rollback, SequenceModel
 from spectui.speculative.mtp import longest_draft
-from spectui.speculative.rollback import Rollback
 from spectui.trace.costs import Costs
 
 
@@ -112,23 +111,16 @@ class Trace:
     recordings: tuple[Recording, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposals:
-    """The chains of one draft, spread out: position by position."""
-
-    runs: tuple[int, ...]
-    """[n_output]: how many tokens in a row the draft has right after output token i."""
-    tokens: tuple[tuple[int, ...], ...]
-    """[n_output][at most depth]: the chain after output token i."""
-    probabilities: tuple[tuple[float, ...], ...]
-    """[n_output][at most depth]: of the chain's tokens."""
-
-
 def mismatches(output: Sequence[int], tokens: Sequence[int]) -> Iterator[int]:
     """Positions where the draft's top token is not the output's next one, the last included."""
     for position, token in enumerate(tokens):
         if position + 1 == len(output) or token != output[position + 1]:
             yield position
+
+
+Proposals = tuple[tuple[int, ...], tuple[Tail, ...]]
+"""Chains of one draft, spread out: [n_output] how many tokens in a row the draft has right after
+output token i, and the chain after it."""
 
 
 def spread_out(output: Sequence[int], chains: Chains) -> Proposals:
@@ -161,26 +153,18 @@ def spread_out(output: Sequence[int], chains: Chains) -> Proposals:
         )
         runs.append(run)
         rows.append(ahead)
-    return Proposals(
-        runs=tuple(reversed(runs)),
-        tokens=tuple(row.tokens for row in reversed(rows)),
-        probabilities=tuple(row.probabilities for row in reversed(rows)),
-    )
+    return tuple(reversed(runs)), tuple(reversed(rows))
 
 
 def _each_alone(output: Sequence[int], chains: Chains) -> Proposals:
     """Chains that are not part of each other."""
-    rows = [
+    rows = tuple(
         Tail(tokens=(token, *tail.tokens), probabilities=(probability, *tail.probabilities))
         for token, probability, tail in zip(
             chains.tokens, chains.probabilities, chains.tails, strict=True
         )
-    ]
-    return Proposals(
-        runs=tuple(_n_right(row.tokens, output[at + 1 :]) for at, row in enumerate(rows)),
-        tokens=tuple(row.tokens for row in rows),
-        probabilities=tuple(row.probabilities for row in rows),
     )
+    return tuple(_n_right(row.tokens, output[at + 1 :]) for at, row in enumerate(rows)), rows
 
 
 def _n_right(chain: Sequence[int], coming: Sequence[int]) -> int:
@@ -213,8 +197,7 @@ def record_chains(
     Returns:
         The chains, None if cancelled.
     """
-    lacking = prompt[model.n_past :]
-    if lacking:
+    if lacking := prompt[model.n_past :]:
         model.decode(lacking, Outputs.LAST)
     tokens: list[int] = []
     probabilities: list[float] = []

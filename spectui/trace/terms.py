@@ -1,5 +1,12 @@
-"""The terms of a mean round: what a setting drafts and has accepted, and where its time goes."""
+"""The terms of a mean round, and its break-even: how much faster or better a draft had to be.
 
+Tokens per round follow from α as if every drafted token were accepted independently of the others
+(Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
+taken off by scaling the estimate to its known speedup. Of a draft that is always right it misses
+nothing: as α grows towards 1, what it misses in tokens per round goes.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,47 +15,108 @@ from functools import partial
 import numpy as np
 
 from spectui.speculative.counters import Counters
-from spectui.trace.break_even import MeanRound, Outlook
-from spectui.trace.costs import Costs
+from spectui.speculative.expectation import expected_tokens
+from spectui.trace.costs import Costs, MeanRound, rounds_of_lengths
 from spectui.trace.replay import Total
+
+_BISECTIONS = 60
+"""Halvings of the interval of α: beyond the precision of a float."""
+
+
+class Outlook:
+    """Speedups of one draft for one target if it were faster, or guessed better."""
+
+    def __init__(
+        self,
+        own: MeanRound,
+        lengths: Sequence[MeanRound],
+        *,
+        alpha: float,
+        emitted: float,
+        speedup: float,
+    ) -> None:
+        """Scale the model so that it says ``speedup`` of the setting as it is.
+
+        Args:
+            own: the mean round of the setting.
+            lengths: rounds of other draft lengths that may be chosen as well. None of them is
+                taken to be better than ``own`` as things are: the setting is the best one found.
+            alpha: acceptance per token of the setting.
+            emitted: tokens per round of the setting.
+            speedup: speedup of the setting, measured or replayed.
+        """
+        self.own = own
+        self.alpha = alpha
+        self.now = speedup
+        self._known = emitted
+        estimate = self._estimate(own, alpha)
+        self._level = speedup / estimate
+        self._rounds = tuple(
+            (one, speedup / max(estimate, self._estimate(one, alpha))) for one in (own, *lengths)
+        )
+
+    def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
+        """Speedup at the best length."""
+        tried = self.alpha if alpha is None else alpha
+        return max(level * self._estimate(one, tried, draft_scale) for one, level in self._rounds)
+
+    def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
+        """Speedup of the setting itself if its round were ``own``."""
+        return self._level * self._estimate(own, self.alpha if alpha is None else alpha)
+
+    def _estimate(self, one: MeanRound, alpha: float, draft_scale: float = 1.0) -> float:
+        return one.speedup(alpha, draft_scale, emitted=self._emitted(one, alpha))
+
+    def _emitted(self, one: MeanRound, alpha: float) -> float:
+        """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
+        own, drafted = expected_tokens(self.alpha, self.own.drafted), self.own.drafted
+        share = self._known / own
+        if alpha > self.alpha:
+            # In step with what is gained on the way to all, so that more is never worth less.
+            way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
+            share **= 1 - way
+        return min(share * expected_tokens(alpha, one.drafted), one.drafted + 1)
+
+    def break_even_draft(self, wanted: float = 1.0) -> float | None:
+        """Share of its present seconds that the draft may take for a speedup of ``wanted``.
+
+        Returns:
+            More than 1 where it may be slower than it is; None where even a draft for nothing
+            would not do, or where the draft costs nothing.
+        """
+        found = [
+            one.draft_scale(self.alpha, wanted / level, emitted=self._emitted(one, self.alpha))
+            for one, level in self._rounds
+        ]
+        best = max((scale for scale in found if scale is not None), default=-1.0)
+        return best if best > 0 else None
+
+    def break_even_alpha(self, wanted: float = 1.0) -> float | None:
+        """Acceptance per token from which on the speedup is ``wanted``.
+
+        Returns:
+            None where even perfect acceptance would not do.
+        """
+        if self.speedup(alpha=1.0) < wanted:
+            return None
+        low, high = 0.0, 1.0
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.speedup(alpha=middle) >= wanted else (middle, high)
+        return high
+
+    def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
+        """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
+        best = max((self.own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
+        return self._level * best.speedup(1.0, 0.0), best
+
 
 REST = "the rest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundParts:
-    """Seconds of a mean round."""
-
-    draft_s: float
-    """The chain."""
-    again_s: float
-    """The second pass of the draft, on the ``server`` schedule."""
-    verify_s: float
-    sample_s: float
-    rollback_s: float
-    other_s: float
-
-    @property
-    def total_s(self) -> float:
-        """Seconds of the whole round."""
-        return sum(seconds for _, seconds in self.named)
-
-    @property
-    def named(self) -> tuple[tuple[str, float], ...]:
-        """(words of the part, seconds)."""
-        return (
-            ("drafting", self.draft_s),
-            ("the second draft pass", self.again_s),
-            ("verifying", self.verify_s),
-            ("sampling", self.sample_s),
-            ("rollback", self.rollback_s),
-            (REST, self.other_s),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTerms:
-    """A setting in numbers."""
+    """A setting in numbers; its seconds are those of a mean round."""
 
     alpha: float
     """Accepted / (accepted + rejections)."""
@@ -64,7 +132,31 @@ class RoundTerms:
     """V(1)."""
     off_s: float
     """One token of the target alone, sampling included."""
-    parts: RoundParts
+    draft_s: float
+    """The chain."""
+    again_s: float
+    """The second pass of the draft, on the ``server`` schedule."""
+    verify_s: float
+    sample_s: float
+    rollback_s: float
+    other_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of the whole round."""
+        return sum(seconds for _, seconds in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """(words of the part, seconds)."""
+        return (
+            ("drafting", self.draft_s),
+            ("the second draft pass", self.again_s),
+            ("verifying", self.verify_s),
+            ("sampling", self.sample_s),
+            ("rollback", self.rollback_s),
+            (REST, self.other_s),
+        )
 
     @property
     def c(self) -> float:
@@ -74,20 +166,19 @@ class RoundTerms:
     @property
     def verify_ratio(self) -> float:
         """V(n)/V(1) in the mean over the rounds."""
-        return self.parts.verify_s / self.target_step_s
+        return self.verify_s / self.target_step_s
 
     def mean_round(self) -> MeanRound:
         """Return the round as the break-even takes it."""
-        parts = self.parts
         return MeanRound(
             drafted=self.drafted,
-            chain_s=parts.draft_s,
-            again_s=parts.again_s,
-            verify_s=parts.verify_s,
-            fixed_s=parts.other_s,
-            token_s=parts.sample_s / self.emitted,
+            chain_s=self.draft_s,
+            again_s=self.again_s,
+            verify_s=self.verify_s,
+            fixed_s=self.other_s,
+            token_s=self.sample_s / self.emitted,
             # After as many accepted tokens as there are.
-            rejection_s=parts.rollback_s / self.rejected if self.rejected else 0.0,
+            rejection_s=self.rollback_s / self.rejected if self.rejected else 0.0,
             redone_s=0.0,
             off_s=self.off_s,
         )
@@ -119,14 +210,12 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
         step_s=times.draft_s / speculative.n_drafted if step_s is None else step_s,
         target_step_s=baseline.times.verify_s / baseline.n_rounds,
         off_s=off_s,
-        parts=RoundParts(
-            draft_s=times.draft_s / n if step_s is None else speculative.chain_s / n,
-            again_s=0.0 if step_s is None else (times.draft_s - speculative.chain_s) / n,
-            verify_s=times.verify_s / n,
-            sample_s=times.sample_s / n,
-            rollback_s=times.rollback_s / n,
-            other_s=times.other_s / n,
-        ),
+        draft_s=times.draft_s / n if step_s is None else speculative.chain_s / n,
+        again_s=0.0 if step_s is None else (times.draft_s - speculative.chain_s) / n,
+        verify_s=times.verify_s / n,
+        sample_s=times.sample_s / n,
+        rollback_s=times.rollback_s / n,
+        other_s=times.other_s / n,
     )
 
 
@@ -153,36 +242,14 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         step_s=costs.step_s,
         target_step_s=costs.single_s,
         off_s=total.off_s / total.n_decoded,
-        parts=RoundParts(
-            # A draft that stops at the floor takes one more step than it proposes tokens: what is
-            # left of the seconds counts them all.
-            draft_s=max(0.0, total.seconds / n - rest_s) if costs.step_s else 0.0,
-            again_s=again_s,
-            verify_s=verify_s,
-            sample_s=sample_s,
-            rollback_s=rollback_s,
-            other_s=costs.fixed_s,
-        ),
-    )
-
-
-def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, ...]:
-    """Return the costs of rounds that always draft so many tokens."""
-    wanted = np.asarray(lengths, float)
-    verify, again = costs.verifying(wanted), costs.drafting_again(wanted)
-    return tuple(
-        MeanRound(
-            drafted=float(length),
-            chain_s=length * costs.step_s,
-            again_s=float(again_s),
-            verify_s=float(verify_s),
-            fixed_s=costs.fixed_s,
-            token_s=costs.token_s,
-            rejection_s=costs.rollback_s,
-            redone_s=costs.rollback_token_s,
-            off_s=costs.off_s,
-        )
-        for length, verify_s, again_s in zip(lengths, verify, again, strict=True)
+        # A draft that stops at the floor takes one more step than it proposes tokens: what is left
+        # of the seconds counts them all.
+        draft_s=max(0.0, total.seconds / n - rest_s) if costs.step_s else 0.0,
+        again_s=again_s,
+        verify_s=verify_s,
+        sample_s=sample_s,
+        rollback_s=rollback_s,
+        other_s=costs.fixed_s,
     )
 
 
@@ -267,7 +334,7 @@ def find(
     better = outlook(lengths)
     faster = outlook(()) if has_floor else better
     scale = faster.break_even_draft()
-    is_free = own.chain_s + own.again_s < _NOTHING * terms.parts.total_s
+    is_free = own.chain_s + own.again_s < _NOTHING * terms.total_s
     decides, without = _largest_loss(better, terms)
     limit, at = better.limit(lengths)
     one_token_s = costs.single_s if costs is not None and at is not own else terms.target_step_s

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
-from spectui.live.events import ChatRecorded, TuningChanged
-from spectui.live.setup import Activity, Launch
+from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.sessions import earlier_prompts
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen
+from spectui.tui.chat.session import Takers
 from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
@@ -22,6 +22,7 @@ from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
+from spectui.tui.widgets import hidden, key
 
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
@@ -37,66 +38,28 @@ class SpectuiApp(BaseApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # All with priority: a text field would select with f6 and f7.
-        Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
-        Binding(
-            "f5",
-            "tune",
-            "Tune",
-            id="app.tune",
-            priority=True,
-            tooltip="Tune the pair in the background",
-        ),
-        Binding(
-            "f6",
-            "export",
-            "Export",
-            id="app.export",
-            priority=True,
-            tooltip="The flags for your llama-server",
-        ),
-        Binding(
-            "f7",
-            "models",
-            "Models",
-            id="app.models",
-            show=False,
-            priority=True,
-            tooltip="Choose another pair",
-        ),
-        Binding(
-            "f8",
-            "log",
-            "Log",
-            id="app.log",
-            show=False,
-            priority=True,
-            tooltip="llama.cpp's own log",
-        ),
-        Binding(
+        key("f1", "app.help", "Help", "Keys and actions"),
+        key("f5", "app.tune", "Tune", "Tune the pair in the background"),
+        key("f6", "app.export", "Export", "The flags for your llama-server"),
+        hidden("f7", "app.models", "Models", "Choose another pair"),
+        hidden("f8", "app.log", "Log", "llama.cpp's own log"),
+        hidden(
             "f10",
-            "what_if",
+            "app.what_if",
             "What if",
-            id="app.what_if",
-            show=False,
-            priority=True,
-            tooltip="What other settings would have done on this session's answers",
+            "What other settings would have done on this session's answers",
         ),
-        Binding(
+        hidden(
             "ctrl+c",
-            "interrupt",
+            "app.interrupt",
             "Stop or quit",
-            id="app.interrupt",
-            show=False,
-            priority=True,
-            tooltip="Stop the answer or the load, else the search; empty the prompt; quit",
+            "Stop the answer or the load, else the search; empty the prompt; quit",
         ),
-        Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True, tooltip="End spectui"),
+        key("ctrl+q", "app.quit", "Quit", "End spectui"),
     ]
 
     def __init__(
-        self,
-        launch: Launch,
-        make_threads: Callable[[Mailbox[object]], Threads] = Threads,
+        self, launch: Launch, make_threads: Callable[[Mailbox[object]], Threads] = Threads
     ) -> None:
         """Prepare; the engine starts when the first screen is on the terminal.
 
@@ -112,6 +75,14 @@ class SpectuiApp(BaseApp):
         self.session = self.live.session
         self.tune = TuneController(self)
         self.what_if = WhatIfController(self)
+        self._takers: Takers = {
+            **self.session.takers,
+            **dict.fromkeys((FoundModel, ScanFinished, ModelInspected), self.picker.take),
+            EngineStarted: self._take_engine,
+            TuningChanged: lambda event: self.tune.take(event.state),
+            ChatRecorded: self.what_if.take,
+            SessionsRead: self._take_sessions,
+        }
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
@@ -143,28 +114,20 @@ class SpectuiApp(BaseApp):
             return
         with self.batch_update():
             for event in events:
-                self._dispatch(event)
+                if (take := self._takers.get(type(event))) is not None:
+                    take(event)
             self.session.flush()
         self._set_pace()
         self.tune.look_at_chat()
         self.what_if.look_at_chat()
 
-    def _dispatch(self, event: object) -> None:
-        match event:
-            case TuningChanged():
-                self.tune.take(event.state)
-                self.what_if.take_tuning(event.state)
-            case ChatRecorded():
-                self.what_if.take(event.recording)
-            case SessionsRead():
-                self.live.prompt.remember(earlier_prompts(event.sessions))
-                self.picker.offer(event.sessions)
-            case FoundModel() | ScanFinished() | ModelInspected():
-                self.picker.take(event)
-            case _:
-                self.session.take(event)
-        if isinstance(event, EngineStarted):
-            self._check_keys()
+    def _take_sessions(self, event: SessionsRead) -> None:
+        self.live.prompt.remember(earlier_prompts(event.sessions))
+        self.picker.offer(event.sessions)
+
+    def _take_engine(self, event: EngineStarted) -> None:
+        self.session.start(event)
+        self._check_keys()
 
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
@@ -214,7 +177,7 @@ class SpectuiApp(BaseApp):
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
             return
-        choices = export_choices(setup, self.tune.state, has_gpu=self.session.has_gpu)
+        choices = export_choices(setup, self.tune.state, has_gpu=self.session.tally.has_gpu)
         self.push_screen(ExportScreen(choices))
 
     def action_models(self) -> None:

@@ -15,12 +15,39 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.theme import Theme
 from textual.widget import Widget
 
 from spectui.settings import Settings
 from spectui.tui.glyphs import ASCII, UNICODE, AsciiFilter, AsciiPalette, AsciiScrollBars
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
-from spectui.tui.theme import ASCII_CSS, THEMES
+
+_PARTS = "primary secondary accent success warning error foreground background surface panel"
+_COLOURS = {
+    "dark": "#5fafff #af87ff #ffaf5f #5fd787 #ffd75f #ff6f6f #dcdfe4 #111418 #171b21 #20262e",
+    "light": "#0057ae #6b3fa0 #a04f00 #0a6b2d #8a5a00 #b3201b #1c1f23 #fbfbf9 #f1f1ee #e4e4df",
+    "high-contrast": "#0ff #ff80ff #ff0 #0f0 #ff0 #ff8080 #fff #000 #000 #1a1a1a",
+}
+
+
+def _theme(name: str) -> Theme:
+    colours: dict[str, Any] = dict(zip(_PARTS.split(), _COLOURS[name].split(), strict=True))
+    return Theme(name=f"spectui-{name}", dark=name != "light", **colours)
+
+
+THEMES = tuple(map(_theme, _COLOURS))
+ASCII_CSS = """
+App.-ascii {
+    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $primary; }
+    Toast { border-left: ascii $foreground; }
+    CommandPalette {
+        #--input { border: none; padding: 1 0; }
+        CommandList { border: none; }
+        LoadingIndicator { display: none; }
+    }
+}
+"""
+"""Frames of what has no class of its own for terminals without box characters."""
 
 _LOOK_AGAIN_S = 0.1
 """While a key waits: a widget that goes may take with it the word that the last key was handled."""

@@ -5,21 +5,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, TextArea
 
+from spectui.commands.formats import Format, file_name, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export.formats import ExportSetup, Format, file_name, render
 from spectui.live.setup import LiveSetup
+from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
-from spectui.tui.glyphs import ASCII, glyphs_of, own_line
+from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.text.display import Display
-from spectui.tui.widgets import ChoiceRow, KeyBar
-from spectui.tune.trials import OFF, Arm, best_trial
+from spectui.tui.widgets import ChoiceRow, KeyBar, key
+from spectui.tune.trials import best_trial
 from spectui.writing import write_file, write_new_file
 
 if TYPE_CHECKING:
@@ -39,11 +41,12 @@ class SaveBar(Vertical):
     }
     """
 
-    @dataclass
     class Saved(Message):
         """The text is in the file."""
 
-        path: Path
+        def __init__(self, path: Path) -> None:
+            super().__init__()
+            self.path = path
 
     def __init__(self) -> None:
         """Start hidden."""
@@ -109,7 +112,7 @@ class SaveBar(Vertical):
     def _answer(self, text: str) -> None:
         glyphs = glyphs_of(self)
         self.query_one("#answer", Label).update(
-            own_line(f"{glyphs.warning} {text}", glyphs) if text else ""
+            glyphs.own_line(f"{glyphs.warning} {text}") if text else ""
         )
 
 
@@ -141,22 +144,21 @@ class ExportScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key(
             "c",
-            "copy",
+            "export.copy",
             "Copy",
-            id="export.copy",
-            tooltip="Copy the text with the terminal's clipboard, which works over ssh too",
+            "Copy the text with the terminal's clipboard, which works over ssh too",
         ),
-        Binding("s", "save", "Save", id="export.save", tooltip="Save the text to a file"),
-        Binding("escape", "back", "Back", id="export.back", tooltip="Close the export"),
+        key("s", "export.save", "Save", "Save the text to a file"),
+        key("escape", "export.back", "Back", "Close the export"),
     ]
 
     def __init__(self, choices: tuple[ExportChoice, ...]) -> None:
         """Offer ``choices``, at least one; the first is shown."""
         super().__init__()
         self._choices = choices
-        self._text: str | None = None
+        self.text: str | None = None
         """The exported text; None where the dialect or the format has no words for it."""
         self._problem = ""
         """Why there is none."""
@@ -179,11 +181,6 @@ class ExportScreen(Screen[None]):
         self.query_one(ChoiceRow).focus()
         self._show()
 
-    @property
-    def text(self) -> str | None:
-        """The exported text, as files hold it; None if there is nothing."""
-        return self._text
-
     def on_choice_row_changed(self) -> None:
         """Show what is chosen now."""
         self.query_one(SaveBar).close()
@@ -193,18 +190,18 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self._text = render(choice.setup, dialect=dialect, format=format_)
+            self.text = render(choice.setup.launch(dialect), format_)
         except BadInputError as error:
-            self._text, self._problem = None, str(error)
+            self.text, self._problem = None, str(error)
         display = Display(ascii_only=glyphs is ASCII)
-        shown = display.feed((self._text or "").rstrip("\n")) + display.flush()
+        shown = display.feed((self.text or "").rstrip("\n")) + display.flush()
         self.query_one(TextArea).load_text(shown)
-        problem = own_line(f"{glyphs.warning} {self._problem}", glyphs)
+        problem = glyphs.own_line(f"{glyphs.warning} {self._problem}")
         self.query_one("#problem", Static).update(problem)
         note = self.query_one("#note", Static)
-        note.update(own_line(choice.note or "", glyphs))
+        note.update(glyphs.own_line(choice.note or ""))
         note.display = bool(choice.note)
-        self.set_class(self._text is None, "-failed")
+        self.set_class(self.text is None, "-failed")
 
     def _chosen(self) -> tuple[ExportChoice, Dialect, Format]:
         choice, dialect, format_ = (row.index for row in self.query(ChoiceRow))
@@ -212,28 +209,28 @@ class ExportScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Hand the text to the terminal (OSC 52)."""
-        if self._text is None:
+        if self.text is None:
             self._refuse("copy")
         else:
             # A line end would start a pasted command before its reader has seen it.
-            self.app.copy_to_clipboard(self._text.rstrip("\n"))
+            self.app.copy_to_clipboard(self.text.rstrip("\n"))
             self.notify("Copied, if your terminal allows it (OSC 52).", markup=False)
 
     def action_save(self) -> None:
         """Ask for a path."""
-        if self._text is None:
+        if self.text is None:
             self._refuse("save")
         else:
             choice, _, format_ = self._chosen()
-            self.query_one(SaveBar).ask(self._text, file_name(choice.setup, format_))
+            self.query_one(SaveBar).ask(self.text, file_name(choice.setup.name, format_))
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."
-        self.notify(own_line(reason, glyphs_of(self)), severity="warning", markup=False)
+        self.notify(glyphs_of(self).own_line(reason), severity="warning", markup=False)
 
     def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
         """Say where the text is now."""
-        self.notify(own_line(f"Saved to {message.path}", glyphs_of(self)), markup=False)
+        self.notify(glyphs_of(self).own_line(f"Saved to {message.path}"), markup=False)
         self.query_one(ChoiceRow).focus()
 
     def action_back(self) -> None:
@@ -251,16 +248,19 @@ def export_choices(
 ) -> tuple[ExportChoice, ...]:
     """Return the settings that can be exported, the most useful first."""
 
-    def export(speculation: "Speculation | None") -> ExportSetup:
-        return _export(setup, speculation, has_gpu=has_gpu)
-
-    choices = [
-        ExportChoice(
-            label="live settings",
-            setup=export(setup.speculation),
-            note="As the chat runs now; nothing was measured for this choice.",
+    def export(speculation: Speculation | None) -> ExportSetup:
+        return ExportSetup(
+            target=setup.target,
+            draft=setup.draft,
+            context=replace(setup.context, threads=setup.server_threads),
+            speculation=replace(setup, speculation=speculation).drafting,
+            extra=setup.extra,
+            name=setup.target.path.stem,
+            has_gpu=has_gpu,
         )
-    ]
+
+    note = "As the chat runs now; nothing was measured for this choice."
+    choices = [ExportChoice(label="live settings", setup=export(setup.speculation), note=note)]
     if state is not None and (found := _found(state, setup)) is not None:
         arm, note = found
         is_confirmed = state.confirmed is not None
@@ -282,15 +282,3 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
     if trial is None:
         return None
     return trial.arm, "The best trial so far; whether it pays is not confirmed."
-
-
-def _export(setup: LiveSetup, speculation: "Speculation | None", *, has_gpu: bool) -> ExportSetup:
-    return ExportSetup(
-        target=setup.target,
-        draft=setup.draft,
-        context=replace(setup.context, threads=setup.server_threads),
-        speculation=replace(setup, speculation=speculation).drafting,
-        extra=setup.extra,
-        name=setup.target.path.stem,
-        has_gpu=has_gpu,
-    )

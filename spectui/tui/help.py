@@ -1,9 +1,10 @@
 """All actions by the stable ids of their bindings: the help screen and the command palette."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from spectui.settings import settings_path
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, key
 
 if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
@@ -35,49 +36,17 @@ _PLACES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """An action of a screen, with its keys."""
-
-    id: str
-    keys: str
-    label: str
-    help: str
-    action: str
-    is_shown: bool
-    """Whether the footer shows it."""
-
-    @property
-    def place(self) -> str:
-        """The screen that it belongs to: the first part of the id."""
-        return self.id.split(".", 1)[0]
-
-
-def own_bindings(node_type: type[DOMNode]) -> Iterator[Binding]:
-    """Bindings with an id that a class and its parents define."""
+def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Binding]:
+    """Bindings with an id that a class and its parents define, to show with the user's keys."""
     for kind in node_type.__mro__:
         for binding in kind.__dict__.get("BINDINGS", ()):
             if isinstance(binding, Binding) and binding.id:
-                yield binding
+                keys = app.settings.keys.get(binding.id, binding.key).split(",")
+                shown = (app.get_key_display(Binding(each.strip(), "")) for each in keys)
+                yield replace(binding, key_display=", ".join(shown))
 
 
-def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Action]:
-    """Actions of a class, with the keys that the user has chosen."""
-    for binding in own_bindings(node_type):
-        keys = app.settings.keys.get(str(binding.id), binding.key)
-        yield Action(
-            id=str(binding.id),
-            keys=", ".join(
-                app.get_key_display(Binding(key.strip(), "")) for key in keys.split(",")
-            ),
-            label=binding.description,
-            help=binding.tooltip or binding.description,
-            action=binding.action,
-            is_shown=binding.show,
-        )
-
-
-def all_actions(app: "BaseApp") -> tuple[Action, ...]:
+def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
     """Every action of every screen, by screen."""
     # Imported here: the screens of later use are not needed to start.
     from spectui.tui.chat.prompt_box import PromptBox  # noqa: PLC0415
@@ -108,12 +77,11 @@ def all_actions(app: "BaseApp") -> tuple[Action, ...]:
     return tuple(found.values())
 
 
-def attach_actions(app: "BaseApp") -> tuple[Action, ...]:
+def attach_actions(app: "BaseApp") -> tuple[Binding, ...]:
     """Every action of the screen over a running server, which is an app of its own."""
-    from spectui.tui.attach.app import AttachApp  # noqa: PLC0415
-    from spectui.tui.attach.screen import AttachScreen  # noqa: PLC0415
+    from spectui.tui.attach import app as attach  # noqa: PLC0415 - as above
 
-    places = (AttachApp, AttachScreen)
+    places = (attach.AttachApp, attach.AttachScreen)
     return tuple(action for place in places for action in actions_of(place, app))
 
 
@@ -121,24 +89,15 @@ def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCo
     """Offer what can be done now in the command palette, each once, by the key that is shown."""
     for node in (screen, app):
         # The last of each action counts: the one whose key the footer shows.
-        found = sorted(actions_of(type(node), app), key=lambda action: action.is_shown)
-        for action in {action.action: action for action in found}.values():
-            _namespace, name, parameters = parse(action.action)
+        found = sorted(actions_of(type(node), app), key=lambda binding: binding.show)
+        for binding in {binding.action: binding for binding in found}.values():
+            _namespace, name, parameters = parse(binding.action)
             if node.check_action(name, parameters):
                 yield SystemCommand(
-                    f"{action.label} ({action.keys})",
-                    action.help,
-                    _runner(app, action, node),
+                    f"{binding.description} ({binding.key_display})",
+                    binding.tooltip or binding.description,
+                    partial(app.run_action, binding.action, node),
                 )
-
-
-def _runner(
-    app: "BaseApp", action: Action, node: DOMNode
-) -> Callable[[], Coroutine[Any, Any, None]]:
-    async def run() -> None:
-        await app.run_action(action.action, node)
-
-    return run
 
 
 class HelpScreen(ModalScreen[None]):
@@ -155,10 +114,10 @@ class HelpScreen(ModalScreen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,q", "dismiss", "Back", id="help.back", tooltip="Close the help")
+        key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
     ]
 
-    def __init__(self, actions: Sequence[Action]) -> None:
+    def __init__(self, actions: Sequence[Binding]) -> None:
         """Show ``actions``."""
         super().__init__()
         self._actions = actions
@@ -175,13 +134,13 @@ class HelpScreen(ModalScreen[None]):
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True)
-        for place, actions in groupby(self._actions, key=lambda action: action.place):
+        for place, actions in groupby(self._actions, key=lambda each: str(each.id).split(".")[0]):
             table.add_row(Text(_PLACES.get(place, place), style="bold"), "", "")
             for action in actions:
                 table.add_row(
-                    Text(action.keys, style="reverse"),
-                    Text(action.help),
-                    Text(action.id, style="dim"),
+                    Text(str(action.key_display), style="reverse"),
+                    Text(action.tooltip or action.description),
+                    Text(str(action.id), style="dim"),
                 )
             table.add_row("", "", "")
         table.add_row("", Text(f"To change a key, write its id under [keys] in {settings_path()}"))

@@ -5,11 +5,11 @@ from collections import deque
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Log
 
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, key
 
 _LINES = 5_000
 _LOOK_S = 0.5
@@ -41,7 +41,7 @@ class LogScreen(Screen[None]):
     """Follows the log while it is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f8,q", "dismiss", "Back", id="log.back", tooltip="Close the log")
+        key("escape,f8,q", "log.back", "Back", "Close the log", action="dismiss")
     ]
 
     def __init__(self, lines: LogLines) -> None:

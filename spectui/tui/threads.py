@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
+from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import SpectuiError
-from spectui.models.discovery import Scan
+from spectui.models.files import Scan
 from spectui.sessions import Session, recent_sessions
 from spectui.tui.log import LogLines
 from spectui.tui.mailbox import Mailbox
@@ -36,13 +36,6 @@ class StartFailed:
     """The engine or a demo model could not be started."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoProgressed:
-    """A demo model is being built."""
-
-    progress: DemoProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +177,7 @@ class Threads:
 
         try:
             built = ensure_demo_models(
-                (target, DemoModel.DRAFT),
-                on_progress=lambda progress: self._post(DemoProgressed(progress=progress)),
-                cancelled=is_void,
+                (target, DemoModel.DRAFT), on_progress=self._post, cancelled=is_void
             )
         except SpectuiError as error:
             if not is_void():

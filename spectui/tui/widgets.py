@@ -1,6 +1,6 @@
 """Widgets of several screens: a row of options, the footer, the line at the top."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -19,6 +19,44 @@ from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
 _LABEL_CELLS = 11
 
 
+def key(
+    keys: str,
+    name: str,
+    label: str = "",
+    about: str = "",
+    *,
+    action: str = "",
+    is_shown: bool = True,
+    display: str | None = None,
+) -> Binding:
+    """Return a binding; those of an app go before those of its widgets.
+
+    Args:
+        keys: its keys, with commas between them.
+        name: its id, by which users give it other keys: a place, a point, and a word.
+        label: for the footer.
+        about: for the help.
+        action: what it does; without it, the id's word.
+        is_shown: whether the footer has it.
+        display: the key's name in the footer, if not the usual one.
+    """
+    place, word = name.split(".")
+    return Binding(
+        keys,
+        action or word,
+        label,
+        show=is_shown,
+        key_display=display,
+        priority=place == "app",
+        tooltip=about,
+        id=name,
+    )
+
+
+hidden = partial(key, is_shown=False)
+"""A binding that the footer leaves out."""
+
+
 class ChoiceRow(Widget, can_focus=True):
     """A label and its options, on as many lines as they need.
 
@@ -31,27 +69,23 @@ class ChoiceRow(Widget, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "move(-1)", "Previous", show=False, id="choice.previous"),
-        Binding(
+        hidden("left,h", "choice.previous", "Previous", action="move(-1)"),
+        key(
             "right,l,space",
-            "move(1)",
+            "choice.next",
             "Choose",
-            key_display="arrows",
-            id="choice.next",
-            tooltip="Choose the next option; up and down change the row",
+            "Choose the next option; up and down change the row",
+            action="move(1)",
+            display="arrows",
         ),
-        Binding("up,k", "app.focus_previous", "Row up", show=False, id="choice.up"),
-        Binding("down,j,enter", "app.focus_next", "Row down", show=False, id="choice.down"),
+        hidden("up,k", "choice.up", "Row up", action="app.focus_previous"),
+        hidden("down,j,enter", "choice.down", "Row down", action="app.focus_next"),
     ]
 
     index: reactive[int] = reactive(0)
 
-    @dataclass
     class Changed(Message):
         """Another option was chosen."""
-
-        row: "ChoiceRow"
-        index: int
 
     def __init__(
         self,
@@ -99,7 +133,7 @@ class ChoiceRow(Widget, can_focus=True):
     def watch_index(self) -> None:
         """Tell the screen."""
         if self.is_mounted:
-            self.post_message(self.Changed(self, self.index))
+            self.post_message(self.Changed())
 
     def action_move(self, by: int) -> None:
         """Choose a neighbour."""

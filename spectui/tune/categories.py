@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.format import gain_percent
-from spectui.tune.statistics import PairedMeasurement, paired_speedup
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState, levelled
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import PairedMeasurement, paired_speedup
+from spectui.tune.trials import TrialRecord, TrialState, levelled
 
 _MIN_PER_CATEGORY = 2
 """Prompts of a category of which one can be left out."""

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectui.format import percent_text
+from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.monitor.readings import Reading
-from spectui.tune.statistics import drift
-from spectui.tune.trialing import MAX_DRIFT
 from spectui.tune.trials import TrialRecord, levelled
 
 _HOT_C = 85.0

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from spectui.measure.arm import Arm
+from spectui.measure.statistics import PairedMeasurement, paired_speedup
 from spectui.tune.forecast import Forecast, promising
-from spectui.tune.statistics import PairedMeasurement, paired_speedup
-from spectui.tune.trials import Arm, TrialRecord, TrialState, levelled, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, levelled, speedup_estimate
 
 _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""

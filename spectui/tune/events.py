@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
-from spectui.tune.trials import Arm, TrialRecord
+from spectui.tune.trials import TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +83,21 @@ class ForecastMade:
     """Costs of rounds by drafter."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOpened:
+    """The study is open; nothing is measured yet."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEnded:
+    """All is measured; the verdict is about to be kept."""
+
+
 TuneEvent = (
-    StudyResumed
+    StudyOpened
+    | StudyResumed
     | TraceProgress
     | ForecastMade
     | TrialStarted
@@ -91,4 +105,5 @@ TuneEvent = (
     | PromptMeasured
     | SearchDecided
     | ConfirmationStarted
+    | SearchEnded
 )

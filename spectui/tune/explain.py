@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spectui.format import percent_text
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Pair, measurements, throughput, total_counters
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Counters, Detail
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import ngram_costs
@@ -17,11 +21,7 @@ from spectui.trace.terms import (
     measured_terms,
     replayed_terms,
 )
-from spectui.tune.measurement import Pair, measurements, throughput, total_counters
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import paired_speedup
-from spectui.tune.trials import Arm
-from spectui.tune.verdict import doubt
 
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
@@ -154,7 +154,7 @@ def paragraph(found: Findings, *, recommended: bool) -> str:
     terms = found.terms
     sentences = (
         _rounds(terms),
-        f"Of a round's {_ms(terms.parts.total_s)}, {_shares(terms)}.",
+        f"Of a round's {_ms(terms.total_s)}, {_shares(terms)}.",
         _loss(found),
         _margins(found, recommended=recommended) if found.speedup > 1 else _demands(found),
         _limit(found),
@@ -180,10 +180,9 @@ def _loss(found: Findings) -> str:
 
 
 def _shares(terms: RoundTerms) -> str:
-    parts = terms.parts
-    named = sorted(parts.named, key=lambda part: -part[1])
-    large = [(name, s / parts.total_s) for name, s in named if s >= _SMALL * parts.total_s]
-    small = [name for name, s in named if s < _SMALL * parts.total_s and name != REST]
+    parts, total_s = sorted(terms.parts, key=lambda part: -part[1]), terms.total_s
+    large = [(name, s / total_s) for name, s in parts if s >= _SMALL * total_s]
+    small = [name for name, s in parts if s < _SMALL * total_s and name != REST]
     (first, share), *others = large
     told = [f"{first} takes {_percent(share)}"]
     told += [f"{name} {_percent(share)}" for name, share in others]

@@ -6,9 +6,11 @@ from functools import partial
 
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
+from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
 from spectui.options.setup import Schedule
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (
     NGRAM_COSTS,
@@ -29,8 +31,6 @@ from spectui.tune.tracing import (
     n_tracing_steps,
     probes_without_draft,
 )
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
 
 _RECORDING_PASSES = 1.0
 """Cost of recording a draft along a text, in decodes of that text by the target alone."""

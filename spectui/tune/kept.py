@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import BadInputError
+from spectui.measure.comparable import spec_digest
 from spectui.paths import data_dir
 from spectui.trace.file import SUFFIX, check_pair, read_trace, write_trace
 from spectui.trace.record import ModelIdentity, Trace, bare
 from spectui.tune.candidates import Candidate
-from spectui.tune.spec import spec_digest
 from spectui.tune.tracing import Tracing, identity
 
 

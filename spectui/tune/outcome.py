@@ -1,18 +1,17 @@
 """Outcome of a search, kept with its study: enough to write the command again."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from spectui.export.starting import Start
+from spectui.commands.command import Start
+from spectui.commands.launch import ExportSetup
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.promise import Case
+from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
-from spectui.speculative.mtp import effective_schedule
-from spectui.tune.candidates import Candidate
+from spectui.options.setup import Schedule, Setup
 from spectui.tune.result import TuneResult
-from spectui.tune.stored import absolute
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict
+from spectui.verify.subject import Advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,35 +59,17 @@ def advised(result: TuneResult) -> Arm:
 
 
 def outcome_of(
-    result: TuneResult,
-    *,
-    target: ModelOptions,
-    candidates: Sequence[Candidate],
-    context: ContextOptions,
-    schedule: Schedule,
-    mtp_layers: int,
-    dialect: Dialect = Dialect.LLAMA_CPP,
-    extra: tuple[str, ...] = (),
-    given: frozenset[str] | None = None,
-    start: Start | None = None,
+    result: TuneResult, *, setup: ExportSetup, schedule: Schedule, dialect: Dialect
 ) -> Outcome:
     """The stored form of a result, with absolute paths, valid from any folder.
 
     Args:
         result: result of the search.
-        target: target as it lies beside the advised draft.
-        candidates: drafts that took part.
-        context: requested context of a server.
-        schedule: requested schedule.
-        mtp_layers: MTP layers of the target, where they may draft.
+        setup: setup of the advised arm.
+        schedule: schedule that it was measured on.
         dialect: dialect of the printed command.
-        extra: the user's own arguments.
-        given: names of the options of the user's command, None without one.
-        start: text before the command's arguments, None without one.
     """
-    arm, speedup = advised(result), result.speedup
-    draft = next((one.options for one in candidates if one.name == arm.draft), None)
-    is_mtp = arm.speculation is not None and arm.speculation.is_mtp
+    speedup, draft = result.speedup, setup.draft
     gain = None
     if speedup is not None:
         gain = Gain(
@@ -100,14 +81,25 @@ def outcome_of(
     return Outcome(
         ended=datetime.now(UTC),
         verdict=result.verdict,
-        target=absolute(target),
-        draft=None if draft is None else absolute(draft),
-        context=context,
-        speculation=arm.speculation,
-        schedule=effective_schedule(schedule, mtp_layers if is_mtp else 0),
+        target=setup.target.absolute(),
+        draft=None if draft is None else draft.absolute(),
+        context=setup.context,
+        speculation=setup.speculation,
+        schedule=schedule,
         gain=gain,
-        extra=extra,
-        given=given,
+        extra=setup.extra,
+        given=setup.given,
         dialect=dialect,
-        start=start or Start(),
+        start=setup.start,
     )
+
+
+def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
+    """A study's final advice on a case."""
+    if outcome is None:
+        return None
+    if outcome.speculation is None:
+        return Advice.OFF
+    drafts = [None if draft is None else draft.path for draft in (outcome.draft, case.draft)]
+    is_same = outcome.speculation == case.speculation and drafts[0] == drafts[1]
+    return Advice.USE if is_same else Advice.OTHER

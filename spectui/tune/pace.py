@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spectui.measure.arm import Arm
+from spectui.measure.workload import WorkItem
 from spectui.tune.race import LOOK_EVERY
-from spectui.tune.trials import Arm, TrialRecord
-from spectui.tune.workload import WorkItem
+from spectui.tune.trials import TrialRecord
 
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for. The verdict rests on the race, and prompts
@@ -36,7 +37,7 @@ class PromptCosts(Protocol):
 
     @property
     def n_beside_off(self) -> int | None:
-        """Settings as in ``Decoding.n_beside_off``; None where prompts are evaluated once."""
+        """Settings as in ``Backend.n_beside_off``; None where prompts are evaluated once."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import (
     FEWEST_SEARCHED,
     NGRAMS,
@@ -32,7 +33,6 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
-from spectui.tune.trials import OFF, Arm
 
 _KIND = "kind"
 _MODEL = "model"

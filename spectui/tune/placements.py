@@ -6,14 +6,24 @@ draft has one placement that is worth trying, and having none has one, too: as f
 experts in RAM as leave room for it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
-from spectui.engine.demand import FreeMemory, can_load
-from spectui.engine.fitting import PlanCall, alone, smallest_n_cpu_moe, with_n_cpu_moe
+from spectui.engine.fitting import (
+    FreeMemory,
+    PlanCall,
+    alone,
+    can_load,
+    expert_overrides,
+    smallest_n_cpu_moe,
+    with_n_cpu_moe,
+)
+from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ModelOptions
+from spectui.tune.candidates import Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +135,78 @@ def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | N
     if not has_gpus:
         return "without a GPU all experts are in RAM"
     return None if target.n_gpu_layers else "with -ngl 0 all experts are in RAM"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertPlan:
+    """Placements, and the inputs that they were planned from."""
+
+    request: PlanRequest
+    drafts: Mapping[str, ModelOptions]
+    free: FreeMemory
+    placements: Placements
+
+    def check(self, kept: Placements, study: str) -> None:
+        """Refuse to go on with placements that were made when more memory was free.
+
+        Raises:
+            DoesNotFitError: says which.
+        """
+        if kept == self.placements:
+            return
+        with Planner() as planner:
+            found = list(misfits(planner.plan, self.request, self.drafts, kept, self.free))
+        if found:
+            beside = " or ".join("alone" if name is None else f"beside {name}" for name in found)
+            raise DoesNotFitError(
+                f"the study {study} measured with n_cpu_moe {kept.text}, with which the target "
+                f"does not fit {beside} any more; close what has taken the memory since, or "
+                "choose another --study"
+            )
+
+
+def plan_experts(
+    request: PlanRequest, drafts: Mapping[str, ModelOptions], say: Callable[[str], None]
+) -> tuple[ExpertPlan | None, tuple[Candidate, ...]]:
+    """Plan where the experts are placed with each draft.
+
+    Args:
+        request: the target and its context, of which nothing is loaded; its placement of experts
+            is replaced.
+        drafts: by name.
+        say: told what was found.
+
+    Returns:
+        The plan, None where the placement makes no difference, and the drafts that have no room.
+
+    Raises:
+        DoesNotFitError: the target has no room even with all experts in RAM.
+        SpectuiError: a file is unusable, or an option cannot be.
+    """
+    with Planner() as planner:
+        # Every draft's search asks for the target as it was given.
+        plan: PlanCall = cache(planner.plan)
+        idle = why_idle(plan, request, has_gpus=bool(planner.gpus()))
+        if idle is not None:
+            say(f"n_cpu_moe changes nothing here ({idle}); the rest is searched")
+            return None, ()
+        free = planner.free_memory()
+        placed = place_experts(plan, request, drafts, free)
+    refused = tuple(
+        Candidate(name=name, options=drafts[name], loaded=None, error=error)
+        for name, error in placed.refused.items()
+    )
+    found = ExpertPlan(request=request, drafts=drafts, free=free, placements=placed.placements)
+    say(
+        f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text}; "
+        "fewer do not fit, and more are not tried"
+    )
+    return found, refused
+
+
+def _instead(target: ModelOptions) -> str:
+    """The placement options for experts that the search replaces, as a clause."""
+    said = [f"-ot {one.pattern}={one.buffer}" for one in expert_overrides(target)]
+    said += ["--cpu-moe"] * target.cpu_moe
+    said += [f"--n-cpu-moe {target.n_cpu_moe}"] * (target.n_cpu_moe > 0)
+    return f", instead of {' and '.join(said)}" if said else ""

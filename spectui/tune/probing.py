@@ -7,13 +7,13 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DrafterSetting
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
 from spectui.trace.fit import Observed, ObservedOff, Probed
-from spectui.tune.workload import WorkItem, Workload
 
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
+    SearchEnded,
+    StudyOpened,
     StudyResumed,
     TraceProgress,
     TrialFinished,
@@ -18,7 +21,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
-from spectui.tune.trials import Arm, TrialRecord
+from spectui.tune.trials import TrialRecord
 
 
 class Phase(StrEnum):
@@ -71,8 +74,6 @@ class TuningState:
     """(parameter, share of the variance of the speedup that it explains), largest first."""
     result: TuneResult | None = None
     error: str | None = None
-    not_kept: str | None = None
-    """Why the storage does not have the result; None where it has."""
 
     @property
     def confirmed(self) -> Arm | None:
@@ -89,29 +90,31 @@ class TuningState:
 def advance(state: TuningState, event: TuneEvent) -> TuningState:
     """Return the state after ``event``."""
     match event:
+        case StudyOpened():
+            state = replace(state, study=event.name)
         case StudyResumed():
-            return replace(state, records=event.records)
+            state = replace(state, records=event.records)
         case TraceProgress():
-            return replace(
+            state = replace(
                 state,
                 phase=_keep_stopping(state, Phase.RECORDING),
                 n_recorded=state.n_recorded + (event.step is not None),
                 n_to_record=event.n_steps,
             )
         case ForecastMade():
-            return replace(state, forecasts=event.forecasts, costs=event.costs)
+            state = replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():
-            return replace(
+            state = replace(
                 state, phase=_keep_stopping(state, Phase.SEARCHING), current=event.arm, n_measured=0
             )
         case TrialFinished():
             known = {record.number: record for record in state.records}
             known[event.record.number] = event.record
             records = tuple(known[number] for number in sorted(known))
-            return replace(state, records=records, current=None)
+            state = replace(state, records=records, current=None)
         case PromptMeasured():
             n_confirmed = state.n_confirmed + (state.phase is Phase.CONFIRMING)
-            return replace(
+            state = replace(
                 state,
                 n_measured=state.n_measured + 1,
                 n_confirmed=n_confirmed,
@@ -119,16 +122,17 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
                 n_to_confirm=max(state.n_to_confirm, n_confirmed),
                 seconds_left=event.seconds_left,
             )
-        case SearchDecided():
-            return replace(state, current=None)
+        case SearchDecided() | SearchEnded():
+            state = replace(state, current=None)
         case ConfirmationStarted():
-            return replace(
+            state = replace(
                 state,
                 phase=_keep_stopping(state, Phase.CONFIRMING),
                 current=event.arm,
                 n_confirmed=0,
                 n_to_confirm=event.n_prompts * (1 + len(event.rivals)),
             )
+    return state
 
 
 def _keep_stopping(state: TuningState, phase: Phase) -> Phase:

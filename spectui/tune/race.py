@@ -8,14 +8,11 @@ speculation and with every finalist, one right after the other.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.tune.measurement import Measurer, Pair, measurements
-from spectui.tune.race_apart import ApartRuns
-from spectui.tune.race_legs import RaceLegs
-from spectui.tune.race_runs import RaceRuns
-from spectui.tune.sequential import ERROR, Looks
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_speedup
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.workload import WorkItem
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.workload import WorkItem
+from spectui.tune.race_runs import ApartRuns, RaceLegs, RaceRuns
 
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
@@ -212,3 +209,50 @@ def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasureme
                 )
             )
     return found
+
+
+ERROR = 0.05
+"""Error of all looks together, both sides: intervals are 95 %."""
+_POWER = 2
+
+
+def spent(fraction: float, error: float = ERROR) -> float:
+    """Part of ``error`` that may be spent when ``fraction`` of the planned data is in.
+
+    Raises:
+        ValueError: ``fraction`` is not above 0.
+    """
+    if fraction <= 0:
+        raise ValueError(f"a look at {fraction:g} of the data has nothing to look at")
+    return error * float(min(fraction, 1.0) ** _POWER)
+
+
+class Looks:
+    """Hands out the level of each look's interval."""
+
+    def __init__(self, error: float = ERROR) -> None:
+        """Share ``error`` among all looks."""
+        self._error = error
+        self._spent = 0.0
+        self._here = 0.0
+        self.n = 0
+        """Looks so far."""
+
+    def level(self, fraction: float) -> float:
+        """Confidence level of this look's interval.
+
+        To look once more at what the last look was at costs nothing: it sees the same.
+
+        Args:
+            fraction: of the planned data that is in; 1 for the last look, whatever was planned.
+
+        Raises:
+            ValueError: ``fraction`` is below that of the look before.
+        """
+        total = spent(fraction, self._error)
+        if total < self._spent:
+            raise ValueError(f"a look at {fraction:g} of the data comes too late")
+        if total > self._spent:
+            self._here, self._spent = total - self._spent, total
+            self.n += 1
+        return 1 - self._here

@@ -1,22 +1,80 @@
-"""Race measurements: finalists and off on the same prompts, in every place of the target.
+"""Race measurements: finalists and off on the same prompts, in legs of alternating order.
 
 Where a finalist's draft takes room from the target's experts, off is not measured beside it but
 where it is fastest, without a draft. Both cannot be loaded at once, so all prompts of a leg are
-decoded in one place of the target after the other, and the order turns round from leg to leg, so
-that drift cancels.
+decoded in one place of the target after the other (``RaceRuns``). Where each change loads models,
+every prompt of a leg is decoded by one setting, and then by the next (``ApartRuns``). The order
+turns round from leg to leg: it begins with what is loaded, and drift cancels.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from typing import TypeVar
 
 from spectui.engine.events import GenerationResult
-from spectui.tune.measurement import Pair
-from spectui.tune.race_legs import RaceLegs
-from spectui.tune.trials import Arm
-from spectui.tune.workload import WorkItem
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import WorkItem
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class RaceLegs(ABC):
+    """Measures legs of a race, and keeps the results."""
+
+    measurer: Measurer
+    """Decodes."""
+    arms: Sequence[Arm]
+    """Finalists."""
+    _: KW_ONLY
+    off: Arm
+    """Arm that the verdict compares with."""
+    load: Callable[[Arm], None]
+    """Makes an arm's draft the loaded one, and the target lie as it does with that."""
+    on_pair: Callable[[Pair], None]
+    """Told of every measured pair."""
+    _n_legs: int = field(init=False, default=0)
+
+    @abstractmethod
+    def pairs(self, arm: Arm) -> tuple[Pair, ...]:
+        """Paired measurements of a finalist against off."""
+
+    @abstractmethod
+    def in_place(self, arm: Arm) -> tuple[Pair, ...]:
+        """Paired measurements against the target alone as it lies beside the arm's draft.
+
+        Empty where that is no other place.
+        """
+
+    @property
+    @abstractmethod
+    def n_items(self) -> int:
+        """Prompts that were measured with a finalist at least."""
+
+    @property
+    def n_pairs(self) -> int:
+        """Runs of finalists that have one of off to be compared with."""
+        return sum(len(self.pairs(arm)) for arm in self.arms)
+
+    @abstractmethod
+    def measure(self, arms: Sequence[Arm], start: int, items: Sequence[WorkItem]) -> None:
+        """Measure some of the finalists, and off.
+
+        Args:
+            arms: finalists that still run.
+            start: prompts that were measured before.
+            items: the next ones.
+        """
+
+    def _in_turn(self, order: Sequence[T]) -> list[T]:
+        """The order of the next leg, which begins with what the last one has left loaded."""
+        self._n_legs += 1
+        return list(order) if self._n_legs % 2 else list(reversed(order))
 
 
 @dataclass(eq=False)
@@ -88,3 +146,48 @@ class RaceRuns(RaceLegs):
             found = list(alike)
             size = self.measurer.n_beside_off or len(found)
             yield from (found[start : start + size] for start in range(0, len(found), size))
+
+
+@dataclass(eq=False)
+class ApartRuns(RaceLegs):
+    """Measures by one after the other."""
+
+    _items: list[WorkItem] = field(init=False, default_factory=list)
+    _results: defaultdict[Arm, list[GenerationResult]] = field(
+        init=False, default_factory=partial(defaultdict, list)
+    )
+    _n_told: Counter[Arm] = field(init=False, default_factory=Counter)
+
+    def pairs(self, arm: Arm) -> tuple[Pair, ...]:
+        """Paired measurements of a finalist against off."""
+        # An interrupt may have left one of them behind.
+        both = zip(self._items, self._results[self.off], self._results[arm], strict=False)
+        return tuple(Pair(item=item, baseline=off, speculative=on) for item, off, on in both)
+
+    def in_place(self, _arm: Arm) -> tuple[Pair, ...]:
+        """None: the target lies in one place."""
+        return ()
+
+    @property
+    def n_items(self) -> int:
+        """Prompts that were measured with a finalist at least."""
+        return max(len(self._results[arm]) for arm in self.arms)
+
+    def measure(self, arms: Sequence[Arm], _start: int, items: Sequence[WorkItem]) -> None:
+        """Measure off and some of the finalists on the next prompts."""
+        self._items += items
+        order = self._in_turn([self.off, *arms])
+        for arm in order:
+            self.load(arm)
+            self.measurer.warm_up(arm.speculation)
+            for item in items:
+                self._results[arm].append(self.measurer.decode(item, arm.speculation))
+                self._tell()
+
+    def _tell(self) -> None:
+        """Emit events of pairs that have become complete."""
+        for arm in self.arms:
+            pairs = self.pairs(arm)
+            for pair in pairs[self._n_told[arm] :]:
+                self.on_pair(pair)
+            self._n_told[arm] = len(pairs)

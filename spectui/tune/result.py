@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.errors import SpectuiError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import OFF, Arm, TrialRecord
-from spectui.tune.verdict import Verdict
+from spectui.tune.trials import TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class TuneResult:
     """Why the search ended before ``--trials``: all that one more was expected to add to the
     speedup. None if it did not."""
     spent: Spent
+    not_kept: str | None = None
+    """Why the study's storage does not have the verdict; None where it has."""
 
 
 def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:

@@ -10,22 +10,19 @@ from collections.abc import Callable
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
-from spectui.tune.confirmation import Confirmation
-from spectui.tune.decoding import Decoding, Loading
+from spectui.measure.arm import Arm
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.verdict import judge
+from spectui.measure.workload import WorkItem
 from spectui.tune.estimates import estimates
-from spectui.tune.events import PromptMeasured, SearchDecided, StudyResumed, TuneEvent
+from spectui.tune.events import PromptMeasured, SearchDecided, StudyResumed
 from spectui.tune.forecast import Forecaster, in_order
-from spectui.tune.forecasting import Forecasting
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.measurement import Measurer
 from spectui.tune.pace import RESERVED, Pace, Spent
+from spectui.tune.phases import Confirmation, Forecasting
 from spectui.tune.result import TuneResult, why_nothing
-from spectui.tune.setup import Limits, SearchSetup
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import Arm, TrialRecord, best_trial
-from spectui.tune.verdict import judge
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.trials import TrialRecord, best_trial
 
 
 class Search:
@@ -33,42 +30,19 @@ class Search:
 
     def __init__(
         self,
-        engine: Decoding,
-        study: TuningStudy,
+        setup: SearchSetup,
         *,
-        workload: Workload,
-        measurer: Measurer,
-        loader: Loading,
-        limits: Limits,
-        min_gain: float,
-        on_event: Callable[[TuneEvent], None],
         forecaster: Forecaster | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
-            engine: has loaded the target.
-            study: keeps the trials.
-            workload: prompts to decode.
-            measurer: decodes it.
-            loader: loader of the drafts that the study's arms name.
-            limits: when to stop.
-            min_gain: least gain with which speculation is worth it; 0.02 is 2 %.
-            on_event: told what happens, on the caller's thread.
+            setup: study, prompts, what decodes them, and limits.
             forecaster: says which settings are worth a trial; None for the sampler alone.
             clock: seconds; what the engine gave to others meanwhile is taken off.
         """
-        self._setup = SearchSetup(
-            engine=engine,
-            study=study,
-            workload=workload,
-            measurer=measurer,
-            loader=loader,
-            limits=limits,
-            min_gain=min_gain,
-            on_event=on_event,
-        )
+        self._setup = setup
         self._clock = clock
         self._expected_improvement: float | None = None
         self._ended_trials = False
@@ -210,7 +184,7 @@ class Search:
     @property
     def _allowed(self) -> list[TrialRecord]:
         """Trials of arms that may be recommended: a study may know more than this run may use."""
-        return [one for one in self._trials.records if self._setup.study.allows(one.arm)]
+        return [one for one in self._trials.records if self._setup.study.space.allows(one.arm)]
 
     def _best_arms(self) -> list[Arm]:
         best = best_trial(self._allowed)

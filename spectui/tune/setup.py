@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spectui.tune.decoding import Decoding, Loading
+from spectui.measure.backend import Backend, Loading
+from spectui.measure.measurer import Measurer
+from spectui.measure.workload import WorkItem, Workload
 from spectui.tune.events import TuneEvent
-from spectui.tune.measurement import Measurer
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.workload import WorkItem, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Limits:
 class SearchSetup:
     """Inputs that all phases of a search share."""
 
-    engine: Decoding
+    engine: Backend
     """Has loaded the target."""
     study: TuningStudy
     """Keeps the trials."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 from itertools import product
 
 from spectui.errors import UsageError
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
@@ -26,7 +27,6 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
 from spectui.trace.grid import Grid
 from spectui.tune.placements import Placements
-from spectui.tune.trials import OFF, Arm
 
 MAX_DRAFT = 16
 MAX_DRAFT_MIN = 4
@@ -96,6 +96,11 @@ class SearchSpace:
         if self.placements is None:
             return arm
         return replace(arm, n_cpu_moe=self.placements.of(arm.draft))
+
+    def allows(self, arm: Arm) -> bool:
+        """Whether an arm of an earlier run may be recommended by this one."""
+        speculation = arm.speculation
+        return speculation is None or not speculation.ngrams or self.with_ngrams
 
     @property
     def off(self) -> Arm:

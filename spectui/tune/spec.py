@@ -1,6 +1,5 @@
 """Conditions under which two trials are comparable, and the study name that follows from them."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,11 +10,12 @@ import msgspec
 
 from spectui.engine.events import ModelLoaded
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
+from spectui.measure.comparable import digest, spec_digest
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.paths import text_of
 from spectui.tune.candidates import Candidate
-from spectui.tune.workload import Workload
 
 
 def study_spec(
@@ -47,7 +47,7 @@ def study_spec(
         },
         "context": context,
         "schedule": schedule,
-        "prompts": _digest([item.tokens for item in workload.items]),
+        "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
     }
@@ -98,7 +98,7 @@ def served_spec(
         "target": _served_identity(target, sizes_bytes),
         "drafts": {name: _served_identity(one, sizes_bytes) for name, one in drafts.items()},
         "context": context,
-        "prompts": _digest([item.tokens for item in workload.items]),
+        "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
         "extra": extra,
@@ -119,12 +119,3 @@ def _served_identity(options: ModelOptions, sizes_bytes: Mapping[Path, int]) -> 
 def study_name(target: Path, spec: dict[str, Any]) -> str:
     """Name that the same run finds again and another one does not; ``target`` is its file."""
     return f"{target.stem}-{spec_digest(spec)}"
-
-
-def spec_digest(spec: dict[str, Any]) -> str:
-    """Eight characters that stand for what makes trials comparable."""
-    return _digest(spec)[:8]
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

@@ -10,12 +10,13 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import Schedule
 from spectui.paths import text_of
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
@@ -23,7 +24,6 @@ from spectui.trace.record import ModelIdentity, Recording, Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
-from spectui.tune.workload import WorkItem, Workload
 
 _COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each."""

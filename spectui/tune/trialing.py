@@ -5,16 +5,14 @@ from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, HopelessError, ServerError, SpectuiError
-from spectui.tune.decoding import Decoding, Loading
+from spectui.measure.arm import Arm
+from spectui.measure.backend import Backend, Loading
+from spectui.measure.measurer import Measurer
+from spectui.measure.statistics import MAX_DRIFT, drift
+from spectui.measure.workload import WorkItem
 from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
-from spectui.tune.measurement import Measurer
-from spectui.tune.statistics import drift
 from spectui.tune.studies.study import Proposal, TuningStudy
-from spectui.tune.trials import Arm, TrialRecord, TrialState, n_measured, score
-from spectui.tune.workload import WorkItem
-
-MAX_DRIFT = 0.15
-"""Anchors further apart than this make a trial noisy."""
+from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
 
 _HOPELESS = 3
 """Settings that a server may fail with in the beginning before that ends the search."""
@@ -34,7 +32,7 @@ class TrialRunner:
 
     def __init__(
         self,
-        engine: Decoding,
+        engine: Backend,
         study: TuningStudy,
         measurer: Measurer,
         *,

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spectui.engine.events import GenerationResult
-from spectui.options.drafters import NgramDrafter
-from spectui.options.speculation import Speculation
-from spectui.tune.workload import WorkItem
+from spectui.measure.arm import Arm
+from spectui.measure.workload import WorkItem
 
 
 class TrialState(StrEnum):
@@ -19,45 +18,6 @@ class TrialState(StrEnum):
     """It could not be measured; the record says why."""
     INTERRUPTED = "interrupted"
     """It was stopped, or its process ended. Does not count as tried."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """Settings of a trial: a drafter with its options, or none (the off arm)."""
-
-    draft: str | None
-    """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
-    speculation: Speculation | None
-    n_cpu_moe: int | None = None
-    """Layers of the target that keep their experts in RAM, where the study searches that."""
-
-    @property
-    def is_off(self) -> bool:
-        """Whether nothing drafts."""
-        return self.speculation is None
-
-    @property
-    def drafter(self) -> str:
-        """Name of the drafter: the candidate, kinds of n-gram drafters, or off."""
-        if self.speculation is None:
-            return "off"
-        return " + ".join(
-            one.kind if isinstance(one, NgramDrafter) else str(self.draft)
-            for one in self.speculation.chain
-        )
-
-    @property
-    def label(self) -> str:
-        """Name of the settings in tables and sentences."""
-        chain = () if self.speculation is None else self.speculation.chain
-        settings = [one.summary for one in chain]
-        if self.n_cpu_moe is not None:
-            settings.append(f"n_cpu_moe {self.n_cpu_moe}")
-        told = "; ".join(filter(None, settings))
-        return f"{self.drafter}: {told}" if told else self.drafter
-
-
-OFF = Arm(draft=None, speculation=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

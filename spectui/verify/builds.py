@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spectui.documents import Json, or_reason
+from spectui.measure.servers import UNTOLD
 from spectui.server.help_text import Version
 
 _FEWEST = 7
@@ -67,6 +69,17 @@ class Builds:
         # Old builds have no other version than their number.
         details = [one for one in details if one != f"build {self.server.text}"]
         return f"{self.server.text} ({', '.join(details)})" if details else self.server.text
+
+    def document(self) -> Json:
+        """Both builds, and whether they are the same, in documents."""
+        compared = None if self.compared is None else str(self.compared)
+        return {
+            "engine": self.engine,
+            **or_reason("engine_commit", self.engine_commit, "the library does not tell"),
+            "server": self.server_text,
+            **or_reason("same", self.is_same, UNTOLD),
+            **or_reason("compared", compared, UNTOLD),
+        }
 
     @property
     def note(self) -> str | None:

@@ -1,20 +1,12 @@
 """Ranks settings by llama-server where it disagrees with the engine. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict, judge
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict, judge
 from spectui.verify.comparison import gain_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """The speedup of a setting on a server."""
-
-    arm: Arm
-    speedup: Speedup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +20,7 @@ class Preference:
 
 
 def preferred(
-    verdict: Verdict, best: Arm, deliveries: Sequence[Delivery], *, min_gain: float
+    verdict: Verdict, best: Arm, deliveries: Mapping[Arm, Speedup], *, min_gain: float
 ) -> Preference:
     """Rank off and the settings by the server's speedups.
 
@@ -43,25 +35,26 @@ def preferred(
     stays = Preference(
         arm=best if verdict.use_speculation else OFF, verdict=verdict, is_other=False
     )
-    possible = [one for one in deliveries if not one.speedup.is_noise]
+    possible = [arm for arm, speedup in deliveries.items() if not speedup.is_noise]
     if not possible:
         return stays
-    fastest = max(possible, key=lambda one: one.speedup.estimate)
-    own = judge(fastest.speedup, min_gain=min_gain, what=fastest.arm.label)
+    fastest = max(possible, key=lambda arm: deliveries[arm].estimate)
+    speedup = deliveries[fastest]
+    own = judge(speedup, min_gain=min_gain, what=fastest.label)
     if not verdict.use_speculation:
-        return _instead(fastest.arm, own, "to leave it off") if own.use_speculation else stays
+        return _instead(fastest, own, "to leave it off") if own.use_speculation else stays
     # An advice stands as long as off is not faster: few prompts need not show it once more.
-    if fastest.speedup.estimate <= 1 + min_gain:
+    if speedup.estimate <= 1 + min_gain:
         return _instead(OFF, own, "to use it")
-    if fastest.arm == best:
+    if fastest == best:
         return stays
     reason = (
-        f"Use it: {fastest.arm.label} is what llama-server ran fastest ("
-        f"{gain_text(fastest.speedup)}). In-process {best.label} was ahead; the server's own "
+        f"Use it: {fastest.label} is what llama-server ran fastest ("
+        f"{gain_text(speedup)}). In-process {best.label} was ahead; the server's own "
         "numbers count more."
     )
     return Preference(
-        arm=fastest.arm, verdict=Verdict(use_speculation=True, reason=reason), is_other=True
+        arm=fastest, verdict=Verdict(use_speculation=True, reason=reason), is_other=True
     )
 
 

@@ -2,22 +2,25 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from spectui.export.held_back import own_environment
+from spectui.commands.measured import own_environment
+from spectui.documents import Json, encoded, ending, or_reason
 from spectui.format import counted
+from spectui.measure.lossless import differs
+from spectui.measure.measurer import Pair
+from spectui.measure.promise import Case, Observed, Promise, observed_of
+from spectui.measure.servers import version_document
+from spectui.measure.statistics import NO_INTERVAL, Speedup
+from spectui.measure.verdict import doubt, judge
 from spectui.options.setup import Schedule
-from spectui.tune.promise import Case, Promise
-from spectui.tune.statistics import Speedup
-from spectui.tune.verdict import doubt, judge
 from spectui.verify.builds import Builds
-from spectui.verify.causes import Differing, differing
-from spectui.verify.comparison import Summary, ratio_of, summarise
+from spectui.verify.comparison import Summary, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import CountCheck
-from spectui.verify.served import Delivered
-from spectui.verify.servers import Arguments
 from spectui.verify.subject import Origin
 
+_NO_PROMISE = "nothing was promised"
+_NOTHING = "nothing was measured before the run ended"
 _NAMED = 3
 """Maximum number of prompts that a sentence names."""
 
@@ -29,17 +32,29 @@ class Verified:
     case: Case
     binary: str
     builds: Builds
-    arguments: Arguments
+    arguments: Mapping[str, tuple[str, ...]]
+    """Command lines of the servers, ``off`` and ``on``."""
     promise: Promise | None
     origin: Origin | None
     """Origin of the promise; None if it was measured just now, or there is none."""
-    delivered: Delivered
-    counts: CountCheck | None
-    counts_reason: str | None
-    """Reason why no counts were compared."""
     keeps_both: bool
     repeats: int
     seed: int
+    pairs: tuple[Pair, ...] = ()
+    """The prompts that both servers have continued."""
+    n_starts: int = 0
+    repeated: tuple[str, ...] = ()
+    """Prompts that were left out as duplicates of others in tokens."""
+    counts: CountCheck | None = None
+    counts_reason: str | None = None
+    """Reason why no counts were compared."""
+    ended: BaseException | None = field(default=None, compare=False)
+    """The error that ended it early."""
+
+    @property
+    def delivered(self) -> tuple[Observed, ...]:
+        """Observations of the prompts that decoded something."""
+        return observed_of(self.pairs)
 
     @property
     def promised(self) -> Summary | None:
@@ -50,19 +65,13 @@ class Verified:
     @property
     def summary(self) -> Summary | None:
         """Summary of the servers; None if nothing was measured before an interrupt."""
-        observed = self.delivered.observed
-        return summarise(observed) if observed else None
+        return summarise(self.delivered) if self.delivered else None
 
     @property
     def ratio(self) -> Speedup | None:
         """Delivered over promised speedup, on the same prompts."""
         promise = self.promise
-        return None if promise is None else ratio_of(self.delivered.observed, promise.observed)
-
-    @property
-    def differing(self) -> Differing | None:
-        """Prompts whose counts differ from the engine's; None if there are none."""
-        return differing(self.counts, self.builds, self.delivered)
+        return None if promise is None else ratio_of(self.delivered, promise.observed)
 
     @property
     def other_prompts(self) -> tuple[str, ...]:
@@ -70,8 +79,86 @@ class Verified:
         if self.promise is None:
             return ()
         known = {one.measurement.prompt_id: one.digest for one in self.promise.observed}
-        served = {one.measurement.prompt_id: one.digest for one in self.delivered.observed}
+        served = {one.measurement.prompt_id: one.digest for one in self.delivered}
         return tuple(name for name, digest in served.items() if known.get(name, digest) != digest)
+
+    @property
+    def verdict(self) -> str | None:
+        """Promised against delivered in a sentence; None if nothing was delivered."""
+        promised, delivered = self.promised, self.summary
+        if delivered is None:
+            return None
+        return verdict(
+            None if promised is None else promised.speedup, delivered.speedup, self.ratio
+        )
+
+    def document(self) -> Json:
+        """All of it, in documents."""
+        case, delivered = self.case, self.summary
+        draft = None if case.used_draft is None else str(case.used_draft.path)
+        counts = None if self.counts is None else self.counts.document(self.builds)
+        return {
+            "server": {
+                "path": self.binary,
+                **version_document(self.builds.server),
+                "arguments": {side: list(words) for side, words in self.arguments.items()},
+            },
+            "drift": self.builds.document(),
+            "target": {"path": str(case.target.path)},
+            "draft": {
+                "kind": case.speculation.own.label,
+                **or_reason("path", draft, "no draft model is needed"),
+            },
+            "config": {
+                **case.speculation.document(),
+                **encoded(case.sampling),
+                "n_predict": case.n_predict,
+            },
+            "order": {
+                "keeps_both": self.keeps_both,
+                "n_starts": self.n_starts,
+                "repeats": self.repeats,
+                "seed": self.seed,
+            },
+            **or_reason("promised", self._promised(), _NO_PROMISE),
+            **or_reason("delivered", delivered and delivered.document(), _NOTHING),
+            **self._agreement(),
+            **or_reason("counts", counts, self.counts_reason or _NOTHING),
+            "notes": list(notes(self)),
+            "warnings": list(warnings(self)),
+            **ending(self.ended),
+            "prompts": [
+                {**pair.document(), "same_output": not differs(pair)} for pair in self.pairs
+            ],
+        }
+
+    def _promised(self) -> Json | None:
+        promised, promise, origin = self.promised, self.promise, self.origin
+        if promised is None or promise is None:
+            return None
+        advice = None if origin is None or origin.advice is None else str(origin.advice)
+        return {
+            **or_reason("study", origin and origin.study, "it was measured just now"),
+            **or_reason("advice", advice, "no study has advised anything"),
+            "schedule": str(promise.schedule),
+            **promised.document(),
+        }
+
+    def _agreement(self) -> Json:
+        """Whether it holds, in a word, in a sentence and as a ratio."""
+        promised, delivered, ratio = self.promised, self.summary, self.ratio
+        if promised is None or delivered is None:
+            reason = _NOTHING if delivered is None else _NO_PROMISE
+            return {**or_reason("agreement", None, reason), "verdict": self.verdict}
+        over = None
+        if ratio is not None:
+            reason = ratio.interval_reason or NO_INTERVAL
+            over = {"estimate": ratio.estimate, **or_reason("ci95", ratio.interval, reason)}
+        return {
+            "agreement": str(agreement(promised.speedup, delivered.speedup, ratio)),
+            "verdict": self.verdict,
+            **or_reason("delivered_over_promised", over, "no prompt is the same"),
+        }
 
 
 def warnings(found: Verified) -> Iterator[str]:
@@ -106,8 +193,8 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
         )
     if found.promise is not None and found.summary is not None and found.ratio is None:
         yield "none of these prompts is one that the promise was made on."
-    if found.delivered.repeated:
-        yield f"{_named(found.delivered.repeated)}: left out, the same text as another prompt."
+    if found.repeated:
+        yield f"{_named(found.repeated)}: left out, the same text as another prompt."
     inherited = sorted(n for n in own_environment(environment) if n.startswith("LLAMA_ARG_"))
     if inherited:
         yield f"{_named(tuple(inherited))}: set in the environment, which both servers read."

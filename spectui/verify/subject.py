@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from spectui.tune.outcome import Outcome
-from spectui.tune.promise import Case
-from spectui.tune.trials import Arm
+from spectui.measure.arm import Arm
+from spectui.measure.promise import Case
 
 
 class Advice(StrEnum):
@@ -37,17 +36,6 @@ class Origin:
     """End of the study; None while it runs."""
     advice: Advice | None = None
     """None if it has not advised anything."""
-
-
-def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
-    """A study's final advice on a case."""
-    if outcome is None:
-        return None
-    if outcome.speculation is None:
-        return Advice.OFF
-    drafts = [None if draft is None else draft.path for draft in (outcome.draft, case.draft)]
-    is_same = outcome.speculation == case.speculation and drafts[0] == drafts[1]
-    return Advice.USE if is_same else Advice.OTHER
 
 
 def subject(case: Case, origin: Origin | None) -> str:

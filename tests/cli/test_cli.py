@@ -15,11 +15,11 @@ import pexpect
 import pytest
 
 from spectui.cli.app import app
-from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
+from spectui.measure.comparison import Comparison, compare
+from spectui.measure.measurer import Measurer
 from spectui.options.drafters import NGRAM_KINDS
-from spectui.tune.bench import BenchResult, run_bench
-from spectui.tune.workload import Workload
+from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
@@ -703,17 +703,16 @@ def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
     measured: list[float] = []
 
     def fails_later(
-        engine: Engine,
-        workload: Workload,
-        *others: Any,  # noqa: ANN401 - passed on
+        measurer: Measurer,
+        speculation: Speculation,
         **named: Any,  # noqa: ANN401 - passed on
-    ) -> BenchResult:
+    ) -> Comparison:
         if measured:
             raise BadInputError("there is no decoding to measure")
-        measured.append(workload.sampling.temp)
-        return run_bench(engine, workload, *others, **named)
+        measured.append(measurer.workload.sampling.temp)
+        return compare(measurer, speculation, **named)
 
-    monkeypatch.setattr("spectui.cli.bench_run.run_bench", fails_later)
+    monkeypatch.setattr("spectui.cli.run_bench.compare", fails_later)
     options = ["--prompts", prompts, "--temp", "0,0.7", "--json", "-", "--quiet"]
     assert spectui("bench", *pair, *options) == 3
     assert [run["config"]["temp"] for run in json.loads(spectui.out)["runs"]] == [0.0]

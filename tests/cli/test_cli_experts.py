@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spectui.closing import Closing
-from spectui.engine.demand import MARGIN_BYTES, FreeMemory
+from spectui.engine.fitting import MARGIN_BYTES, FreeMemory
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
@@ -45,7 +45,7 @@ class ScriptedPlanner(Closing):
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan for a GPU with room for two layers' experts, or for one's and a draft."""
-    monkeypatch.setattr("spectui.cli.expert_placement.Planner", ScriptedPlanner)
+    monkeypatch.setattr("spectui.tune.placements.Planner", ScriptedPlanner)
 
 
 @pytest.fixture

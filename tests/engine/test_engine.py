@@ -33,7 +33,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from tests.support.engine import (
     ENDLESS,
     MAX_DRAFT,

@@ -8,17 +8,17 @@ import pytest
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.trace.record import Recording
 from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
-from spectui.tune.workload import WorkItem, Workload
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 

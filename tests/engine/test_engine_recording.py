@@ -11,7 +11,7 @@ from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording
 from tests.support.engine import ENDLESS, MAX_DRAFT, small_context

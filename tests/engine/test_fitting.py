@@ -1,32 +1,26 @@
 """What fits in memory, on plans that are made up."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.demand import (
+from spectui.engine.fitting import (
     MARGIN_BYTES,
     Demand,
     FreeMemory,
     can_load,
     demands,
-    reads_from_disk,
-)
-from spectui.engine.fitting import (
-    draft_fit,
     expert_overrides,
     largest_context,
+    reads_from_disk,
     smallest_n_cpu_moe,
 )
-from spectui.engine.long_contexts import CONTEXT_STEP
-from spectui.errors import UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind
-from spectui.llama.planned import Plan, PlanRequest
+from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
-from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, buffer, room
+from tests.support.plans import REQUEST, Script, buffer, room
 
 
 def test_demands_are_by_memory_with_the_hosts_last() -> None:
@@ -158,32 +152,6 @@ def test_what_the_request_says_of_experts_does_not_bind_the_search() -> None:
     script = Script()
     assert smallest_n_cpu_moe(script, request, FreeMemory()) == 0
     assert not any(asked.target.cpu_moe for asked in script.asked if asked != request)
-
-
-def test_drafts_are_tried_beside_the_target() -> None:
-    drafts = (GOOD, HUGE, BAD, OTHER, ODD)
-    found = [
-        draft_fit(Script(), replace(REQUEST, draft=draft), room(CUDA0=6000)) for draft in drafts
-    ]
-    assert [one.reason for one in found] == [
-        None,
-        "beside the target, CUDA0 has no room: 1 MB are needed, 6 kB are free",
-        "bad.gguf is no model",
-        "token 7 differs",
-        "no context can be made for odd.gguf",
-    ]
-    assert [one.plan is None for one in found] == [False, False, True, False, True]
-    assert [one.is_compatible for one in found] == [True, True, None, False, None]
-    assert [one.fits for one in found] == [True, False, None, True, None]
-    assert [one.options for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
-
-
-def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:
-    def refuse(_request: PlanRequest) -> Plan:
-        raise UsageError("-ctk q9: unknown")
-
-    with pytest.raises(UsageError, match="-ctk q9"):
-        draft_fit(refuse, replace(REQUEST, draft=GOOD), FreeMemory())
 
 
 # Several GPUs, and those that compute in RAM

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.long_contexts import LONGEST
 from spectui.engine.planning import Planner
 from spectui.llama.plan import PlanMaker
-from spectui.llama.planned import ModelPlan, ModelRequest, PlanRequest
+from spectui.llama.planned import LONGEST, ModelPlan, ModelRequest, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.models.test_header_fuzz import MEMORY_BYTES, peak_bytes
 from tests.support.allocation import KINDS

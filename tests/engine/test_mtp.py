@@ -13,12 +13,12 @@ from textual.app import App
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
+from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.export import server_arguments
 from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.llama.buffers import BufferKind
 from spectui.llama.context import AbortFlag
@@ -26,16 +26,14 @@ from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
-from spectui.models.draft_files import check_is_target
-from spectui.models.gguf import GgufFile
-from spectui.models.header import TensorInfo
+from spectui.models.facts import check_is_target
+from spectui.models.header import GgufFile, TensorInfo
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.export import export_choices
 from tests.support.cli import Spectui

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.export import server_arguments
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp
 from spectui.options.setup import ModelOptions

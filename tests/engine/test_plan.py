@@ -17,7 +17,7 @@ from spectui.llama.buffers import HOST, Buffer, BufferKind
 from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import DeviceMemory, ModelPlan, ModelRequest, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from tests.support.allocation import (
     KINDS,
     LOG_STEP_BYTES,

@@ -23,9 +23,16 @@ import spectui.cli.run_sweep
 import spectui.cli.run_trace
 import spectui.cli.run_tune  # noqa: F401 - for what it imports
 from spectui import __version__
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.export import ExportSetup, Format, render
 from spectui.llama import library
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.comparable import spec_digest
+from spectui.measure.promise import Case, Observed, Promise, digest_of
+from spectui.measure.statistics import PairedMeasurement, Speedup
+from spectui.measure.verdict import Verdict
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.monitor.recording import load
 from spectui.options.dialect import Dialect
@@ -44,11 +51,11 @@ from spectui.options.setup import (
     ModelOptions,
     SamplingConfig,
     Schedule,
+    Setup,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt
-from spectui.prompts.prompt import ChatMessage
+from spectui.prompts import ChatMessage, Prompt
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
@@ -60,21 +67,19 @@ from spectui.sessions import (
     read_session,
 )
 from spectui.settings import read_settings
-from spectui.sweep.spec import sweep_name, sweep_spec
+from spectui.sweep.axes import Axes
+from spectui.sweep.cells import Cell
+from spectui.sweep.grid import Grid
+from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.kept import study_trace
 from spectui.tune.outcome import Gain, Outcome
-from spectui.tune.promise import Case, Observed, Promise, digest_of
 from spectui.tune.space import SearchSpace
-from spectui.tune.spec import served_spec, spec_digest, study_name
-from spectui.tune.statistics import PairedMeasurement, Speedup
-from spectui.tune.stored import from_plain, to_plain
+from spectui.tune.spec import served_spec, study_name
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
-from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
-from spectui.tune.verdict import Verdict
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 DIALECTS = tuple(map(str, Dialect))
 FORMATS = tuple(map(str, Format))
@@ -122,7 +127,7 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
         has_gpu=has_gpu,
     )
     try:
-        text = render(whole, dialect=Dialect(dialect), format=Format(format_))
+        text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:
         return f"refused: {error}"
     return text.replace(f'"spectui": "{__version__}"', '"spectui": "VERSION"')
@@ -302,8 +307,7 @@ def _make_tried(url: str) -> None:
                 study.interrupt(proposal)
             else:
                 study.finish(_measured(proposal.number, proposal.arm, 1 + 0.05 * number))
-        study.keep(to_plain(_outcome(_MODEL)))
-        study.keep_promise(to_plain(_promise()))
+        study.keep(_outcome(_MODEL), _promise())
         # Its process ends before it is measured.
         study.ask()
 
@@ -397,7 +401,7 @@ def _promise() -> Promise:
 
 def _make_advice(url: str, name: str, outcome: Outcome | dict[str, Any]) -> None:
     with _open(url, name, _SPACE) as study:
-        study.keep(outcome if isinstance(outcome, dict) else to_plain(outcome))
+        study.keep(outcome, None)
 
 
 def studies_told(url: str) -> dict[str, Any]:
@@ -466,16 +470,17 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
         WorkItem(id="b", category="y", tokens=(4, 5)),
     )
     workload = Workload(items=items, n_predict=64, sampling=SamplingConfig(temp=0.8))
-    sweep = sweep_spec(
-        machine=MACHINE,
-        backend={"name": "engine", "llama.cpp": ["0.0.0", "b0000", "CPU"]},
-        target=models[0],
+    swept = SweepSetup(
+        grid=Grid(name="", description="-", cells=(Axes(),)),
+        default=Cell(),
+        base=Setup(target=models[0], draft=None, context=_CONTEXT, speculation=None),
         drafts={"draft": models[1]},
-        context=_CONTEXT,
         sampling=SamplingConfig(),
         schedule=Schedule.SERVER,
         prompts=prompts,
+        machine=MACHINE,
     )
+    sweep = sweep_spec(swept, {"name": "engine", "llama.cpp": ["0.0.0", "b0000", "CPU"]})
     served = served_spec(
         machine=MACHINE,
         server={"path": "/opt/llama-server", "version": "b0000"},

@@ -180,7 +180,7 @@ _MEASURED = {
     "spectui.monitor.machine._cpu_name": "A processor",
     "spectui.monitor.machine._gpu_names": (),
     "spectui.server.watch.locator.name_of": "python",
-    "spectui.cli.run_doctor.ram_bytes_per_s": 12.5e9,
+    "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""
 _TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LINES")

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.memory import MemoryState, Use, memory_state
+from spectui.live.machine import MemoryState, Use, link_use, memory_state
 from spectui.live.rounds import Evidence, Limit, find_bottleneck
-from spectui.live.tally import LiveTally
-from spectui.live.throughput import Phase
+from spectui.live.setup import BaselineMeasured
+from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
@@ -135,7 +135,7 @@ def test_the_largest_loss_is_named(change: dict[str, float], loss: Loss) -> None
 
 def test_throughput_comes_from_the_rounds_own_times() -> None:
     tally = answering()
-    tally.baseline(tokens_per_s=10, step_s=0.1)
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     for _ in range(10):
         tally.round_finished(make_round(4, 3, RoundTimes(verify_s=0.2)))
     state = tally.state().throughput
@@ -197,9 +197,9 @@ def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
     times_s = iter((0.0, 59.0, 60.0, 7_300.0, 7_300.0, 7_310.0))
     tally = LiveTally(clock=lambda: next(times_s))
     assert tally.state().throughput.baseline_age_min is None
-    tally.baseline(tokens_per_s=10, step_s=0.1)
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     ages = [tally.state().throughput.baseline_age_min for _ in range(3)]
-    tally.baseline(tokens_per_s=8, step_s=0.12)
+    tally.baseline(BaselineMeasured(tokens_per_s=8, step_s=0.12))
     throughput = tally.state().throughput
     assert [*ages, throughput.baseline_age_min] == [0, 1, 121, 0]
     assert throughput.baseline_tokens_per_s == 8
@@ -210,17 +210,17 @@ def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
 
 def test_acceptance_counts_this_turn_and_alpha_all_turns_with_these_settings() -> None:
     tally = answering()
-    tally.baseline(tokens_per_s=10, step_s=0.1)
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     tally.round_finished(make_round(4, 4, step_s=0.01))
     tally.generation_started(DRAFTING)
     tally.round_finished(make_round(4, 1, step_s=0.01))
     state = tally.state().acceptance
     assert state.reason is None
-    assert state.acceptance_rate == pytest.approx(1 / 4)
-    assert state.tokens_per_round == pytest.approx(2)
-    assert state.alpha == pytest.approx(5 / 6)
+    assert state.turn.acceptance_rate == pytest.approx(1 / 4)
+    assert state.turn.tokens_per_round == pytest.approx(2)
+    assert state.setting.alpha == pytest.approx(5 / 6)
     assert state.draft_step_ratio == pytest.approx(0.1)
-    assert list(state.conditional) == [1, 0.5, 1, 1]
+    assert list(state.setting.conditional_acceptance) == [1, 0.5, 1, 1]
     assert state.recent == ((4, 4), (4, 1))
 
 
@@ -229,13 +229,13 @@ def test_other_settings_start_anew() -> None:
     tally.round_finished(make_round(4, 4))
     tally.generation_started(Speculation(DraftSimple(draft_max=8)))
     state = tally.state()
-    assert (state.acceptance.alpha, state.acceptance.recent) == (None, ())
+    assert (state.acceptance.setting.alpha, state.acceptance.recent) == (None, ())
     assert state.expectation.measured is None
 
 
 def test_a_turn_without_speculation_says_so() -> None:
     tally = answering(None)
-    tally.baseline(tokens_per_s=10, step_s=0.1)
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.1)))
     state = tally.state()
     assert state.acceptance.reason == "this turn runs without the draft"
@@ -256,7 +256,7 @@ def test_drafts_that_are_always_dropped_are_explained() -> None:
 
 def test_verify_cost_is_relative_to_the_baselines_step_until_single_rounds_are_measured() -> None:
     tally = answering()
-    tally.baseline(tokens_per_s=10, step_s=0.1)
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     tally.round_finished(make_round(4, 4, RoundTimes(verify_s=0.15)))
     costs = tally.state().rounds.verify_costs
     assert [(cost.n_tokens, cost.ratio, cost.n_rounds) for cost in costs] == [
@@ -312,7 +312,7 @@ def test_the_bottleneck_is_the_longest_part_and_its_resource(
 ) -> None:
     found = find_bottleneck(evidence)
     assert found is not None
-    assert found.limit is limit
+    assert found[0] is limit
 
 
 def test_rounds_that_take_no_time_have_no_bottleneck() -> None:
@@ -322,19 +322,19 @@ def test_rounds_that_take_no_time_have_no_bottleneck() -> None:
 def test_experts_in_ram_make_dram_the_limit_while_pcie_is_idle() -> None:
     bottleneck = gpu_machine().state().rounds.bottleneck
     assert bottleneck is not None
-    assert bottleneck.limit is Limit.DRAM
+    assert bottleneck[0] is Limit.DRAM
 
 
 def test_a_verify_cost_that_grows_with_the_batch_makes_the_cores_the_limit() -> None:
     tally = answering()
     tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
-    tally.baseline(tokens_per_s=20, step_s=0.05)
+    tally.baseline(BaselineMeasured(tokens_per_s=20, step_s=0.05))
     for _ in range(5):
         tally.round_finished(make_round(7, 7, RoundTimes(verify_s=0.35)))
     tally.snapshot(without_gpu(DECODING))
     bottleneck = tally.state().rounds.bottleneck
     assert bottleneck is not None
-    assert bottleneck.limit is Limit.CPU
+    assert bottleneck[0] is Limit.CPU
 
 
 # Memory
@@ -467,12 +467,13 @@ def test_a_target_that_drafts_for_itself_reads_its_mtp_layers_for_every_step() -
 def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)
-    link = tally.state().traffic.links[0]
-    received, limit = link.rx_bytes_per_s.value, link.limit_bytes_per_s.value
+    traffic = tally.state().traffic
+    (gpu,), ((history, _sent),) = traffic.links, traffic.link_history
+    received, limit = gpu.pcie_rx_bytes_per_s.value, gpu.pcie_limit_bytes_per_s.value
     assert received is not None
     assert limit is not None
-    assert link.use == pytest.approx(received / limit)
-    assert link.rx_history == (received,)
+    assert link_use(gpu) == pytest.approx(received / limit)
+    assert history == (received,)
 
 
 def test_without_a_gpu_the_reason_is_there_and_the_rest_goes_on() -> None:
@@ -498,7 +499,7 @@ def test_a_gpu_that_is_lost_mid_run_leaves_a_gap_and_comes_back() -> None:
 
 def test_the_estimates_are_those_of_the_formulas() -> None:
     tally = answering()
-    tally.baseline(tokens_per_s=10, step_s=0.1)
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     times = RoundTimes(draft_s=0.04, verify_s=0.15, rollback_s=0.01)
     for n_accepted in (4, 4, 2, 4):
         tally.round_finished(make_round(4, n_accepted, times, step_s=0.01))
@@ -507,8 +508,7 @@ def test_the_estimates_are_those_of_the_formulas() -> None:
     assert state.leviathan == pytest.approx(leviathan_speedup(alpha, 4, 0.1))
     assert state.full == pytest.approx(expected_tokens(alpha, 4) / (4 * 0.1 + 1.5 + 0.1))
     assert state.measured == pytest.approx((18 / 0.8) / 10)
-    assert state.loss is not None
-    assert state.loss.term is Loss.VERIFY
+    assert state.loss is Loss.VERIFY
 
 
 def test_without_a_baseline_the_expectation_waits_for_it() -> None:
@@ -534,7 +534,7 @@ def any_tally(draw: st.DrawFn) -> LiveTally:
             case 1:
                 tally.prompt_evaluated(PROMPT)
             case 2:
-                tally.baseline(draw(seconds), draw(seconds))
+                tally.baseline(BaselineMeasured(tokens_per_s=draw(seconds), step_s=draw(seconds)))
             case 3:
                 tally.snapshot(draw(machines))
             case 4:

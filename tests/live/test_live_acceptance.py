@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectui.live.acceptance import acceptance_state
+from spectui.live.rounds import acceptance_state
 from spectui.speculative.counters import Counters
 
 

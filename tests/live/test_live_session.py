@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from spectui.engine.driver import Engine
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -24,21 +25,21 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError
-from spectui.live.events import BaselineMeasured, TuningChanged
 from spectui.live.session import LiveSession
-from spectui.live.setup import LiveSetup
+from spectui.live.setup import BaselineMeasured, LiveSetup, TuningChanged
+from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
-from spectui.tune.background import BackgroundTuning, TuningRequest
-from spectui.tune.measurement import Measurer
+from spectui.tune.background import BackgroundTuning
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.storage import own_storage_file
 from spectui.tune.trials import TrialState
+from spectui.tune.tuning import Tuning
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
@@ -455,8 +456,9 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     assert state.phase is Phase.FINISHED
     assert state.result is not None
     assert state.result.speedup is not None
-    assert state.not_kept is not None
-    assert "spectui export and verify will not know of this verdict: the storage" in state.not_kept
+    reason = state.result.not_kept
+    assert reason is not None
+    assert "spectui export and verify will not know of this verdict: the storage" in reason
 
 
 def test_a_promise_of_the_screen_is_verified(
@@ -547,8 +549,10 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
         def __init__(
             self,
             engine: EngineThread,
-            request: TuningRequest,
+            prepare: Callable[[Engine], Tuning],
             sink: Callable[[TuningState], None],
+            *,
+            n_trials: int,
         ) -> None:
             def tell(state: TuningState) -> None:
                 if state.current is not None and not telling.is_set():
@@ -556,7 +560,7 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
                     assert stopping.wait(PATIENCE_S)
                 sink(state)
 
-            super().__init__(engine, request, tell)
+            super().__init__(engine, prepare, tell, n_trials=n_trials)
 
         def stop(self) -> None:
             stopping.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine import recording as engine_recording
+from spectui.engine import inspection
 from spectui.engine.commands import Generate, LoadDraft
 from spectui.engine.events import (
     Event,
@@ -21,17 +21,24 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.errors import UsageError
-from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecorder, ChatRecording, ChatText, Run, RunMeter, newest
-from spectui.live.setup import LiveSetup
-from spectui.live.traces import chat_trace, save_trace
+from spectui.live.recording import (
+    ChatRecorder,
+    ChatRecording,
+    ChatText,
+    Run,
+    RunMeter,
+    chat_trace,
+    newest,
+    save_trace,
+)
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.live.whatif import Source, WhatIf, known_costs, on_schedule, whatif_state
 from spectui.options.drafters import Model, NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.file import read_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording, Trace, record_chains
@@ -425,7 +432,7 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
 
         return record_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine_recording, "record_chains", interrupted)
+    monkeypatch.setattr(inspection, "record_chains", interrupted)
     chat.ask(turn())
     # The chat is answered while the first recording is still to be made.
     assert len(chat.answer().tokens) == 12
@@ -524,10 +531,9 @@ def test_a_saved_trace_can_be_read_and_replays_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, keep_text: bool
 ) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    saved = save_trace(trace_of_chat(chat_of(ENDLESS)), 1, keep_text=keep_text)
-    assert saved.path.parent == tmp_path / "data" / "traces"
-    assert (saved.n_answers, saved.n_left_out, saved.has_text) == (1, 0, keep_text)
-    read = read_trace(saved.path)
+    path = save_trace(trace_of_chat(chat_of(ENDLESS)), keep_text=keep_text)
+    assert path.parent == tmp_path / "data" / "traces"
+    read = read_trace(path)
     assert read.has_text is keep_text
     assert (read.recordings[0].output == RECORDINGS[0].output) is keep_text
     assert read.sampling == ENDLESS

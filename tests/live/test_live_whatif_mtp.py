@@ -10,10 +10,8 @@ import pytest
 
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.errors import UsageError
-from spectui.live.events import BaselineMeasured, ChatRecorded
-from spectui.live.recording import ChatRecording, Run
-from spectui.live.setup import LiveSetup
-from spectui.live.traces import save_trace
+from spectui.live.recording import ChatRecording, Run, save_trace
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.live.whatif import (
     Source,
     WhatIf,
@@ -23,13 +21,13 @@ from spectui.live.whatif import (
     trial_points,
     whatif_state,
 )
+from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule
 from spectui.trace.file import read_trace
-from spectui.tune.trials import Arm
 from tests.live.test_live_session import QUESTION, Watched
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
@@ -204,11 +202,11 @@ def test_a_saved_trace_is_replayed_by_the_command_line(
     chat.ask(setup, mtp(2))
     found = chat.recording(is_recorded)
     trace = chat.session.chat_trace(found, setup.schedule, None)
-    saved = save_trace(trace, 1, keep_text=False)
-    read = read_trace(saved.path)
+    path = save_trace(trace, keep_text=False)
+    read = read_trace(path)
     assert read.drafts[MTP_KIND] == read.target
     assert read.recordings[0].chains[MTP_KIND].mtp_layers == 3
-    assert spectui("replay", saved.path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
+    assert spectui("replay", path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
     replayed = {one["draft_max"]: one for one in json.loads(spectui.out)["configs"]}
     for longest in (1, 3):
         told = replayed[longest]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.engine.generation import render_chat
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.chat import render_chat
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
 from spectui.llama.library import NativeLog, binding_version, buffer_types, native_log
 from spectui.llama.model import Model

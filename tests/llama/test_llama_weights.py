@@ -12,8 +12,8 @@ from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
-from spectui.models.gguf import GgufFile, file_size, read_gguf, shards
-from spectui.models.header import TensorInfo
+from spectui.models.gguf import file_size, read_gguf, shards
+from spectui.models.header import GgufFile, TensorInfo
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from tests.support.layers import N_LAYERS

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.request import kv_overrides
+from spectui.commands.arguments import server_arguments
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
-from spectui.export import server_arguments
-from spectui.export.takeover import read_command
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import weight_traffic
 from spectui.options.dialect import Dialect
+from spectui.options.reading import kv_overrides
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui
@@ -161,7 +162,9 @@ def test_the_export_writes_it_once_for_both_models(tiny: TinyPath) -> None:
 
 
 def test_a_taken_over_command_keeps_it() -> None:
-    taken = read_command("llama-server -m x.gguf --override-kv a=int:1 --override-kv b=bool:true")
+    taken = take_over(
+        read_command("llama-server -m x.gguf --override-kv a=int:1 --override-kv b=bool:true")
+    )
     assert taken.options["override-kv"] == ("a=int:1", "b=bool:true")
     assert taken.extra == ()
 

@@ -9,11 +9,10 @@ from spectui.engine.inspection import inspect_header
 from spectui.engine.planning import Planner
 from spectui.llama.architectures import architecture
 from spectui.llama.buffers import BufferKind
-from spectui.llama.c import C
+from spectui.llama.library import C
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
-from spectui.models.gguf import GgufFile
-from spectui.models.header import Scalar, TensorInfo
+from spectui.models.header import GgufFile, Scalar, TensorInfo
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
 from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35

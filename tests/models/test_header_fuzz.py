@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError
-from spectui.llama.c import C
+from spectui.llama.library import C
 from spectui.llama.planned import PlanRequest
 from spectui.models.gguf import read_gguf
 from spectui.models.header import TENSOR_BLOCKS, is_cut, read_header

@@ -19,9 +19,8 @@ from spectui.errors import BadInputError
 from spectui.format import bytes_text, count_text, counted
 from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
-from spectui.models.discovery import MAX_DEPTH, Scan, is_pseudo, usual_folders
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
+from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_folders
 from spectui.models.header import is_cut, read_header
 from spectui.models.ranking import (
     GOOD_SHARE,

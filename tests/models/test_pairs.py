@@ -20,7 +20,6 @@ from spectui.models.pairs import (
     Templates,
     Token,
     TokenDifference,
-    Tokenizer,
     report,
 )
 from spectui.models.ranking import ModelInspected
@@ -225,10 +224,16 @@ texts = st.lists(st.binary(max_size=2), max_size=40)
 
 def outline(tokens: list[bytes], template: str | None = None) -> Outline:
     none = SpecialToken(id=-1, text="", added=False)
-    tokenizer = Tokenizer(
-        type_name="BPE", pre=None, n_tokens=len(tokens), bos=none, eos=none, end_tokens=()
+    return Outline(
+        type_name="BPE",
+        pre=None,
+        n_tokens=len(tokens),
+        bos=none,
+        eos=none,
+        end_tokens=(),
+        texts=tokens,
+        chat_template=template,
     )
-    return Outline(tokenizer=tokenizer, texts=tokens, chat_template=template)
 
 
 @given(texts, texts)

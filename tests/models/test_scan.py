@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from spectui.cli.findings import shell_line
+from spectui.cli.scan_view import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.engine.inspection import inspect_header
-from spectui.llama.c import C
-from spectui.models.discovery import Scan
-from spectui.models.files import FoundModel
+from spectui.llama.library import C
+from spectui.models.files import FoundModel, Scan
 from spectui.models.gguf import read_gguf
 from spectui.models.ranking import ModelInspected
 from tests.support.cli import Spectui
@@ -457,7 +456,7 @@ def test_what_fails_for_one_model_is_its_reason(
             raise OverflowError("too large")
         return inspect_header(path)
 
-    monkeypatch.setattr("spectui.cli.findings.inspect_header", inspect)
+    monkeypatch.setattr("spectui.cli.run_scan.inspect_header", inspect)
     models = by_name(document(spectui, folder))
     assert models["rough"]["reason"].startswith("cannot be examined (OverflowError: too large)")
     assert models[LONG]["reason"] is None

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from spectui.measure.arm import OFF
 from spectui.monitor.host import hottest_c
 from spectui.monitor.readings import Reading
 from spectui.tune.conditions import conditions
-from spectui.tune.trials import OFF, TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState
 
 COOL = Reading(50.0)
 

@@ -2,8 +2,7 @@
 
 import psutil
 
-from spectui.llama.devices import GPU, INTEGRATED, Device, describe, used
-from spectui.llama.library import devices
+from spectui.llama.library import GPU, INTEGRATED, Device, describe, devices, used
 from spectui.llama.planned import DeviceMemory
 
 

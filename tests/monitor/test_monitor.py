@@ -18,11 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.monitor.history import Ring
 from spectui.monitor.host import Host, _Cores
 from spectui.monitor.machine import Machine
-from spectui.monitor.rates import CounterRate
-from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
+from spectui.monitor.readings import CounterRate, GpuReading, HostReading, Reading, Ring, Snapshot
 from spectui.monitor.recording import RecordedSource, Recorder, load
 from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support import constructed

@@ -12,10 +12,9 @@ import pynvml
 import pytest
 
 from spectui.monitor import gpus
-from spectui.monitor.gpus import RETRY_S, Gpus
+from spectui.monitor.gpus import RETRY_S, Gpus, SlowMeter, link_limit_bytes_per_s
 from spectui.monitor.machine import this_machine
 from spectui.monitor.nvml import NvmlError
-from spectui.monitor.pcie import SlowMeter, link_limit_bytes_per_s
 from spectui.monitor.readings import GpuReading, Reading
 from tests.support.constructed import snapshots
 from tests.support.nvml import MIB, StandIn, environment, until

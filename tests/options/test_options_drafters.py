@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from spectui.errors import UsageError
+from spectui.measure.server_backend import remembers
 from spectui.options.drafters import (
     DRAFTERS,
     MODELS,
@@ -39,7 +40,6 @@ from spectui.options.drafters import (
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation, speculation_of
-from spectui.served.memory import remembers
 from spectui.trace.ngrams import hashes_tokens
 from tests.support.drafters import speculations
 

@@ -10,6 +10,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from spectui.measure.arm import Arm
+from spectui.measure.promise import Promise
+from spectui.measure.verdict import Verdict
 from spectui.options.drafters import (
     DraftEagle3,
     DrafterOptions,
@@ -31,10 +34,8 @@ from spectui.options.stored import current, speculation_from_flat
 from spectui.sessions import SettingsChange, read_session
 from spectui.sweep.store import SweepStore
 from spectui.tune.outcome import Outcome
-from spectui.tune.promise import Promise
-from spectui.tune.stored import from_plain, to_plain
-from spectui.tune.trials import Arm, TrialRecord, TrialState
-from spectui.tune.verdict import Verdict
+from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.drafters import speculations
 from tests.support.sweep import ngram_cell, record
 from tests.verify.test_verify import PROMISE

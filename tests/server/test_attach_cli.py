@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spectui.cli import api_key
-from spectui.cli.run_attach import unlocked
+from spectui.cli import running_server
+from spectui.cli.running_server import unlocked
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from tests.support.attached import (
@@ -172,8 +172,8 @@ def test_the_key_is_asked_for_until_it_fits(
         reasons.append(reason)
         return next(typed)
 
-    monkeypatch.setattr("spectui.cli.run_attach.can_ask", lambda: True)
-    monkeypatch.setattr("spectui.cli.run_attach.ask_for_api_key", ask)
+    monkeypatch.setattr("spectui.cli.running_server.can_ask", lambda: True)
+    monkeypatch.setattr("spectui.cli.running_server.ask_for_api_key", ask)
     wanted = unlocked(Attachment(address=parse_address(script.address)))
     assert wanted.api_key == "sesame"
     assert [reason.split(" ", 1)[1] for reason in reasons] == [
@@ -183,7 +183,7 @@ def test_the_key_is_asked_for_until_it_fits(
 
 
 def test_nobody_is_asked_without_a_terminal() -> None:
-    assert not api_key.can_ask()
+    assert not running_server.can_ask()
 
 
 @pytest.mark.parametrize(

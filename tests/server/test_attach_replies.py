@@ -44,7 +44,7 @@ def test_metrics_are_read_back(samples: list[tuple[str, dict[str, str], float]])
     text = "\n".join(f"{name}{_written(labels)} {value!r}" for name, labels, value in samples)
     expected: dict[str, list[Metric]] = {}
     for name, labels, value in samples:
-        expected.setdefault(name, []).append(Metric(labels, value))
+        expected.setdefault(name, []).append((labels, value))
     assert parse_metrics(f"# HELP x y\n{text}\n") == expected
 
 
@@ -59,7 +59,7 @@ def test_any_text_is_metrics_or_a_reason(text: str) -> None:
     [("m 1", 1.0), ("m 1.5e3 1700000000000", 1500.0), ("m +Inf", math.inf), ('m{a="b",} 2', 2.0)],
 )
 def test_forms_of_a_sample(line: str, value: float) -> None:
-    assert [each.value for each in parse_metrics(line)["m"]] == [value]
+    assert [found for _labels, found in parse_metrics(line)["m"]] == [value]
 
 
 @pytest.mark.parametrize("line", ["m", "m one", "<html>", "m{a=b} 1", "m 1 2 3", '{"error": 1}'])

@@ -12,8 +12,7 @@ from spectui.server.address import parse_address
 from spectui.server.watch import interview
 from spectui.server.watch.poller import Attachment, ask_once
 from spectui.server.watch.sample import FailedSample, Sample, ServerSample
-from spectui.server.watch.state import SlotPhase, Work
-from spectui.server.watch.tracker import Tracker, phase_of
+from spectui.server.watch.tracker import SlotPhase, Tracker, Work, phase_of
 from tests.server.test_attach_poller import Watch
 
 pytest_plugins = ["tests.support.fixtures"]

@@ -9,17 +9,26 @@ from hypothesis import strategies as st
 from spectui.known import Known
 from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import (
+from spectui.server.watch.meters import (
+    N_COLUMNS,
+    Columns,
+    Window,
     decoded_between,
     is_exact_enough,
     progress,
+    was_restarted,
 )
-from spectui.server.watch.meters import N_COLUMNS, Columns, Window
 from spectui.server.watch.poller import Backoff
-from spectui.server.watch.sample import Failure, Late, Trouble, WaitingSample, Whereabouts
-from spectui.server.watch.state import AttachState, SlotPhase, Work
-from spectui.server.watch.tracker import Tracker
-from spectui.server.watch.words import sentence_of, waiting_for
+from spectui.server.watch.sample import (
+    Failure,
+    HostState,
+    Late,
+    Trouble,
+    WaitingSample,
+    sentence_of,
+    waiting_for,
+)
+from spectui.server.watch.tracker import AttachState, SlotPhase, Tracker, Work
 from tests.support.attached import (
     COUNTERS,
     DRAFTS,
@@ -74,11 +83,13 @@ def _after(before: Counters, step: Counters) -> Counters:
 
 @given(steps(), steps())
 def test_progress_is_what_happened(before: Counters, step: Counters) -> None:
-    done = progress(before, _after(before, step))
-    assert not done.is_restart
+    after = _after(before, step)
+    assert not was_restarted(before, after)
+    done = progress(before, after)
     assert (done.n_prompt, done.n_predicted) == (step.n_prompt, step.n_predicted)
     assert (done.prompt_s, done.predicted_s) == (step.prompt_s, step.predicted_s)
     assert step.drafts is not None
+    assert done.drafts is not None
     assert done.drafts.n_accepted == step.drafts.n_accepted
 
 
@@ -86,14 +97,16 @@ def test_progress_is_what_happened(before: Counters, step: Counters) -> None:
 def test_nothing_is_negative_whatever_the_server_counts(one: Counters, other: Counters) -> None:
     done = progress(one, other)
     numbers = (done.n_prompt, done.prompt_s, done.n_predicted, done.predicted_s)
-    drafts = (done.drafts.n_drafts, done.drafts.n_drafted, done.drafts.n_accepted)
-    assert min(*numbers, *drafts, *done.drafts.accepted_per_position, 0) == 0
+    counts = done.drafts or NO_DRAFTS
+    drafts = (counts.n_drafts, counts.n_drafted, counts.n_accepted)
+    assert min(*numbers, *drafts, *counts.accepted_per_position, 0) == 0
 
 
 @given(steps())
 def test_a_restart_is_seen_by_its_start_alone(counters: Counters) -> None:
-    done = progress(counters, replace(counters, started="2"))
-    assert done.is_restart
+    again = replace(counters, started="2")
+    assert was_restarted(counters, again)
+    done = progress(counters, again)
     assert done.n_predicted == counters.n_predicted
 
 
@@ -337,15 +350,15 @@ def test_a_server_elsewhere_has_no_process_here() -> None:
 
 
 def test_another_process_has_no_rate_at_first() -> None:
-    other = Whereabouts(is_here=True, process=Known(replace(PROCESS, pid=5, cpu_s=1.0)))
+    other = HostState(is_here=True, process=Known(replace(PROCESS, pid=5, cpu_s=1.0)))
     state = tracked(sample(0.0), sample(1.0, where=other))
     assert state.host.cores is None
     assert state.host.read_bytes_per_s.value is None
 
 
 def test_a_process_that_comes_to_rest_is_seen_to_rest() -> None:
-    def at(cpu_s: float) -> Whereabouts:
-        return Whereabouts(is_here=True, process=Known(replace(PROCESS, cpu_s=cpu_s)))
+    def at(cpu_s: float) -> HostState:
+        return HostState(is_here=True, process=Known(replace(PROCESS, cpu_s=cpu_s)))
 
     second = at(102.0)
     working = tracked(sample(0.0), sample(1.0, where=second), sample(1.5, where=second))

@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from spectui.errors import ServerError
-from spectui.server import log
-from spectui.server.log import HEAD_BYTES, TAIL_BYTES, ServerLog
+from spectui.server import process as server_process
+from spectui.server.process import HEAD_BYTES, TAIL_BYTES, ServerLog
 
 WORDS = b"over and out"
 
@@ -78,7 +78,7 @@ def test_a_file_that_is_written_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_too_many_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_MOST_LOGS", 1)
+    monkeypatch.setattr(server_process, "_MOST_LOGS", 1)
     with ServerLog(tmp_path / "log"), pytest.raises(ServerError, match="1 processes write"):
         ServerLog(tmp_path / "log")
 

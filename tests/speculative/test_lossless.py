@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from spectui.engine.commands import ProbeMargin
 from spectui.engine.events import GenerationResult
-from spectui.tune.lossless import check_lossless
-from spectui.tune.measurement import Pair
+from spectui.measure.lossless import check_lossless
+from spectui.measure.measurer import Pair
 from tests.support.search import ScriptedMeasurer, items, result
 
 

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.speculative.drafters import Draft
-from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
-from spectui.speculative.ngram_counts import Followers, NgramCounts, walked
+from spectui.speculative.ngram_cache import (
+    Followers,
+    NgramCacheDrafter,
+    NgramCacheState,
+    NgramCounts,
+    walked,
+)
 from tests.support.ngram_reference import (
     CacheReference,
     Counts,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.speculative.ngram_continuations import Continuations
+from spectui.speculative.ngram_map import Continuations
 
 
 @given(

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, CancelledError
-from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.model import Model
+from spectui.llama.plan import memory_breakdown
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
 from tests.support.models import Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba
@@ -255,7 +254,9 @@ def test_a_window_takes_less_memory_and_all_of_it_as_much_as_asked_for(folder: P
         for swa_full in (False, True):
             options = replace(LONG, swa_full=swa_full)
             with Context(model, options, max_outputs=1, abort=AbortFlag()) as context:
-                sizes.append(sum(share.cache_bytes for share in memory_breakdown(context.c)))
+                sizes.append(
+                    sum(share.cache_bytes for _device, share in memory_breakdown(context.c))
+                )
     # Half of the layers slide, over 32 of 1024 tokens, and have cells for a micro-batch beside
     # them, in steps of 256.
     assert sizes[0] == sizes[1] * (1 + 256 / 1024) / 2

@@ -21,9 +21,8 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.acceptance import Acceptance, accept
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
-from spectui.speculative.decoder import Decoder, Stop, draft_cap
+from spectui.speculative.decoder import Decoder, Stop, accept, draft_cap
 from spectui.speculative.drafters import (
     ChainedDrafter,
     Clock,
@@ -34,10 +33,9 @@ from spectui.speculative.drafters import (
     float32,
     model_drafter,
 )
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, Rollback, usable_snapshots
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import Rollback, usable_snapshots
 from tests.support.scripted import (
     EOG,
     N_VOCAB,
@@ -513,7 +511,7 @@ def test_accept_compares_draft_and_target(
 ) -> None:
     target = ScriptedTarget(64, scripted_target(1, wanted))
     target.decode((20, *draft), Outputs.ALL)
-    assert accept(target, draft) == Acceptance(tokens=emitted, n_accepted=n_accepted, end=end)
+    assert accept(target, draft) == (emitted, n_accepted, end)
 
 
 # Counters

@@ -6,15 +6,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.plan import memory_breakdown
 from spectui.llama.planned import PlanRequest
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from tests.support.models import MOE, Tiny, write_tiny
 from tests.support.recurrent import write_lfm2, write_mamba
 from tests.support.windowed import write_cohere2
@@ -85,10 +85,10 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
 
 def _allocated(context: Context, loading: Iterable[str]) -> Allocated:
     exact: Bytes = Counter()
-    for share in memory_breakdown(context.c):
-        exact[share.buffer_type, "weights"] += share.weights_bytes
-        exact[share.buffer_type, "cache"] += share.cache_bytes
-        exact[share.buffer_type, "compute"] += share.compute_bytes
+    for device, share in memory_breakdown(context.c):
+        exact[device, "weights"] += share.weights_bytes
+        exact[device, "cache"] += share.cache_bytes
+        exact[device, "compute"] += share.compute_bytes
     return Allocated(
         exact=+exact,
         logged=parse_buffers((*loading, *native_log.tail())),

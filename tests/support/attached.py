@@ -15,11 +15,11 @@ from spectui.server.replies import NextToken, SlotParameters, SlotReply
 from spectui.server.watch.sample import (
     FailedSample,
     Failure,
+    HostState,
     ProcessSample,
     ServerFacts,
     ServerSample,
     Trouble,
-    Whereabouts,
 )
 
 PROPS: dict[str, Any] = {
@@ -254,8 +254,8 @@ PROCESS = ProcessSample(
     started_s=1_760_000_000.0,
     read_bytes=Known(5_000_000_000),
 )
-HERE = Whereabouts(is_here=True, process=Known(PROCESS))
-ELSEWHERE = Whereabouts(is_here=False, process=Known(None, "the server runs on another machine"))
+HERE = HostState(is_here=True, process=Known(PROCESS))
+ELSEWHERE = HostState(is_here=False, process=Known(None, "the server runs on another machine"))
 LOST = Failure(
     trouble=Trouble.UNREACHABLE,
     reason="no connection to http://localhost:8080 (Connection refused)",
@@ -294,7 +294,7 @@ def sample(
     *,
     slots: tuple[SlotReply, ...] | str = IDLE_SLOTS,
     counters: Counters | str = COUNTERS,
-    where: Whereabouts = HERE,
+    where: HostState = HERE,
     facts: ServerFacts = FACTS,
 ) -> ServerSample:
     """One round of answers; text stands for a reason."""
@@ -355,6 +355,6 @@ def busy(n: int = 120) -> list[ServerSample]:
             drafts=drafts,
         )
         process = replace(PROCESS, cpu_s=100.0 + 1.9 * step)
-        where = Whereabouts(is_here=True, process=Known(process))
+        where = HostState(is_here=True, process=Known(process))
         samples.append(sample(time_s, slots=slots, counters=counters, where=where))
     return samples

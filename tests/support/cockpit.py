@@ -28,10 +28,17 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import CancelledError
-from spectui.live.events import BaselineMeasured, ChatRecorded, TuningChanged
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
-from spectui.live.setup import Activity, Launch, LiveSetup, Pair
+from spectui.live.setup import (
+    Activity,
+    BaselineMeasured,
+    ChatRecorded,
+    Launch,
+    LiveSetup,
+    Pair,
+    TuningChanged,
+)
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic
@@ -42,7 +49,7 @@ from spectui.prompts import Prompt
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.threads import EngineStarted, Threads

@@ -5,9 +5,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.taken import options_of
-from spectui.export import ExportSetup
-from spectui.export.takeover import Takeover, read_command
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import words_of
+from spectui.commands.launch import ExportSetup
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import Takeover, take_over
 from spectui.options.dialect import Dialect
 
 _FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"
@@ -51,17 +53,26 @@ def real_commands() -> list[RealCommand]:
     ]
 
 
+def typed(command: ServerCommand) -> tuple[str, ...]:
+    """Its arguments, less those of variables."""
+    return words_of(item for item in command.items if item.variable is None)
+
+
+def variables(command: ServerCommand) -> dict[str, tuple[str, ...]]:
+    """The arguments that its variables stand for."""
+    return {item.variable: item.words for item in command.items if item.variable is not None}
+
+
 def setup_of(taken: Takeover) -> ExportSetup:
     """What the commands of spectui make of it, as the screen does."""
-    shared, speculation = options_of(taken)
-    assert shared.model is not None
-    draft = next(iter(shared.model_draft), None)
+    setup = taken.to_setup()
+    needs_draft = setup.speculation is not None and setup.speculation.needs_draft
     return ExportSetup(
-        target=shared.target_options(shared.model),
-        draft=None if draft is None else shared.draft_options(draft),
-        context=shared.context_options(),
-        speculation=None if draft is None and speculation.needs_draft else speculation,
-        extra=taken.extra,
+        target=setup.target,
+        draft=setup.draft,
+        context=setup.context,
+        speculation=None if setup.draft is None and needs_draft else setup.speculation,
+        extra=setup.extra,
         name="real",
     )
 
@@ -69,4 +80,4 @@ def setup_of(taken: Takeover) -> ExportSetup:
 def again(setup: ExportSetup, dialect: Dialect) -> tuple[Takeover, list[str]]:
     """The export read back, and its arguments."""
     arguments = setup.arguments(dialect)
-    return read_command(shlex.join(["llama-server", *arguments])), arguments
+    return take_over(read_command(shlex.join(["llama-server", *arguments]))), arguments

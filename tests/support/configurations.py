@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.export import ExportSetup
+from spectui.commands.launch import ExportSetup
 from spectui.options.drafters import (
     NGRAMS,
     DrafterSetting,

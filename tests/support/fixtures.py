@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.demo.source import smollm2_path
+from spectui.demo.build import smollm2_path
 from tests.support.models import Tiny, TinyPath, write_tiny
 
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from spectui.engine.events import PromptEvaluated, Role
+from spectui.live.setup import BaselineMeasured
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
@@ -129,7 +130,7 @@ def _talking(models: dict[Role, ModelMemory], machine: list[Snapshot]) -> LiveTa
     tally.snapshot(machine[0])
     for role, memory in models.items():
         tally.loaded(role, memory)
-    tally.baseline(1 / 0.0605, 0.058)
+    tally.baseline(BaselineMeasured(tokens_per_s=1 / 0.0605, step_s=0.058))
     tally.generation_started(Speculation(DraftSimple(draft_max=5)))
     tally.prompt_evaluated(PromptEvaluated(n_tokens=412, seconds=1.84, n_reused=0))
     accepted = (5, 5, 3, 5, 0, 4, 5, 2, 5, 5, 1, 5)

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spectui.engine.demand import FreeMemory
+from spectui.engine.fitting import FreeMemory
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic
 from spectui.options.setup import ModelOptions
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 
 NOTHING_READ = WeightTraffic(
     cpu_dense_bytes=0,

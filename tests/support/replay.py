@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Chains, ModelIdentity, Recording, Trace, record_chains
 from tests.support.scripted import (

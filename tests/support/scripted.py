@@ -9,8 +9,7 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback, can_forget
+from spectui.speculative.models import Outputs, Rollback, can_forget
 
 Prefix = tuple[int, ...]
 Choose = Callable[[Prefix], int]

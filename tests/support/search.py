@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.measurer import Pair
+from spectui.measure.workload import WorkItem
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
-from spectui.tune.measurement import Pair
-from spectui.tune.workload import WorkItem
 
 OFF_TOKENS_PER_S = 10.0
 

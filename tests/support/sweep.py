@@ -1,22 +1,32 @@
-"""Sweeps without models: cells, records, and a backend whose speeds follow a formula."""
+"""Sweeps without models: cells, records, and a measurer whose speeds follow a formula."""
 
 from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 
+from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.events import GenerationResult
 from spectui.errors import SpectuiError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.backend import Backend
+from spectui.measure.workload import WorkItem
+from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
-from spectui.sweep.cells import Cell, NamedCell, Place, Task
-from spectui.sweep.expand import Defaults
-from spectui.sweep.order import Visit
+from spectui.prompts import Prompt
+from spectui.sweep.axes import Axes
+from spectui.sweep.cells import Cell, Place, Task, Visit
+from spectui.sweep.grid import Grid
+from spectui.sweep.measuring import CellMeasurer
 from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
-from spectui.tune.lossless import LosslessCheck
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.workload import WorkItem
-from tests.support.search import items
+from spectui.sweep.setup import SweepSetup
+from spectui.sweep.sweep import Sweep
+from tests.support.search import items, result
 
-PLACE = Place(threads=0, cache_type_k="f16", cache_type_v="f16")
-TASK = Task(prompt_length=None, temp=0.0, n_predict=32)
-DEFAULTS = Defaults(place=PLACE, task=TASK)
+PLACE = Place()
+TASK = Task(n_predict=32)
+DEFAULT = Cell(task=TASK)
 
 
 def cell(
@@ -40,8 +50,8 @@ def ngram_cell(kind: type[Ngram] = NgramSimple) -> Cell:
     return Cell(arm=arm, place=PLACE, task=TASK)
 
 
-def named(*cells: Cell) -> tuple[NamedCell, ...]:
-    return tuple(NamedCell(cell=one, name=one.arm.label) for one in cells)
+def named(*cells: Cell) -> dict[Cell, str]:
+    return {one: one.arm.label for one in cells}
 
 
 def decoded(tokens_per_s: float, *, n_drafted: int = 0, n_accepted: int = 0) -> Decoded:
@@ -83,30 +93,62 @@ def failed(one: Cell, error: str = "it does not fit") -> VisitRecord:
     )
 
 
-class ScriptedBackend:
-    """Runs every cell at a speed of its own; fails and is interrupted where it is told to."""
+def sweep(*draft_max: int, repeats: int = 1, retry_failed: bool = False) -> Sweep:
+    """A sweep of a draft over its lengths, in which each look at the clock takes 6 seconds."""
+    setup = SweepSetup(
+        grid=Grid(name="", description="-", cells=(Axes(draft_max=draft_max),)),
+        default=DEFAULT,
+        base=Setup(
+            target=ModelOptions(path=Path("target.gguf")),
+            draft=None,
+            context=ContextOptions(),
+            speculation=None,
+        ),
+        drafts={"draft": ModelOptions(path=Path("draft.gguf"))},
+        sampling=SamplingConfig(),
+        schedule=Schedule.SERVER,
+        prompts=tuple(Prompt(id=f"p{n}", category="x", text=str(n)) for n in range(6)),
+        machine=Machine(cpu="A processor", n_cores=4, memory_bytes=1 << 30, gpus=()),
+        repeats=repeats,
+        name="s",
+        retry_failed=retry_failed,
+    )
+    clock = count(0.0, 6.0)
+    return Sweep(setup, clock=lambda: next(clock))
 
-    def __init__(self, *, n_prompts: int = 6) -> None:
-        self.items = items(n_prompts)
+
+class ScriptedMeasurer(CellMeasurer):
+    """Decodes by itself; fails and is interrupted where it is told to."""
+
+    n_interruptions = 0
+    waited_s = 0.0
+    n_beside_off: int | None = None
+
+    def __init__(self, setup: SweepSetup) -> None:
+        super().__init__(setup)
         self.taken: list[Cell] = []
         self.fails: dict[Cell, SpectuiError] = {}
         self.interrupt_at: Cell | None = None
         self.anchors: Iterator[float] = iter(())
 
-    def take(self, cell: Cell) -> None:
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+        assert off.is_off
         self.taken.append(cell)
         if cell in self.fails:
             raise self.fails[cell]
+        return self, Schedule.SERVER, 4096
 
-    def runs(self, repeat: int) -> Iterator[PromptRun]:
-        assert repeat >= 0
-        for item in self.items:
-            if self.taken[-1] == self.interrupt_at:
-                raise KeyboardInterrupt
-            yield run(item, 1.1)
+    def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
+        assert off.is_off
+        assert n_predict < n_ctx
+        return items(len(self._setup.prompts))
 
-    def anchor(self) -> float | None:
-        return next(self.anchors, 10.0)
+    def generate(self, command: Generate) -> GenerationResult:
+        if self.taken[-1] == self.interrupt_at:
+            raise KeyboardInterrupt
+        if command.sampling.ignore_eos:
+            return result(next(self.anchors, 10.0))
+        return result(10.0 if command.speculation is None else 11.0)
 
-    def check_lossless(self) -> LosslessCheck | None:
-        return None
+    def probe_margin(self, _command: ProbeMargin) -> None:
+        """Asked where outputs differ, which they never do."""

@@ -1,38 +1,44 @@
 """Grids: what their files may say, the cells that come of them, and in which order."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.options.drafters import NGRAMS, NgramMod
-from spectui.sweep.axes import Axes, names, placeholders
+from spectui.sweep.axes import Axes, placeholders
 from spectui.sweep.cells import Cell, Place, coordinates
-from spectui.sweep.expand import expand
-from spectui.sweep.grid_file import find_grid, shipped_grids
-from spectui.sweep.order import n_loads, ordered
-from tests.support.sweep import DEFAULTS, PLACE, TASK, cell, ngram_cell, off_cell
+from spectui.sweep.expand import expand, n_loads, ordered
+from spectui.sweep.grid import find_grid, shipped_grids
+from tests.support.sweep import DEFAULT, PLACE, TASK, cell, ngram_cell, off_cell
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
 
-DRAFTS = ("small", "smaller")
+DRAFTS = {"small": "draft-simple", "smaller": "draft-simple"}
+SMALL = {"small": "draft-simple"}
 
 
-def names_of(axes: Sequence[Axes], drafts: Sequence[str] = DRAFTS) -> list[str]:
-    return [one.name for one in expand(axes, drafts, DEFAULTS).cells]
+def expanded(
+    axes: Sequence[Axes], drafts: Mapping[str, str] = DRAFTS
+) -> tuple[list[Cell], tuple[str, ...]]:
+    """The cells, and what is left out."""
+    names, left_out = expand(axes, drafts, DEFAULT)
+    return list(names), left_out
+
+
+def names_of(axes: Sequence[Axes]) -> list[str]:
+    return list(expand(axes, DRAFTS, DEFAULT)[0].values())
 
 
 def test_every_combination_is_a_cell_and_off_is_added() -> None:
-    found = expand(
-        [Axes(draft_max=(2, 4), draft_p_min=(0.0, 0.5), temp=(0.0, 0.7))], DRAFTS, DEFAULTS
-    )
-    cells = [one.cell for one in found.cells]
+    cells, _left_out = expanded([Axes(draft_max=(2, 4), draft_p_min=(0.0, 0.5), temp=(0.0, 0.7))])
     assert len(cells) == len(set(cells)) == 2 + 2 * 2 * 2 * 2
     assert [one.task.temp for one in cells if one.arm.is_off] == [0.0, 0.7]
 
@@ -44,7 +50,7 @@ def test_alternatives_of_drafters_have_their_own_options() -> None:
         draft_max=(4, 8),
         spec_ngram_mod_n_match=(16, 24),
     )
-    assert [one.cell.arm.drafter for one in expand([axes], DRAFTS, DEFAULTS).cells] == [
+    assert [one.arm.drafter for one in expanded([axes])[0]] == [
         "off",
         "ngram-mod",
         "ngram-mod",
@@ -54,15 +60,15 @@ def test_alternatives_of_drafters_have_their_own_options() -> None:
 
 
 def test_what_would_never_draft_is_left_out_and_told() -> None:
-    found = expand([Axes(draft=(1,), draft_max=(4, 64), draft_min=(0, 48))], DRAFTS, DEFAULTS)
-    assert len(found.cells) == 1 + 3
-    assert found.left_out == ("draft-min 48 is above draft-max 4, so every draft would be dropped",)
+    cells, left_out = expanded([Axes(draft=(1,), draft_max=(4, 64), draft_min=(0, 48))])
+    assert len(cells) == 1 + 3
+    assert left_out == ("draft-min 48 is above draft-max 4, so every draft would be dropped",)
 
 
 def test_a_draft_that_was_not_given_is_left_out_and_told() -> None:
-    found = expand([Axes(name="second", draft=(2,))], ("small",), DEFAULTS)
-    assert not found.cells
-    assert found.left_out == ("second is for draft 2, and 1 given",)
+    cells, left_out = expanded([Axes(name="second", draft=(2,))], SMALL)
+    assert not cells
+    assert left_out == ("second is for draft 2, and 1 given",)
 
 
 def test_equal_cells_of_several_entries_are_one_unless_they_are_reruns() -> None:
@@ -70,19 +76,18 @@ def test_equal_cells_of_several_entries_are_one_unless_they_are_reruns() -> None
         Axes(name=name, draft=(1,), rerun=rerun)
         for name, rerun in zip("abc", (0, 0, 1), strict=True)
     ]
-    found = expand(entries, DRAFTS, DEFAULTS)
-    assert [(one.name, one.cell.rerun) for one in found.cells] == [("off", 0), ("a", 0), ("c", 1)]
-    assert found.left_out == ("b is the same as a (a rerun would measure it again)",)
+    names, left_out = expand(entries, DRAFTS, DEFAULT)
+    assert [(name, one.rerun) for one, name in names.items()] == [("off", 0), ("a", 0), ("c", 1)]
+    assert left_out == ("b is the same as a (a rerun would measure it again)",)
 
 
 def test_drafts_of_other_kinds_draft_as_their_files_do() -> None:
-    defaults = replace(DEFAULTS, readers={"small": None, "smaller": "draft-eagle3"})
-    found = expand([Axes(draft_max=(4,))], DRAFTS, defaults)
-    speculations = [one.cell.speculation for one in found.cells]
+    drafts = {**DRAFTS, "smaller": "draft-eagle3"}
+    speculations = [one.speculation for one in expanded([Axes(draft_max=(4,))], drafts)[0]]
     assert [one.own.kind for one in speculations if one] == ["draft-simple", "draft-eagle3"]
-    named = expand([Axes(spec_type=("draft-eagle3", "draft-simple"))], DRAFTS, defaults)
-    assert [one.cell.arm.draft for one in named.cells] == [None, "smaller", "small"]
-    assert len(named.left_out) == 2
+    cells, left_out = expanded([Axes(spec_type=("draft-eagle3", "draft-simple"))], drafts)
+    assert [one.arm.draft for one in cells] == [None, "smaller", "small"]
+    assert len(left_out) == 2
 
 
 def test_axes_of_the_command_line_replace_those_of_an_entry() -> None:
@@ -121,7 +126,7 @@ def test_names_tell_settings_where_several_have_the_same() -> None:
 
 def test_cache_types_go_along_with_one_another() -> None:
     axes = Axes(draft=(1,), cache_type_k=("f16", "q8_0"), cache_type_v=("f16", "q8_0"))
-    places = {one.cell.place for one in expand([axes], DRAFTS, DEFAULTS).cells}
+    places = {one.place for one in expanded([axes])[0]}
     assert {(one.cache_type_k, one.cache_type_v) for one in places} == {
         ("f16", "f16"),
         ("q8_0", "q8_0"),
@@ -131,22 +136,22 @@ def test_cache_types_go_along_with_one_another() -> None:
 @pytest.mark.parametrize("grid", shipped_grids(), ids=lambda grid: grid.name)
 def test_shipped_grids_expand_with_one_draft_and_with_two(grid: object) -> None:
     found = find_grid(getattr(grid, "name", ""))
-    for drafts in (DRAFTS, DRAFTS[:1]):
-        cells = expand(found.cells, drafts, DEFAULTS).cells
-        assert any(not one.cell.arm.is_off for one in cells)
-        assert any(one.cell.arm.is_off for one in cells)
-        assert "{" not in "".join(one.name for one in cells)
-    assert not expand(found.cells, DRAFTS, DEFAULTS).left_out
+    for drafts in (DRAFTS, SMALL):
+        names, _left_out = expand(found.cells, drafts, DEFAULT)
+        assert any(not one.arm.is_off for one in names)
+        assert any(one.arm.is_off for one in names)
+        assert "{" not in "".join(names.values())
+    assert not expanded(found.cells)[1]
 
 
 def test_the_matrix_of_19_has_19_cells() -> None:
-    cells = expand(find_grid("notes-19").cells, DRAFTS, DEFAULTS).cells
-    assert len(cells) == 19
-    assert {one.name: one.cell.rerun for one in cells if one.cell.rerun} == {
+    names, _left_out = expand(find_grid("notes-19").cells, DRAFTS, DEFAULT)
+    assert len(names) == 19
+    assert {name: one.rerun for one, name in names.items() if one.rerun} == {
         "baseline-rerun": 1,
         "ngcache-rerun": 1,
     }
-    kinds = [one.cell.speculation.own.label for one in cells if one.cell.speculation is not None]
+    kinds = [one.speculation.own.label for one in names if one.speculation is not None]
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "ngram-cache": 4,
         "ngram-mod": 7,
@@ -210,7 +215,7 @@ def test_an_unknown_key_is_refused_with_what_there_is(tmp_path: Path) -> None:
     path.write_text('description = "x"\n[[cells]]\nwarp = [4]')
     with pytest.raises(BadInputError) as caught:
         find_grid(str(path))
-    assert all(name in str(caught.value) for name in names())
+    assert all(field.encode_name in str(caught.value) for field in msgspec.structs.fields(Axes))
 
 
 def test_own_grids_lie_in_the_configuration_folder(home: Path) -> None:
@@ -226,7 +231,7 @@ places = st.builds(
     Place, threads=st.integers(1, 3), cache_type_k=st.just("f16"), cache_type_v=st.just("f16")
 )
 cells = st.one_of(
-    st.builds(cell, st.integers(1, 5), draft=st.sampled_from(DRAFTS), place=places),
+    st.builds(cell, st.integers(1, 5), draft=st.sampled_from(list(DRAFTS)), place=places),
     st.builds(off_cell, places),
     st.just(ngram_cell(NgramMod)),
 )

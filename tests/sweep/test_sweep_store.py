@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.sweep.order import Visit
+from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from tests.support.disk import no_file_above

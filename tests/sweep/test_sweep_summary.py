@@ -9,11 +9,8 @@ from io import StringIO
 import pytest
 
 from spectui.sweep.cells import Cell
-from spectui.sweep.csv_files import results_csv, summary_csv
-from spectui.sweep.flattening import flattenings
-from spectui.sweep.markdown import report
-from spectui.sweep.plots.charts import MOST_LINES, Bar, Bars, Lines, Point, charts
-from spectui.sweep.plots.drawing import _apart, draw
+from spectui.sweep.charts import MOST_LINES, Chart, Point, charts
+from spectui.sweep.drawing import _apart, draw
 from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import (
     Against,
@@ -21,9 +18,10 @@ from spectui.sweep.summary import (
     against_off,
     best_per_category,
     best_per_drafter,
+    flattenings,
     summarise,
 )
-from spectui.sweep.tables import remarks, sheets
+from spectui.sweep.tables import markdown, remarks, results_csv, sheets, summary_csv
 from tests.support.sweep import PLACE, TASK, cell, failed, named, ngram_cell, off_cell, record
 
 SPEEDS = {2: 1.1, 4: 1.3, 8: 1.31, 16: 1.0}
@@ -44,9 +42,10 @@ def ladder(drafts: Sequence[str] = ("draft",)) -> tuple[CellSummary, ...]:
 def test_sums_and_speedup_over_repeats() -> None:
     one = cell(4)
     found = summaries(record(one, 1.2), record(one, 1.4, repeat=1))[0]
-    assert (found.n_repeats, found.totals.n_drafted, found.totals.n_accepted) == (2, 320, 128)
-    assert found.totals.acceptance_rate == pytest.approx(0.4)
-    assert found.totals.mean_accepted_length == pytest.approx(1 + 128 / (16 * 24))
+    counters = found.counters
+    assert (found.n_repeats, counters.n_drafted, counters.n_accepted) == (2, 320, 128)
+    assert counters.acceptance_rate == pytest.approx(0.4)
+    assert counters.mean_accepted_length == pytest.approx(1 + 128 / (16 * 24))
     assert found.speedup is not None
     assert (found.speedup.n_pairs, found.speedup.n_prompts) == (16, 8)
     assert found.speedup.estimate == pytest.approx(1.29, abs=0.02)
@@ -72,7 +71,7 @@ def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> Non
     found = summaries(record(cell(2), 1.2), record(cell(4), 9.0))
     assert [row[-1] for row in sheets(found)[0].rows] == ["", "noise"]
     assert [one.cell for one in best_per_drafter(found).values()] == [cell(2)]
-    assert {one.summary.cell for one in best_per_category(found)} == {cell(2)}
+    assert {one.cell for one in best_per_category(found).values()} == {cell(2)}
     told = " ".join(remarks(found))
     assert (
         "Faster than the accepted tokens can make it, which is the machine's noise: draft" in told
@@ -93,8 +92,9 @@ def test_best_of_each_drafter_and_category() -> None:
     assert list(best) == ["draft", "ngram-simple"]
     assert best["draft"].cell == cell(8)
     categories = best_per_category(found)
-    assert [one.category for one in categories] == ["c0", "c1", "c2", "c3"]
-    assert {one.summary.cell for one in categories} == {cell(8)}
+    assert list(categories) == ["c0", "c1", "c2", "c3"]
+    assert {one.cell for one in categories.values()} == {cell(8)}
+    assert {run.category for run in categories["c1"].runs} == {"c1"}
 
 
 def test_where_the_curve_flattens() -> None:
@@ -123,9 +123,8 @@ def test_csv_has_a_row_per_cell_and_prompt() -> None:
 
 
 def test_markdown_tables_hold_any_name() -> None:
-    odd = named(cell(4))[0]
-    found = summarise([replace(odd, name="a|b_c<d>")], [record(cell(4))])
-    text = report("t", ["f"], sheets(found), remarks(found), {"caption": "x.svg"})
+    found = summarise({cell(4): "a|b_c<d>"}, [record(cell(4))])
+    text = markdown("t", ["f"], sheets(found), remarks(found), {"caption": "x.svg"})
     assert "| a\\|b\\_c\\<d\\> |" in text
     assert "![caption](x.svg)" in text
     n_bars = {line.replace("\\|", "").count("|") for line in text.splitlines() if line[:1] == "|"}
@@ -150,13 +149,13 @@ def test_there_are_only_plots_that_there_is_data_for() -> None:
 def test_other_axes_are_panels() -> None:
     found = summaries(*(record(cell(n, p_min=p)) for n in (2, 4) for p in (0.0, 0.5, 0.9)))
     chart = charts(found)[0]
-    assert isinstance(chart, Lines)
-    assert [panel.title for panel in chart.panels] == [
+    assert [title for title, _lines in chart.panels] == [
         "draft-p-min 0",
         "draft-p-min 0.5",
         "draft-p-min 0.9",
     ]
-    assert [point.x for point in chart.panels[0].series[0].points] == [2, 4]
+    ((_title, lines), *_others) = chart.panels
+    assert [[point.x for point in points] for points in lines.values()] == [[2, 4]]
 
 
 def _with_lengths() -> tuple[CellSummary, ...]:
@@ -177,12 +176,7 @@ def test_plots_are_drawn(found: Sequence[CellSummary], kind: str) -> None:
             continue
         text = content.decode()
         assert chart.title in text, "text stays text"
-        labels = (
-            [bar.label for bar in chart.bars]
-            if isinstance(chart, Bars)
-            else [series.label for panel in chart.panels for series in panel.series]
-        )
-        assert all(label in text for label in labels)
+        assert all(label in text for _title, lines in chart.panels for label in lines)
 
 
 def test_equal_plots_are_equal_files() -> None:
@@ -195,7 +189,7 @@ def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
     nothing = tuple(replace(run, on=replace(run.on, n_drafted=0, n_accepted=0)) for run in one.runs)
     found = summaries(replace(one, runs=nothing), record(cell(4), 1.1))
     assert list(best_per_drafter(found)) == ["draft"]
-    assert {best.summary.cell for best in best_per_category(found)} == {cell(4)}
+    assert {one.cell for one in best_per_category(found).values()} == {cell(4)}
     assert any("Nothing was drafted by ngram-simple" in told for told in remarks(found))
 
 
@@ -216,16 +210,14 @@ def test_what_one_drafter_has_alone_does_not_part_it_from_the_others() -> None:
         )
     )
     chart = next(one for one in charts(found) if one.slug == "speedup-by-temp")
-    assert isinstance(chart, Lines)
-    (panel,) = chart.panels
-    assert panel.title == ""
-    assert [series.label for series in panel.series] == ["draft", "ngram-simple"]
+    ((title, lines),) = chart.panels
+    assert title == ""
+    assert list(lines) == ["draft", "ngram-simple"]
 
 
 def test_no_panel_has_more_lines_than_colours() -> None:
     chart = charts(ladder([f"draft-{n}" for n in range(MOST_LINES + 2)]))[0]
-    assert isinstance(chart, Lines)
-    assert len(chart.panels[0].series) == MOST_LINES
+    assert len(chart.panels[0][1]) == MOST_LINES
     assert chart.n_left_out == 2
     assert "2 more in results.csv" in draw(chart, "svg").decode()
 
@@ -234,10 +226,10 @@ def test_no_panel_has_more_lines_than_colours() -> None:
 @pytest.mark.parametrize("kind", ["lines", "bars"])
 def test_long_names_are_written_in_full(kind: str) -> None:
     name = " ".join(["word"] * 40)
-    bars = Bars(slug="s", title=name, bars=(Bar(label=name, value=Point(x=0.0, y=0.3)),) * 2)
+    labels = {label: (Point(x=0.0, y=0.3),) for label in (name, f"{name}.")}
+    bars = Chart(slug="s", title=name, panels=(("", labels),))
     lines = charts(_with_lengths())[0]
-    assert isinstance(lines, Lines)
-    panels = tuple(replace(panel, title=name) for panel in lines.panels)
+    panels = tuple((name, of_panel) for _title, of_panel in lines.panels)
     chart = bars if kind == "bars" else replace(lines, panels=panels, n_left_out=3)
     text = draw(chart, "svg").decode()
     words = text.count("word")
@@ -249,6 +241,17 @@ def test_files_tell_no_threads_where_the_machine_says_and_words_stand_left() -> 
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]
     assert found[1].cell.place.text == "1 thread, KV f16"
-    marks = report("s", [], sheets(found), [], {}).splitlines()[5]
+    marks = markdown("s", [], sheets(found), [], {}).splitlines()[5]
     assert marks.startswith("| --- | ---: |")
     assert marks.endswith("---: | --- |")
+
+
+def test_categories_of_each_place_have_a_panel_of_their_own() -> None:
+    places = [replace(PLACE, threads=n) for n in (1, 2)]
+    found = summaries(*(record(cell(n, place=place), 1.2) for n in SPEEDS for place in places))
+    chart = next(one for one in charts(found) if one.slug == "speedup-by-category")
+    assert [title for title, _lines in chart.panels] == [
+        "draft, 1 thread, KV f16",
+        "draft, 2 threads, KV f16",
+    ]
+    assert all(list(lines) == ["c0", "c1", "c2", "c3"] for _title, lines in chart.panels)

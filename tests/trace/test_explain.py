@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Pair
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.expectation import expected_tokens
-from spectui.trace.break_even import MeanRound, Outlook
+from spectui.trace.costs import MeanRound, rounds_of_lengths
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
 from spectui.trace.terms import (
+    Outlook,
     RoundTerms,
     Term,
     find,
     measured_terms,
     replayed_terms,
-    rounds_of_lengths,
 )
 from spectui.tune.explain import explain_measured, explain_replayed, paragraph
-from spectui.tune.measurement import Pair
-from spectui.tune.trials import Arm
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
 
@@ -138,7 +138,7 @@ def terms_of(draft_max: int, p_min: float = 0.0) -> RoundTerms:
     (total,) = replay_trace(recordings, "draft", grid, COSTS)
     found = replayed_terms(total, COSTS)
     assert found is not None
-    assert found.parts.total_s == pytest.approx((total.seconds or 0) / total.n_rounds)
+    assert found.total_s == pytest.approx((total.seconds or 0) / total.n_rounds)
     assert found.off_s * total.n_decoded == pytest.approx(total.off_s)
     return found
 
@@ -147,7 +147,7 @@ def test_the_terms_of_a_replay_are_those_of_its_prices() -> None:
     found = terms_of(4)
     assert found.alpha == pytest.approx(found.emitted - 1) or found.alpha > 0
     # Every round drafts four tokens but where the budget ends: never more steps than that.
-    assert 0 < found.parts.draft_s <= 4 * found.step_s + 1e-12
+    assert 0 < found.draft_s <= 4 * found.step_s + 1e-12
     assert found.step_s == pytest.approx(COSTS.step_s, rel=0.02)
     assert found.target_step_s == pytest.approx(COSTS.verify_s[0], rel=0.02)
     assert 1 < found.verify_ratio <= COSTS.verify_s[3] / COSTS.verify_s[0]
@@ -156,7 +156,7 @@ def test_the_terms_of_a_replay_are_those_of_its_prices() -> None:
 def test_steps_at_the_floor_are_paid_for() -> None:
     found = terms_of(6, p_min=0.99)
     # What ends at the floor was decoded once more than it drafted.
-    assert found.parts.draft_s > found.drafted * found.step_s
+    assert found.draft_s > found.drafted * found.step_s
 
 
 def test_rounds_of_a_length_follow_the_curves() -> None:
@@ -189,7 +189,7 @@ def test_measured_terms_are_means_over_the_rounds() -> None:
     assert (found.drafted, found.emitted, found.rejected) == pytest.approx((4, 3.4, 0.8))
     assert (found.step_s, found.target_step_s, found.c) == pytest.approx((0.005, 0.05, 0.1))
     assert found.verify_ratio == pytest.approx(1.2)
-    assert found.parts.total_s == pytest.approx(SPECULATIVE.times.total_s / 10)
+    assert found.total_s == pytest.approx(SPECULATIVE.times.total_s / 10)
     assert found.mean_round().rejection_s == pytest.approx(0.002)
 
 

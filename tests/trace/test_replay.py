@@ -14,8 +14,7 @@ from spectui.options.setup import Schedule
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import model_drafter
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.costs import Prices, RoundPrices
 from spectui.trace.grid import Grid, replay_grid
 from tests.support.replay import DEPTH, SCENE, Scene, record, scenes

@@ -14,15 +14,14 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import ChainedDrafter
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, usable_snapshots
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import usable_snapshots
+from spectui.trace.file import check_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import replay_chained
 from spectui.trace.record import Chains, Recording, bare, record_own_chains, spread_out
 from spectui.trace.replay import replay_trace
-from spectui.trace.validity import check_trace
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 from tests.support.replay import trace_of as trace_of_draft
 from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
@@ -149,8 +148,8 @@ def test_a_trace_keeps_them_without_text_and_refuses_what_cannot_be() -> None:
     kept = bare(trace)
     check_trace(kept)
     renumbered = kept.recordings[0]
-    runs = spread_out(recording.output, chains).runs
-    assert spread_out(renumbered.output, renumbered.chains[MTP_KIND]).runs == runs
+    runs = spread_out(recording.output, chains)[0]
+    assert spread_out(renumbered.output, renumbered.chains[MTP_KIND])[0] == runs
     for wrong in (replace(chains, tails=chains.tails[1:]), replace(chains, mtp_layers=-1)):
         broken = replace(recording, chains={MTP_KIND: wrong})
         with pytest.raises(ValueError, match=r"another output|MTP layers"):

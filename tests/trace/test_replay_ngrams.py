@@ -14,9 +14,8 @@ from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder, Stop
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, Rollback
 from spectui.speculative.ngram import ngram_drafter
-from spectui.speculative.rollback import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
 from spectui.trace.record import Recording, without_text
 from spectui.trace.replay import Total

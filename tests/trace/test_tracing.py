@@ -9,8 +9,9 @@ import pytest
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader, MovableTarget
@@ -25,7 +26,6 @@ from spectui.tune.tracing import (
     TracingEvent,
     n_tracing_steps,
 )
-from spectui.tune.workload import WorkItem, Workload
 from tests.support.engine import small_context
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 

@@ -13,14 +13,19 @@ from textual.widgets import Static
 
 from spectui.known import Known
 from spectui.monitor.readings import Snapshot
-from spectui.server.watch.sample import Failure, Late, Trouble, Whereabouts
+from spectui.server.watch.sample import Failure, HostState, Late, Trouble
 from spectui.settings import Settings
-from spectui.tui.attach.app import PollerFailed
-from spectui.tui.attach.machine import HostMemoryPanel, MachinePanel, ServerPanel
-from spectui.tui.attach.panels import DraftsPanel, ServedPanel, SlotsPanel
-from spectui.tui.attach.screen import AttachPanels
+from spectui.tui.attach.app import AttachPanels
+from spectui.tui.attach.panels import (
+    DraftsPanel,
+    MachinePanel,
+    ServedPanel,
+    ServerPanel,
+    SlotsPanel,
+)
 from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.panels.base import Panel
+from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import MonitorFailed
 from spectui.tui.widgets import StatusBar
 from tests.support.attach_app import Watched, shown
@@ -94,7 +99,7 @@ def test_a_remote_server(snap_compare: SnapCompare, size: tuple[int, int]) -> No
 
 def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
     off = "/metrics is off; start the server with --metrics"
-    hidden = Whereabouts(
+    hidden = HostState(
         is_here=True,
         process=Known(None, "the process that listens at port 8080 belongs to another user"),
     )
@@ -232,7 +237,7 @@ def test_the_machine_is_shown_where_the_server_is() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         panels = pilot.app.screen.query_one(AttachPanels)
-        memory = panels.query_one(HostMemoryPanel)
+        memory = panels.query_one(MemoryPanel)
         assert not is_shown(memory)
         await watched.told(pilot, sample(0.0, where=ELSEWHERE))
         assert not is_shown(memory)
@@ -308,7 +313,7 @@ def test_a_restart_is_told() -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         anew = replace(COUNTERS, started="2")
-        process = Whereabouts(is_here=True, process=Known(replace(PROCESS, pid=12)))
+        process = HostState(is_here=True, process=Known(replace(PROCESS, pid=12)))
         events = (sample(0.0), sample(1.0, counters=anew, where=process))
         await watched.told(pilot, *events)
         assert "restarted 1 time" in text_of(pilot.app.screen.query_one(ServerPanel))
@@ -324,7 +329,12 @@ def test_the_palette_has_what_the_keys_do() -> None:
         titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
         assert {"Ask now (r)", "Pause (p)", "Quit (q)"} <= set(titles)
         assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
-        places = [place for place, _ in groupby(attach_actions(watched.app), lambda one: one.place)]
+        places = [
+            place
+            for place, _ in groupby(
+                attach_actions(watched.app), lambda one: str(one.id).split(".")[0]
+            )
+        ]
         assert len(places) == len(set(places))
 
     watched.run(scenario)
@@ -346,7 +356,7 @@ def test_a_defect_of_the_poller_ends_the_screen() -> None:
     watched = Watched()
 
     async def scenario(pilot: Pilot[None]) -> None:
-        watched.monitor.post(PollerFailed(error=ZeroDivisionError("asked nothing")))
+        watched.monitor.post(ZeroDivisionError("asked nothing"))
         await pilot.pause()
 
     with pytest.raises(ZeroDivisionError, match="asked nothing"):

@@ -14,14 +14,15 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from spectui.export import ExportSetup, Format, render
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
+from spectui.tui.base_app import THEMES
 from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.widgets import ChoiceRow
 from tests.support.cockpit import handled, press_keys, resize
 
@@ -110,7 +111,7 @@ async def press(app: Host, pilot: Pilot[None], *keys: str) -> None:
 
 
 def rendered(choice: int, dialect: Dialect, format_: Format) -> str:
-    return render(CHOICES[choice].setup, dialect=dialect, format=format_)
+    return render(CHOICES[choice].setup.launch(dialect), format_)
 
 
 def test_every_format_of_every_choice_is_reached_with_the_arrows() -> None:

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Log
 from textual.widgets._footer import FooterKey
 
-from spectui.demo import DemoModel
+from spectui.demo import DemoModel, DemoProgress
 from spectui.engine.events import (
     EngineFailed,
     GenerationFinished,
@@ -52,7 +52,7 @@ from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import EventsArrived, Mailbox
 from spectui.tui.panels.base import Panel
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.threads import DemoBuilt, DemoProgressed, MonitorFailed, StartFailed, Threads
+from spectui.tui.threads import DemoBuilt, MonitorFailed, StartFailed, Threads
 from spectui.tui.widgets import ChoiceRow, KeyBar, StatusBar
 from tests.support.cockpit import (
     DRAFT,
@@ -102,9 +102,9 @@ def test_a_pair_is_loaded_and_a_question_answered() -> None:
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
         transcript = cockpit.app.live.transcript
-        assert "hello" in transcript.plain_text
+        assert "hello" in transcript.conversation.plain_text
         # As it came: neither markup nor escapes are interpreted.
-        assert transcript.last_answer.startswith("The sea is [bold]wide")
+        assert transcript.conversation.last_answer.startswith("The sea is [bold]wide")
         assert cockpit.app.session.conversation.chat.messages()[-1] == ("assistant", "".join(WORDS))
 
     cockpit.run(scenario)
@@ -217,7 +217,7 @@ def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_on() ->
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot, "far too long")
-        await settled(pilot, lambda: reason in cockpit.app.live.transcript.plain_text)
+        await settled(pilot, lambda: reason in cockpit.app.live.transcript.conversation.plain_text)
         await ready(cockpit, pilot)
         await ask(cockpit, pilot, "short")
         await ready(cockpit, pilot)
@@ -235,7 +235,9 @@ def test_a_defect_points_to_the_log() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot)
-        await settled(pilot, lambda: "defect" in cockpit.app.live.transcript.plain_text)
+        await settled(
+            pilot, lambda: "defect" in cockpit.app.live.transcript.conversation.plain_text
+        )
 
     cockpit.run(scenario)
 
@@ -248,7 +250,7 @@ def test_a_draft_that_fails_leaves_the_target() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         assert setup_of(cockpit).draft is None
-        assert reason in cockpit.app.live.transcript.plain_text
+        assert reason in cockpit.app.live.transcript.conversation.plain_text
         await ask(cockpit, pilot)
         assert cockpit.script.names()[-1] == "send"
 
@@ -342,13 +344,13 @@ def test_a_build_that_is_stopped_leaves_no_model_and_tells_nothing_more() -> Non
     threads = Threads(Mailbox(lambda: None))
     threads._post = told.put
     threads.build_demo(DemoModel.DENSE)
-    assert isinstance(told.get(timeout=60), DemoProgressed)
+    assert isinstance(told.get(timeout=60), DemoProgress)
     threads.stop_demo()
     for thread in threading.enumerate():
         if thread.name == "spectui-demo":
             thread.join()
     rest = [told.get() for _ in range(told.qsize())]
-    assert all(isinstance(event, DemoProgressed) for event in rest)
+    assert all(isinstance(event, DemoProgress) for event in rest)
     assert list((cache_dir() / "demo").glob("*.gguf*")) == []
 
 
@@ -669,7 +671,7 @@ def test_a_new_chat_forgets_the_old_one() -> None:
         await ready(cockpit, pilot)
         await press_keys(pilot, "ctrl+n")
         assert cockpit.app.session.conversation.chat.messages() == ()
-        assert "hello" not in cockpit.app.live.transcript.plain_text
+        assert "hello" not in cockpit.app.live.transcript.conversation.plain_text
         await ask(cockpit, pilot, "again")
         await press_keys(pilot, "ctrl+n")
         # Not while an answer is being written.
@@ -725,7 +727,7 @@ def test_help_lists_every_action_with_its_id_and_key() -> None:
         actions = {action.id: action for action in cockpit.app.screen._actions}
         for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
             assert name in actions
-        assert actions["live.rejected"].keys == "^r"
+        assert actions["live.rejected"].key_display == "^r"
         await press_keys(pilot, "escape")
         assert len(cockpit.app.screen_stack) == 2
 
@@ -871,7 +873,7 @@ def test_a_stored_session_is_taken_up() -> None:
         cockpit.app.pop_screen()
         cockpit.app.session.loader.resume(stored, Pair(target=TARGET, draft=DRAFT))
         await ready(cockpit, pilot)
-        assert cockpit.app.live.transcript.last_answer == "It is 4."
+        assert cockpit.app.live.transcript.conversation.last_answer == "It is 4."
         resumed = setup_of(cockpit)
         wanted = Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))
         assert resumed.speculation == wanted
@@ -907,7 +909,7 @@ def test_the_first_token_is_shown_before_its_round_ends() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await ask(cockpit, pilot)
-        await settled(pilot, lambda: "Soon" in cockpit.app.live.transcript.plain_text)
+        await settled(pilot, lambda: "Soon" in cockpit.app.live.transcript.conversation.plain_text)
 
     cockpit.run(scenario)
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -13,13 +13,19 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from spectui.live.tally import LiveState, LiveTally
-from spectui.tui import units
-from spectui.tui.charts import bar, spark, stacked
 from spectui.tui.chat.panels import Panels
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Line, block, cells, charted, crop, fit, growing, spread
-from spectui.tui.panels.paint import positions
+from spectui.tui.panels.base import (
+    Line,
+    Panel,
+    block,
+    cells,
+    charted,
+    crop,
+    fit,
+    growing,
+    pen_of,
+)
 from tests.support.cockpit import handled, resize
 from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
 
@@ -104,27 +110,27 @@ def test_an_old_baseline_says_how_old_it_is(age_min: int, text: str | None) -> N
 
 @given(fraction=st.floats(-1, 2), width=st.integers(0, 60), glyphs=glyph_sets)
 def test_a_bar_is_as_wide_as_told(fraction: float, width: int, glyphs: Glyphs) -> None:
-    assert len(bar(fraction, width, glyphs)) == width
+    assert len(glyphs.bar(fraction, width)) == width
 
 
 def test_a_bar_fills_its_share() -> None:
-    assert bar(0.5, 8, UNICODE) == "████    "
-    assert bar(0.25, 2, UNICODE) == "▌ "
-    assert bar(1.0, 3, ASCII) == "###"
+    assert UNICODE.bar(0.5, 8) == "████    "
+    assert UNICODE.bar(0.25, 2) == "▌ "
+    assert ASCII.bar(1.0, 3) == "###"
 
 
 @given(values=samples, width=st.integers(0, 60), height=st.integers(1, 5), glyphs=glyph_sets)
 def test_a_sparkline_fills_its_box(
     values: list[float | None], width: int, height: int, glyphs: Glyphs
 ) -> None:
-    lines = spark(values, width, glyphs, height=height)
+    lines = glyphs.spark(values, width, height=height)
     assert [len(line) for line in lines] == [width] * height
 
 
 def test_a_sparkline_ends_with_the_last_sample_and_keeps_gaps() -> None:
-    assert spark([9, 0, None, 4, 8], 4, UNICODE) == ["▁ ▄█"]
-    assert spark([8], 3, UNICODE, maximum=16) == ["  ▄"]
-    assert spark([4, 8], 2, UNICODE, height=2) == [" █", "██"]
+    assert UNICODE.spark([9, 0, None, 4, 8], 4) == ["▁ ▄█"]
+    assert UNICODE.spark([8], 3, maximum=16) == ["  ▄"]
+    assert UNICODE.spark([4, 8], 2, height=2) == [" █", "██"]
 
 
 @given(
@@ -136,13 +142,13 @@ def test_a_sparkline_ends_with_the_last_sample_and_keeps_gaps() -> None:
 def test_a_stacked_bar_never_grows_beyond_its_width(
     parts: list[float], extra: float, width: int, glyphs: Glyphs
 ) -> None:
-    bars = stacked(parts, sum(parts) + extra, width, glyphs)
+    bars = glyphs.stacked(parts, sum(parts) + extra, width)
     assert len(bars) == len(parts)
     assert sum(map(len, bars)) <= width
 
 
 def test_parts_of_a_stacked_bar_differ_without_colour() -> None:
-    assert stacked([2, 1, 1], 8, 8, ASCII) == ["##", "=", "+"]
+    assert ASCII.stacked([2, 1, 1], 8, 8) == ["##", "=", "+"]
 
 
 # Units
@@ -151,18 +157,18 @@ def test_parts_of_a_stacked_bar_differ_without_colour() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (units.tokens_per_s(18.44, UNICODE), "18.4 tokens/s"),
-        (units.tokens_per_s(118.4, UNICODE), "118 tokens/s"),
-        (units.tokens_per_s(None, UNICODE), "– tokens/s"),
-        (units.speedup(1.625, ASCII), "1.62x"),
-        (units.duration(0.0612, UNICODE), "61.2 ms"),
-        (units.duration(1.84, UNICODE), "1.84 s"),
-        (units.duration(12.34, UNICODE), "12.3 s"),
-        (units.rate(41.2e9, UNICODE), "41.2 GB/s"),
-        (units.percent(0.003, UNICODE), "0.3 %"),
-        (units.percent(0.424, UNICODE), "42 %"),
-        (units.used_of(21.7e9, 25.8e9, UNICODE), "21.7 / 25.8 GB"),
-        (units.used_of(None, 25.8e9, ASCII), "- / 25.8 GB"),
+        (UNICODE.tokens_per_s(18.44), "18.4 tokens/s"),
+        (UNICODE.tokens_per_s(118.4), "118 tokens/s"),
+        (UNICODE.tokens_per_s(None), "– tokens/s"),
+        (ASCII.speedup(1.625), "1.62x"),
+        (UNICODE.duration(0.0612), "61.2 ms"),
+        (UNICODE.duration(1.84), "1.84 s"),
+        (UNICODE.duration(12.34), "12.3 s"),
+        (UNICODE.rate(41.2e9), "41.2 GB/s"),
+        (UNICODE.percent(0.003), "0.3 %"),
+        (UNICODE.percent(0.424), "42 %"),
+        (UNICODE.used_of(21.7e9, 25.8e9), "21.7 / 25.8 GB"),
+        (ASCII.used_of(None, 25.8e9), "- / 25.8 GB"),
     ],
 )
 def test_numbers_carry_their_unit(text: str, expected: str) -> None:
@@ -194,8 +200,7 @@ def test_only_what_is_shown_is_drawn() -> None:
         drawn.append(height)
         return (ONE,) * height
 
-    forms = [(height, partial(draw, height)) for height in (1, 2, 3)]
-    assert len(fit([charted(0, 1, forms)], 2)) == 2
+    assert len(fit([charted(0, 1, range(1, 4), draw)], 2)) == 2
     assert drawn == [2]
 
 
@@ -206,8 +211,8 @@ def test_lines_are_cropped_with_an_ellipsis() -> None:
 
 
 def test_the_right_side_gives_way() -> None:
-    assert cells(spread(ONE, TWO, 9)) == 9
-    assert spread(ONE, TWO, 6) == ONE
+    assert cells(pen_of(UNICODE, 9).spread(ONE, TWO)) == 9
+    assert pen_of(UNICODE, 6).spread(ONE, TWO) == ONE
 
 
 # Panels
@@ -329,7 +334,7 @@ def test_a_resize_changes_the_detail() -> None:
 
 @pytest.mark.parametrize(("n", "end"), [(4, "0.50 "), (5, " +2")], ids=["fits", "does not"])
 def test_positions_that_do_not_fit_are_counted(n: int, end: str) -> None:
-    _one, two, _rows = positions([0.5] * n, "accepted", 20, UNICODE)
+    _one, two, _rows = pen_of(UNICODE, 20).positions([0.5] * n, "accepted")
     _bars, ((numbers, _look),) = two.draw()
     assert numbers.endswith(end)
     assert len(numbers) <= 20

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,13 +20,13 @@ from textual.widgets import Input, Static
 
 from spectui.demo import DemoModel
 from spectui.live.setup import Pair
-from spectui.models.discovery import Scan
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset
+from spectui.sessions import Header, Session, UserTurn
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.picker.controller import Choice, PickerController, RecentPair
+from spectui.tui.picker.controller import Choice, PickerController
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
@@ -58,12 +59,15 @@ LARGER_DRAFT = found("Other-3B-Q8_0", 3 * GB)
 BROKEN = found("Broken-70B-Q2_K", 40 * GB, missing=("Broken-70B-Q2_K-00002-of-00002.gguf",))
 MODELS = (BIG, GOOD, LARGER_DRAFT, BROKEN)
 
-RECENT = RecentPair(
-    target=BIG.path,
-    draft=GOOD.path,
-    when=datetime(2026, 5, 3, 14, 2, tzinfo=UTC),
-    n_turns=12,
-    said="What does the keeper of the lighthouse see at night?",
+RECENT = Session(
+    path=Path("recent.jsonl"),
+    header=Header(
+        started=datetime(2026, 5, 3, 14, 2, tzinfo=UTC), target=str(BIG.path), draft=str(GOOD.path)
+    ),
+    entries=(
+        UserTurn(text="What does the keeper of the lighthouse see at night?"),
+        *(UserTurn(text="And then?") for _ in range(11)),
+    ),
 )
 PRESET = Preset(name="mine", path=Path("mine.toml"), description="Two of mine.", options={})
 
@@ -178,7 +182,7 @@ def play(
     scenario: Callable[[Stage], Awaitable[None]],
     *,
     folders: Sequence[Path] = (Path("/models"),),
-    recent: Sequence[RecentPair] = (),
+    recent: Sequence[Session] = (),
     presets: Sequence[Preset] = (),
     budget: Budget | None = None,
     can_close: bool = False,
@@ -445,7 +449,7 @@ class TestOtherChoices:
             (row,) = (line for line in stage.lines() if "> Big-30B-Q4_K_M" in line)
             assert "with Good-1B-Q8_0" in row
             assert "What does the" in row
-            when = RECENT.when.astimezone()
+            when = RECENT.header.started.astimezone()
             assert f"{when:%m-%d %H:%M}" in row
             assert stage.detail.startswith(f"{when:%Y-%m-%d %H:%M}, 12 turns.")
             assert f"{BIG.path} + {GOOD.path}" in stage.text()
@@ -458,7 +462,9 @@ class TestOtherChoices:
             stage.targets.show_recent([RECENT])
             seen.append(stage.targets.value)
             await stage.press("down")
-            stage.targets.show_recent([RECENT, dataclasses.replace(RECENT, n_turns=1)])
+            stage.targets.show_recent(
+                [RECENT, msgspec.structs.replace(RECENT, entries=RECENT.entries[:1])]
+            )
             # Not where someone has gone elsewhere.
             seen.append(stage.targets.value)
             assert seen == [DemoModel.DENSE, RECENT, DemoModel.DENSE]
@@ -868,8 +874,8 @@ class TestText:
 
     @given(TEXTS, st.lists(TEXTS, max_size=3), st.integers(22, 200))
     def test_a_row_is_as_wide_as_its_room(self, name: str, texts: list[str], width: int) -> None:
-        cells = [Cell(text=text, cells=8, share=index) for index, text in enumerate(texts)]
-        assert cell_len(Row(name, cells, ellipsis="…").text(width)) <= width
+        cells = [Cell(text, 8, share=index) for index, text in enumerate(texts)]
+        assert cell_len(Row(name, cells, glyphs=UNICODE).text(width)) <= width
 
     @given(st.text(max_size=40))
     def test_visible_text_is_one_printable_line(self, text: str) -> None:

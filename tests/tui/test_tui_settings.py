@@ -85,7 +85,7 @@ def test_a_draft_that_cannot_be_loaded_does_not_cost_an_ngram_drafter() -> None:
         await ready(cockpit, pilot)
         assert setup_of(cockpit).drafting == Speculation(MOD)
         assert "ngram-mod n 24, min 0, max 16" in status(cockpit)
-        said = cockpit.app.live.transcript.plain_text
+        said = cockpit.app.live.transcript.conversation.plain_text
         assert "the draft is broken. It is not needed." in " ".join(said.split())
 
     cockpit.run(scenario)

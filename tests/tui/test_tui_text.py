@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from spectui.tui.glyphs import ASCII, UNICODE
-from spectui.tui.text.conversation import Conversation, TranscriptToken
+from spectui.tui.text.conversation import Conversation
 from spectui.tui.text.display import MAX_MARKS, Display
-from spectui.tui.text.layout import Layout, continues
-from spectui.tui.text.tape import CHUNK_CHARS, Kind, Tape, TextStore
+from spectui.tui.text.layout import CHUNK_CHARS, Kind, Layout, Tape, TextStore, continues
 
 FRAGMENTS = (
     *(
@@ -59,7 +58,7 @@ def answer(pieces: list[bytes], rejected: tuple[bytes, ...] = ()) -> Conversatio
     conversation = Conversation()
     conversation.start_turn("assistant")
     for piece in pieces:
-        conversation.append_tokens([TranscriptToken(piece, from_draft=False)])
+        conversation.append_tokens([(piece, False)])
         if rejected:
             conversation.append_rejected(rejected)
     conversation.end_turn("")
@@ -118,7 +117,7 @@ def test_lines_of_growing_text_are_those_of_the_whole(
     layout = Layout(conversation.tape, width=width, with_rejected=with_rejected)
     conversation.start_turn("assistant")
     for piece in pieces:
-        conversation.append_tokens([TranscriptToken(piece, from_draft=True)])
+        conversation.append_tokens([(piece, True)])
         conversation.append_rejected([b" no", piece])
         layout.extend()
     whole = laid_out(conversation.tape, width, with_rejected=with_rejected)
@@ -202,9 +201,9 @@ def test_marks_without_end_become_visible_instead_of_one_endless_character() -> 
 def test_a_character_left_unfinished_ends_with_its_turn() -> None:
     conversation = Conversation()
     conversation.start_turn("assistant")
-    conversation.append_tokens([TranscriptToken("é".encode()[:1], from_draft=True)])
+    conversation.append_tokens([("é".encode()[:1], True)])
     conversation.start_turn("assistant")
-    conversation.append_tokens([TranscriptToken("é".encode()[1:] + b"b", from_draft=True)])
+    conversation.append_tokens([("é".encode()[1:] + b"b", True)])
     assert shown(conversation.tape) == "\ufffd\n\n\ufffdb"
     assert conversation.plain_text == "assistant:\n\ufffd\n\nassistant:\n\ufffdb"
 
@@ -212,9 +211,7 @@ def test_a_character_left_unfinished_ends_with_its_turn() -> None:
 def test_a_character_belongs_to_the_token_that_completes_it() -> None:
     conversation = Conversation()
     halves = "é".encode()
-    conversation.append_tokens(
-        [TranscriptToken(b"a" + halves[:1], False), TranscriptToken(halves[1:], True)]
-    )
+    conversation.append_tokens([(b"a" + halves[:1], False), (halves[1:], True)])
     spans = conversation.tape.spans(0, len(conversation.tape), with_rejected=False)
     assert [(span.text, span.kind) for span in spans] == [("a", Kind.TARGET), ("é", Kind.DRAFT)]
 
@@ -223,7 +220,7 @@ def test_a_character_belongs_to_the_token_that_completes_it() -> None:
 def test_rejected_drafts_continue_the_text_in_its_line(glyphs: object, expected: str) -> None:
     conversation = Conversation(ASCII if glyphs is ASCII else UNICODE)
     halves = "é".encode()
-    conversation.append_tokens([TranscriptToken(b"a" + halves[:1], from_draft=False)])
+    conversation.append_tokens([(b"a" + halves[:1], False)])
     conversation.append_rejected([halves[1:], b"\n"])
     assert shown(conversation.tape, with_rejected=True) == expected
     assert shown(conversation.tape) == "a"
@@ -232,7 +229,7 @@ def test_rejected_drafts_continue_the_text_in_its_line(glyphs: object, expected:
 def test_tokens_and_rejections_without_a_turn_begin_an_answer() -> None:
     for conversation in (first := Conversation(), second := Conversation()):
         conversation.end_turn("ignored")
-    first.append_tokens([TranscriptToken(b"a", from_draft=True)])
+    first.append_tokens([(b"a", True)])
     second.append_rejected([b"a"])
     assert [turn.role for turn in first.turns + second.turns] == ["assistant", "assistant"]
 

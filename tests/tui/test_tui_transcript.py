@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.text.conversation import TranscriptToken
+from spectui.tui.text.conversation import Token
 from tests.support.cockpit import handled, press_keys, resize
 
 NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))
@@ -49,14 +49,14 @@ def rows(transcript: Transcript) -> list[str]:
     return [transcript.render_line(y).text.rstrip() for y in range(transcript.size.height)]
 
 
-def tokens(*texts: str, from_draft: bool = False) -> list[TranscriptToken]:
-    return [TranscriptToken(text.encode(), from_draft) for text in texts]
+def tokens(*texts: str, from_draft: bool = False) -> list[Token]:
+    return [(text.encode(), from_draft) for text in texts]
 
 
 def say(transcript: Transcript, text: str) -> None:
-    transcript.start_turn("user")
-    transcript.append_text(text)
-    transcript.end_turn("")
+    transcript.conversation.start_turn("user")
+    transcript.conversation.append_text(text)
+    transcript.conversation.end_turn("")
 
 
 async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
@@ -68,10 +68,10 @@ async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
 def test_turns_are_marked_and_notes_stand_below_them() -> None:
     async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
         say(transcript, "What is\nthis?")
-        transcript.append_tokens(tokens("An", " answer"))
-        transcript.end_turn("2 tokens, 24.1 tokens/s, stopped")
-        transcript.start_turn("notice")
-        transcript.append_text("The draft is gone.")
+        transcript.conversation.append_tokens(tokens("An", " answer"))
+        transcript.conversation.end_turn("2 tokens, 24.1 tokens/s, stopped")
+        transcript.conversation.start_turn("notice")
+        transcript.conversation.append_text("The draft is gone.")
         assert rows(transcript)[:8] == [
             "> What is",
             "  this?",
@@ -82,7 +82,7 @@ def test_turns_are_marked_and_notes_stand_below_them() -> None:
             "▲ The draft is gone.",
             "",
         ]
-        assert transcript.last_answer == "An answer"
+        assert transcript.conversation.last_answer == "An answer"
 
     run(scenario)
 
@@ -90,10 +90,10 @@ def test_turns_are_marked_and_notes_stand_below_them() -> None:
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark", "ansi-light"])
 def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens("target"))
+        transcript.conversation.append_tokens(tokens("target"))
         pilot.app.theme = theme
         await handled(pilot)
-        transcript.append_tokens(tokens(" draft", from_draft=True))
+        transcript.conversation.append_tokens(tokens(" draft", from_draft=True))
         styles = {part.text: part.style for part in transcript.render_line(0)}
         target, draft = styles["target"], styles["draft"]
         assert target is not None
@@ -106,9 +106,9 @@ def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> Non
 
 def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens("one"))
-        transcript.append_rejected([b" three", b" four"])
-        transcript.append_tokens(tokens(" two"))
+        transcript.conversation.append_tokens(tokens("one"))
+        transcript.conversation.append_rejected([b" three", b" four"])
+        transcript.conversation.append_tokens(tokens(" two"))
         assert rows(transcript)[0] == "• one two"
         transcript.show_rejected = True
         await renewed(transcript, pilot)
@@ -117,7 +117,7 @@ def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
         rejected = styles["⟨ three four⟩"]
         assert rejected is not None
         assert rejected.strike
-        assert transcript.last_answer == "one two"
+        assert transcript.conversation.last_answer == "one two"
         transcript.show_rejected = False
         await renewed(transcript, pilot)
         assert rows(transcript)[0] == "• one two"
@@ -137,13 +137,13 @@ def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
 def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -> None:
     async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
         data = said.encode()
-        transcript.append_tokens(
-            [TranscriptToken(data[i : i + 1], from_draft=i % 2 == 0) for i in range(len(data))]
+        transcript.conversation.append_tokens(
+            [(data[i : i + 1], i % 2 == 0) for i in range(len(data))]
         )
         assert rows(transcript)[0] == expected
         scrollbar_cells = 1
         assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
-        assert transcript.last_answer == said
+        assert transcript.conversation.last_answer == said
 
     run(scenario)
 
@@ -151,7 +151,7 @@ def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -
 def test_characters_split_between_tokens_are_painted_whole() -> None:
     async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
         for part, from_draft in (("ae", False), ("\u0301b👩", True), ("\u200d🔬", False)):
-            transcript.append_tokens(tokens(part, from_draft=from_draft))
+            transcript.conversation.append_tokens(tokens(part, from_draft=from_draft))
         texts = [part.text for part in transcript.render_line(0)]
         assert texts[1:4] == ["a", "e\u0301b", "👩\u200d🔬"]
 
@@ -161,11 +161,11 @@ def test_characters_split_between_tokens_are_painted_whole() -> None:
 def test_ascii_mode_adds_no_other_characters() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         say(transcript, "a\x1bb")
-        transcript.append_tokens([TranscriptToken(b"bad \xff\x9b", from_draft=True)])
-        transcript.append_rejected([b"no\n"])
-        transcript.end_turn("2 tokens")
-        transcript.start_turn("notice")
-        transcript.append_text("gone")
+        transcript.conversation.append_tokens([(b"bad \xff\x9b", True)])
+        transcript.conversation.append_rejected([b"no\n"])
+        transcript.conversation.end_turn("2 tokens")
+        transcript.conversation.start_turn("notice")
+        transcript.conversation.append_text("gone")
         transcript.show_rejected = True
         await renewed(transcript, pilot)
         painted = "\n".join(rows(transcript))
@@ -184,7 +184,7 @@ def test_an_empty_transcript_shows_its_placeholder_as_plain_text() -> None:
         assert rows(transcript)[0] == "> hello"
         transcript.clear()
         assert rows(transcript)[1] == "  Ask [something]."
-        assert transcript.plain_text == ""
+        assert transcript.conversation.plain_text == ""
 
     run(scenario, transcript=lambda: Transcript(placeholder="Ask [something]."))
 
@@ -203,18 +203,18 @@ def test_what_was_said_before_the_screen_was_there_is_kept() -> None:
 
 def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         transcript.focus()
         await handled(pilot)
         assert rows(transcript)[-1].startswith("  line 399")
         await press_keys(pilot, "pageup")
         assert not transcript.following
         before = rows(transcript)
-        transcript.append_tokens(tokens("\nmore"))
+        transcript.conversation.append_tokens(tokens("\nmore"))
         await handled(pilot)
         assert rows(transcript) == before
         await press_keys(pilot, "end")
-        transcript.append_tokens(tokens("\nand more"))
+        transcript.conversation.append_tokens(tokens("\nand more"))
         await handled(pilot)
         assert rows(transcript)[-2:] == ["  more", "  and more"]
 
@@ -223,7 +223,7 @@ def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end(
 
 def test_scrolling_back_down_to_the_end_follows_again() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.focus()
         steps = []
@@ -240,10 +240,10 @@ def test_scrolling_back_down_to_the_end_follows_again() -> None:
 def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
         pilot.app.animation_level = "full"
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.scroll_page_up()
-        transcript.append_tokens(tokens("\nmore"))
+        transcript.conversation.append_tokens(tokens("\nmore"))
         assert not transcript.following
         assert pilot.app.animator.is_being_animated(transcript, "scroll_y")
 
@@ -252,7 +252,7 @@ def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
 
 def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
         for width in (30, 97, 20, 60):
@@ -266,7 +266,7 @@ def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
 
 def test_the_end_stays_visible_through_changes_of_size() -> None:
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
             await resize(pilot, *size)
@@ -281,7 +281,7 @@ def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None
     ticks: Iterator[int] = count()
 
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
         transcript.renew(width=26, with_rejected=False)
@@ -290,7 +290,7 @@ def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None
         assert seen[:3] == ["  line 200 with several", "  words in it, so that it", "  wraps"]
         transcript.scroll_to(y=300, animate=False)
         assert rows(transcript)[0] == "  line 300 with several"
-        transcript.append_tokens(tokens("\nmore"))
+        transcript.conversation.append_tokens(tokens("\nmore"))
         transcript.action_scroll_end()
         assert rows(transcript)[-2:] == ["  wraps", "  more"]
         await renewed(transcript, pilot)
@@ -304,7 +304,7 @@ def test_a_change_of_width_during_another_wins() -> None:
     ticks: Iterator[int] = count()
 
     async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.append_tokens(tokens(NUMBERED))
+        transcript.conversation.append_tokens(tokens(NUMBERED))
         transcript.renew(width=26, with_rejected=False)
         transcript.renew(width=58, with_rejected=False)
         await renewed(transcript, pilot)

@@ -14,10 +14,16 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.lossless import Divergence, LosslessCheck
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
+from spectui.tui.text.display import aligned
 from spectui.tui.tune import table as lines
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
@@ -26,17 +32,12 @@ from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
 from spectui.tui.tune.map import Heatmap, landscape
 from spectui.tui.tune.plots import HistoryPlot, _peaks, history
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, aligned, layout, ordered
+from spectui.tui.tune.table import Column, Slot, Sort, TrialsTable, layout, ordered
 from spectui.tune.forecast import Forecast
-from spectui.tune.lossless import Divergence, LosslessCheck
-from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
 from spectui.tune.trials import (
-    OFF,
-    Arm,
     PromptScore,
     TrialRecord,
     TrialState,
@@ -44,7 +45,6 @@ from spectui.tune.trials import (
     off_level,
     speedup_estimate,
 )
-from spectui.tune.verdict import judge
 from tests.support.cockpit import Recorder, handled, press_keys, resize
 from tests.support.search import items, result
 
@@ -769,7 +769,8 @@ def test_a_failure_gives_its_reason_and_the_trials_stay(size: tuple[int, int]) -
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_verdict_that_is_not_kept_says_so_beside_it(size: tuple[int, int]) -> None:
-    ended = replace(SEARCHING, phase=Phase.FINISHED, result=tuned(), not_kept="the disk is full")
+    lost = replace(tuned(), not_kept="the disk is full")
+    ended = replace(SEARCHING, phase=Phase.FINISHED, result=lost)
     shown = seen(state=ended, size=size)
     assert "finished" in shown
     assert "not kept the disk is full" in " ".join(shown.split())

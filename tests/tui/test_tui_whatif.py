@@ -16,10 +16,9 @@ from textual.widgets import Digits
 from textual.widgets._toast import Toast
 
 from spectui.engine.events import Role
-from spectui.live.events import ChatRecorded
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import Activity, Launch, Pair
-from spectui.live.traces import chat_trace as make_trace
+from spectui.live.recording import chat_trace as make_trace
+from spectui.live.setup import Activity, ChatRecorded, Launch, Pair
 from spectui.live.whatif import (
     KnownCosts,
     Measured,
@@ -37,8 +36,8 @@ from spectui.settings import Settings
 from spectui.trace.costs import Costs
 from spectui.trace.file import read_trace
 from spectui.trace.record import Recording, Trace, record_chains
+from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.theme import THEMES
 from spectui.tui.whatif.controller import WhatIfController
 from spectui.tui.whatif.plot import Mark, WhatIfPlot, ascii_chart, axis, curve, legend
 from spectui.tui.whatif.screen import BigNumber, Numbers, WhatIfScreen

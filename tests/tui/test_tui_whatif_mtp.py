@@ -7,15 +7,14 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
-from spectui.live.events import ChatRecorded
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import Activity, LiveSetup, Pair
+from spectui.live.setup import Activity, ChatRecorded, LiveSetup, Pair
 from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
+from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.progress import TuningState
-from spectui.tune.trials import Arm
 from tests.support.cockpit import (
     TARGET,
     Cockpit,

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.categories import Profiles, judge_profiles, per_category
-from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 SHORT = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=2)))
 LONG = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=12)))

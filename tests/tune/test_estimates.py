@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.forecast import Forecast
-from spectui.tune.trials import OFF, Arm, PromptScore, TrialRecord, TrialState
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 ANCHOR = 10.0
 

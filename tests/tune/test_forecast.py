@@ -8,10 +8,12 @@ from typing import cast
 import pytest
 
 from spectui.engine.driver import Engine
+from spectui.measure.arm import Arm
+from spectui.measure.workload import Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Recording
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
@@ -20,8 +22,6 @@ from spectui.tune.loading import Loader
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing, complete
-from spectui.tune.trials import Arm
-from spectui.tune.workload import Workload
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 
 RECORDING, _ = record(SCENE)

@@ -12,7 +12,7 @@ import pytest
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
-from spectui.engine.prompts import PromptStore
+from spectui.engine.models import PromptStore
 from spectui.errors import UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
@@ -21,8 +21,7 @@ from spectui.llama.pair import TargetContext
 from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
 from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
-from spectui.speculative.models import Outputs
-from spectui.speculative.rollback import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_chained
 from spectui.trace.record import Recording

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError, UsageError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, Schedule, TensorOverride
 from spectui.options.speculation import Speculation
-from spectui.tune.candidates import Candidate
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
-from spectui.tune.stored import from_plain, to_plain
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
+from spectui.tune.studies.records import from_plain, to_plain
 from spectui.tune.studies.storage import own_storage
 from spectui.tune.studies.study import OUTCOME
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict
 
 ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BEST = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)))
@@ -95,16 +95,15 @@ def result(*, use: bool, best: Arm | None = BEST, speedup: Speedup | None = None
 
 
 def kept(found: TuneResult) -> Outcome:
-    small = Candidate(name="small", options=ModelOptions(path=Path("s.gguf")), loaded=None)
-    return outcome_of(
-        found,
+    arm = advised(found)
+    setup = ExportSetup(
         target=ModelOptions(path=Path("t.gguf")),
-        candidates=[small],
+        draft=None if arm.draft is None else ModelOptions(path=Path("s.gguf")),
         context=ContextOptions(),
-        schedule=Schedule.FAST,
-        mtp_layers=0,
-        dialect=Dialect.IK,
+        speculation=arm.speculation,
+        name="t",
     )
+    return outcome_of(found, setup=setup, schedule=Schedule.FAST, dialect=Dialect.IK)
 
 
 @settings(deadline=None)

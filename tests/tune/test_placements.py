@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.engine.commands import LoadTarget, ProbeMargin
-from spectui.engine.demand import MARGIN_BYTES, FreeMemory, can_load
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
-from spectui.engine.fitting import with_n_cpu_moe
+from spectui.engine.fitting import MARGIN_BYTES, FreeMemory, can_load, with_n_cpu_moe
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import PlanRequest
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Measurer, measurements
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
@@ -26,18 +29,14 @@ from spectui.tune.categories import per_category
 from spectui.tune.conditions import conditions
 from spectui.tune.explain import explain_result
 from spectui.tune.loading import Loader, MovableTarget
-from spectui.tune.measurement import Measurer, measurements
 from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.statistics import paired_speedup
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import TuningStudy
-from spectui.tune.trials import OFF, Arm, best_trial, levelled, speedup_estimate
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.trials import best_trial, levelled, speedup_estimate
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
@@ -217,16 +216,17 @@ def run(
     tmp_path: Path, machine: Machine, measurer: PlacedMeasurer, space: SearchSpace, n_trials: int
 ) -> TuneResult:
     with study(tmp_path, space) as opened:
-        return Search(
-            cast("Engine", machine),
-            opened,
+        setup = SearchSetup(
+            engine=cast("Engine", machine),
+            study=opened,
             workload=Workload(items=items(16), n_predict=33, sampling=SamplingConfig()),
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),
             min_gain=0.02,
             on_event=lambda _event: None,
-        ).run()
+        )
+        return Search(setup).run()
 
 
 @pytest.mark.parametrize(("gain", "pays"), [(1.1, False), (1.5, True)])

@@ -7,13 +7,13 @@ from typing import cast
 import pytest
 
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.statistics import Speedup
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import Arm
-from spectui.tune.workload import WorkItem
 from tests.support.search import ScriptedMeasurer, items
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))

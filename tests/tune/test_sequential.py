@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.tune.sequential import ERROR, Looks, spent
+from spectui.tune.race import ERROR, Looks, spent
 
 fractions = st.lists(
     st.floats(min_value=0.05, max_value=1.0), min_size=1, max_size=6, unique=True

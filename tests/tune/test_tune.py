@@ -16,6 +16,9 @@ from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
@@ -40,10 +43,9 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
-from spectui.tune.measurement import Measurer, Pair
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
@@ -52,19 +54,9 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
-from spectui.tune.studies.samplers import Sampler
-from spectui.tune.studies.study import Proposal, TuningStudy
+from spectui.tune.studies.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
-from spectui.tune.trials import (
-    OFF,
-    Arm,
-    TrialRecord,
-    TrialState,
-    best_trial,
-    n_measured,
-    off_level,
-)
-from spectui.tune.workload import WorkItem, Workload
+from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
 SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
@@ -206,15 +198,18 @@ def run(
         Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
         for name in drafts
     ]
-    search = Search(
-        driver,
-        study,
+    setup = SearchSetup(
+        engine=driver,
+        study=study,
         workload=workload,
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
         min_gain=min_gain,
         on_event=on_event,
+    )
+    search = Search(
+        setup,
         forecaster=cast("Forecaster | None", forecaster),
         clock=clock,
     )
@@ -725,7 +720,7 @@ def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> 
     with open_study(tmp_path) as resumed:
         (record,) = resumed.records()
         assert record.state is TrialState.INTERRUPTED
-        assert resumed.completed() == ()
+        assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
 
 
 def test_a_study_that_another_process_works_on_is_refused(
@@ -749,7 +744,7 @@ def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
         open_study(tmp_path)
     monkeypatch.setattr("spectui.tune.studies.ownership._UNSIGNED", timedelta(0))
     with open_study(tmp_path) as resumed:
-        assert resumed.completed() == ()
+        assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
         assert resumed.ask().number == 0
 
 
@@ -781,7 +776,7 @@ def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
         assert record == TrialRecord(
             number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
         )
-        assert study.completed() == ()
+        assert [one.state for one in study.records()].count(TrialState.COMPLETE) == 0
 
 
 def test_each_kind_of_drafter_has_a_first_arm() -> None:

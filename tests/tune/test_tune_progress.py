@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
@@ -19,7 +20,7 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.tracing import DraftRecorded
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.search import result
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))

@@ -6,15 +6,15 @@ import pytest
 
 from spectui.cli.tune_served import Served, failure_of, final
 from spectui.errors import CancelledError, ServerError
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.measurement import Pair
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict
 from spectui.verify.preference import Preference
 from tests.support.search import items, result
 

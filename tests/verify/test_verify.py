@@ -12,6 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.engine.events import GenerationResult
+from spectui.measure import served_models as models
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Pair
+from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting, observed_of
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.measure.verdict import Verdict
+from spectui.measure.workload import WorkItem, distinct
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
 from spectui.options.setup import (
@@ -23,24 +30,14 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
-from spectui.served import models
-from spectui.served.prompts import distinct
-from spectui.server import Completion
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.promise import Case, Observed, Promise, digest_of, lasting
-from spectui.tune.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
-from spectui.tune.stored import from_plain, to_plain
-from spectui.tune.trials import OFF, Arm
-from spectui.tune.verdict import Verdict
-from spectui.tune.workload import WorkItem
+from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.builds import Builds, Compared
 from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts, incomparable
-from spectui.verify.order import Side, blocks, n_starts
-from spectui.verify.preference import Delivery, preferred
-from spectui.verify.served import ServedPair
+from spectui.verify.preference import preferred
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -91,35 +88,6 @@ PROMISE = Promise(
     min_gain=0.02,
     llama_cpp="0.5.0-dev",
 )
-
-
-@given(
-    n_prompts=st.integers(1, 30),
-    repeats=st.integers(1, 4),
-    seed=st.integers(0, 2**32 - 1),
-    keeps_both=st.booleans(),
-)
-def test_every_prompt_is_sent_to_both_sides_once_per_repeat(
-    n_prompts: int, repeats: int, seed: int, *, keeps_both: bool
-) -> None:
-    order = blocks(n_prompts, repeats, seed, keeps_both=keeps_both)
-    sent = sorted((block.repeat, index) for block in order for index in block.indexes)
-    assert sent == [(r, i) for r in range(repeats) for i in range(n_prompts)]
-    for block, following in zip(order[::2], order[1::2], strict=False):
-        assert following.sides == block.sides[::-1]
-    assert order == blocks(n_prompts, repeats, seed, keeps_both=keeps_both)
-
-
-def test_chance_says_who_is_first() -> None:
-    first = {blocks(4, 1, seed, keeps_both=True)[0].sides[0] for seed in range(20)}
-    assert first == set(Side)
-
-
-@pytest.mark.parametrize(("n_prompts", "repeats", "starts"), [(1, 1, 2), (8, 1, 3)])
-def test_one_server_at_a_time_starts_as_seldom_as_sides_change(
-    n_prompts: int, repeats: int, starts: int
-) -> None:
-    assert n_starts(blocks(n_prompts, repeats, 0, keeps_both=False)) == starts
 
 
 @pytest.mark.parametrize(
@@ -340,57 +308,55 @@ def test_builds_are_told_apart_by_the_best_that_both_tell(
     assert (found.is_same, found.compared) == (is_same, compared)
 
 
-def result(tokens: tuple[int, ...], n_drafted: int, n_accepted: int) -> GenerationResult:
+def result(
+    tokens: tuple[int, ...], n_drafted: int = 0, n_accepted: int = 0, *, seconds: float = 1.0
+) -> GenerationResult:
     return GenerationResult(
         tokens=tokens,
         text="",
         n_prompt_tokens=2,
         prompt_s=0.1,
-        decode_s=1.0,
-        native_s=1.0,
+        decode_s=seconds,
+        native_s=None,
         counters=Counters(n_drafted=n_drafted, n_accepted=n_accepted),
         stop=Stop.LENGTH,
-    )
-
-
-def completion(
-    tokens: tuple[int, ...], n_drafted: int = 0, n_accepted: int = 0, *, seconds: float = 1.0
-) -> Completion:
-    return Completion(
-        text="",
-        tokens=tokens,
-        n_predicted=len(tokens),
-        predicted_s=seconds,
-        n_drafted=n_drafted,
-        n_accepted=n_accepted,
-        prompt_s=0.1,
-        stop="limit",
     )
 
 
 ITEM = WorkItem(id="a", category="x", tokens=(1, 2))
 
 
+def served(done: GenerationResult) -> Pair:
+    return Pair(item=ITEM, baseline=done, speculative=done)
+
+
 @pytest.mark.parametrize(
     ("done", "differs", "parted_at"),
     [
-        (completion((5, 6, 7), 4, 2), False, None),
-        (completion((5, 6, 7), 4, 1), True, None),
-        (completion((5, 8, 7), 4, 2), True, 1),
-        (completion((5, 6), 4, 2), True, 2),
+        (result((5, 6, 7), 4, 2), False, None),
+        (result((5, 6, 7), 4, 1), True, None),
+        (result((5, 8, 7), 4, 2), True, 1),
+        (result((5, 6), 4, 2), True, 2),
     ],
     ids=["equal", "counts", "output", "shorter"],
 )
 def test_counts_and_output_are_compared(
-    done: Completion, *, differs: bool, parted_at: int | None
+    done: GenerationResult, *, differs: bool, parted_at: int | None
 ) -> None:
-    check = compare_counts([(ITEM, done)], {(1, 2): result((5, 6, 7), 4, 2)})
+    check = compare_counts([served(done)], {(1, 2): result((5, 6, 7), 4, 2)})
     assert (check.n_compared, check.n_equal) == (1, 0 if differs else 1)
     assert [one.parted_at for one in check.differences] == ([parted_at] if differs else [])
 
 
+def test_a_server_whose_own_output_moves_is_unsteady() -> None:
+    steady = served(result((5, 6, 7)))
+    moved = replace(steady, item=replace(ITEM, id="b"), baseline=result((5, 6, 8)))
+    check = compare_counts([steady, moved], {})
+    assert (check.prompts, check.unsteady) == (frozenset("ab"), frozenset("b"))
+
+
 def test_what_the_engine_did_not_run_is_not_compared() -> None:
-    assert compare_counts([(ITEM, completion((5,)))], {}).n_compared == 0
+    assert compare_counts([served(result((5,)))], {}).n_compared == 0
 
 
 @pytest.mark.parametrize(
@@ -407,6 +373,12 @@ def test_what_the_engine_did_not_run_is_not_compared() -> None:
 def test_what_need_not_be_equal(speculation: Speculation, temp: float, reason: str | None) -> None:
     found = incomparable(speculation, SamplingConfig(temp=temp))
     assert found is None if reason is None else reason in (found or "")
+
+
+def test_off_is_measured_as_the_target_lies_without_a_draft() -> None:
+    assert (CASE.off.target, CASE.off.extra) == (CASE.baseline, CASE.extra)
+    assert CASE.off.is_off
+    assert replace(CASE.off, target=CASE.target).models == (CASE.target,)
 
 
 def test_a_promise_is_kept_as_plain_text() -> None:
@@ -438,17 +410,14 @@ def test_the_same_text_counts_once() -> None:
     assert distinct([ITEM, same, other]) == ((ITEM, other), ("b",))
 
 
-def test_what_a_server_was_seen_to_do() -> None:
-    pair = ServedPair(
-        item=ITEM, off=completion((1, 2, 3), seconds=2.0), on=completion((1, 2, 3), 4, 2)
-    )
-    observed = pair.observed
-    assert observed is not None
+def test_what_is_observed_of_a_pair() -> None:
+    off, on = result((1, 2, 3), seconds=2.0), result((1, 2, 3), 4, 2)
+    pair = Pair(item=ITEM, baseline=off, speculative=on)
+    (observed,) = observed_of([pair, replace(pair, speculative=result((1,)))])
     # The first token comes with the prompt.
     assert observed.measurement.baseline_tokens == observed.measurement.speculative_tokens == 2
     assert observed.measurement.baseline_s == 2.0
     assert (observed.n_drafted, observed.n_accepted) == (4, 2)
-    assert replace(pair, on=completion((1,))).observed is None
 
 
 @pytest.mark.parametrize(
@@ -510,11 +479,11 @@ def test_the_servers_ranking_counts(
     arm: Arm,
     said: str | None,
 ) -> None:
-    deliveries = [
-        Delivery(arm=one, speedup=speedup(*numbers))
+    deliveries = {
+        one: speedup(*numbers)
         for one, numbers in ((BEST, best), (RIVAL, rival))
         if numbers is not None
-    ]
+    }
     found = preferred(before, BEST, deliveries, min_gain=0.02)
     assert found.arm == arm
     assert found.verdict.use_speculation is not arm.is_off

@@ -6,26 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.documents.verify import verify_document
 from spectui.cli.run_verify import text_of
-from spectui.monitor.machine import this_machine
+from spectui.engine.events import GenerationResult
+from spectui.measure.measurer import Pair
+from spectui.measure.promise import Case, Observed, Promise, observed_of
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.verdict import Verdict
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.server import Completion
 from spectui.server.help_text import Version
-from spectui.tune.outcome import Outcome
-from spectui.tune.promise import Case, Observed, Promise
-from spectui.tune.statistics import paired_speedup
-from spectui.tune.verdict import Verdict
-from spectui.tune.workload import WorkItem
+from spectui.speculative.counters import Counters
+from spectui.speculative.decoder import Stop
+from spectui.tune.outcome import Outcome, advice_of
 from spectui.verify.builds import Builds
-from spectui.verify.causes import Cause
-from spectui.verify.counts import CountCheck, Counts, Difference
-from spectui.verify.order import Side
+from spectui.verify.counts import Cause, CountCheck, Difference
 from spectui.verify.result import Verified, notes, warnings
-from spectui.verify.served import Delivered, ServedPair
-from spectui.verify.subject import Advice, Origin, advice_of, subject
+from spectui.verify.subject import Advice, Origin, subject
 
 TARGET = ModelOptions(path=Path("t.gguf"))
 CASE = Case(
@@ -39,23 +37,24 @@ CASE = Case(
 )
 
 
-def served(name: str, gain: float) -> ServedPair:
-    off = Completion(
-        text="",
+def pair(name: str, gain: float) -> Pair:
+    off = GenerationResult(
         tokens=tuple(range(11)),
-        n_predicted=11,
-        predicted_s=1.0,
-        n_drafted=0,
-        n_accepted=0,
+        text="",
+        n_prompt_tokens=2,
         prompt_s=0.1,
-        stop="limit",
+        decode_s=1.0,
+        native_s=None,
+        counters=Counters(),
+        stop=Stop.LENGTH,
     )
-    on = replace(off, predicted_s=1.0 / gain, n_drafted=8, n_accepted=6)
-    return ServedPair(item=WorkItem(id=name, category="x", tokens=(1, ord(name))), off=off, on=on)
+    on = replace(off, decode_s=1.0 / gain, counters=Counters(n_drafted=8, n_accepted=6))
+    item = WorkItem(id=name, category="x", tokens=(1, ord(name)))
+    return Pair(item=item, baseline=off, speculative=on)
 
 
-def delivered(gain: float) -> Delivered:
-    return Delivered(pairs=tuple(served(name, gain + 0.01 * n) for n, name in enumerate("abcdef")))
+def delivered(gain: float) -> tuple[Pair, ...]:
+    return tuple(pair(name, gain + 0.01 * n) for n, name in enumerate("abcdef"))
 
 
 def promise(observed: tuple[Observed, ...]) -> Promise:
@@ -74,11 +73,10 @@ KEPT = Verified(
     case=CASE,
     binary="/llama-server",
     builds=Builds(engine="0.5.0-dev", server=Version(text="0.5.0-dev", build=None, commit=None)),
-    arguments={Side.OFF: (), Side.ON: ()},
-    promise=promise(delivered(1.3).observed),
+    arguments={"off": (), "on": ()},
+    promise=promise(observed_of(delivered(1.3))),
     origin=Origin(study="mine"),
-    delivered=delivered(1.3),
-    counts=None,
+    pairs=delivered(1.3),
     counts_reason="--no-counts",
     keeps_both=True,
     repeats=1,
@@ -102,13 +100,22 @@ def test_a_kept_promise_needs_no_word() -> None:
     ids=["does not pay", "pays"],
 )
 def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -> None:
-    made = promise(delivered(promised).observed)
-    found = replace(KEPT, delivered=delivered(gain), promise=made)
+    made = promise(observed_of(delivered(promised)))
+    found = replace(KEPT, pairs=delivered(gain), promise=made)
     assert [text.startswith(said) for text in warnings(found)] == [True]
 
 
+def checked(n: int, differences: tuple[Difference, ...], unsteady: str = "") -> CountCheck:
+    return CountCheck(
+        n_compared=n,
+        differences=differences,
+        prompts=frozenset("abcdef"),
+        unsteady=frozenset(unsteady),
+    )
+
+
 def test_what_differs_is_named_by_prompt() -> None:
-    counts = Counts(n_drafted=8, n_accepted=6)
+    counts = Counters(n_drafted=8, n_accepted=6)
     differences = tuple(
         Difference(
             prompt_id=name,
@@ -118,7 +125,7 @@ def test_what_differs_is_named_by_prompt() -> None:
         )
         for name in "abacdefg"
     )
-    check = CountCheck(n_compared=8, differences=differences)
+    check = checked(8, differences)
     (said,) = warnings(replace(KEPT, counts=check, counts_reason=None))
     assert said == (
         "llama-server did not do what the engine did: the output itself parts on a, b; the "
@@ -139,25 +146,20 @@ def test_what_differs_is_named_by_prompt() -> None:
 def test_a_likely_reason_is_named(
     names: str, version: str, unsteady: str, cause: Cause, said: str
 ) -> None:
-    counts = Counts(n_drafted=8, n_accepted=6)
+    counts = Counters(n_drafted=8, n_accepted=6)
     differences = tuple(
         Difference(prompt_id=name, engine=counts, server=counts, parted_at=3) for name in names
     )
-    pairs = tuple(
-        replace(pair, on=replace(pair.on, tokens=(9,))) if pair.item.id in unsteady else pair
-        for pair in KEPT.delivered.pairs
-    )
     found = replace(
         KEPT,
-        counts=CountCheck(n_compared=6, differences=differences),
-        delivered=replace(KEPT.delivered, pairs=pairs),
+        counts=checked(6, differences, unsteady),
         builds=replace(KEPT.builds, server=Version(text=version, build=None, commit=None)),
     )
-    assert found.differing is not None
-    assert found.differing.cause is cause
+    assert found.counts is not None
+    assert found.counts.cause(found.builds) is cause
     lines = text_of(found).splitlines()
     assert " ".join(lines[1:3]).startswith(said) or " ".join(lines[2:4]).startswith(said)
-    told = verify_document(found, this_machine())["counts"]
+    told = found.document()["counts"]
     assert (told["n_different_prompts"], told["likely_reason"]) == (len(set(names)), str(cause))
 
 
@@ -183,7 +185,7 @@ def test_what_moves_the_numbers_is_noted() -> None:
         KEPT,
         promise=replace(KEPT.promise, schedule=Schedule.FAST),
         builds=Builds(engine="0.5.0-dev", server=None),
-        delivered=replace(KEPT.delivered, repeated=("z",)),
+        repeated=("z",),
     )
     told = list(notes(found, {"LLAMA_ARG_THREADS": "3", "PATH": "/bin"}))
     assert [text.partition(":")[0] for text in told[:1]] == ["the binary does not tell its version"]
@@ -193,7 +195,7 @@ def test_what_moves_the_numbers_is_noted() -> None:
 
 
 def test_nothing_delivered_is_no_defect() -> None:
-    found = replace(KEPT, delivered=Delivered())
+    found = replace(KEPT, pairs=())
     assert (found.summary, found.ratio) == (None, None)
     assert list(warnings(found)) == list(notes(found, {})) == []
 

@@ -1,13 +1,10 @@
-"""Building blocks of all JSON documents. Imports nothing that computes."""
-
-from typing import Any
+"""Parts that JSON documents of several commands share. Imports nothing that computes."""
 
 from spectui import __version__
+from spectui.documents import Json
 from spectui.models.facts import ModelFacts
 from spectui.monitor.machine import Machine
-from spectui.speculative.rollback import Rollback
-
-Json = dict[str, Any]
+from spectui.speculative.models import Rollback
 
 
 def header_with(kind: str, machine: Machine, *, llama_cpp_python: str, llama_cpp: str) -> Json:
@@ -42,8 +39,3 @@ def model_with(info: ModelFacts, *, rollback: Rollback, n_ctx: int) -> Json:
         "rollback": str(rollback),
         "n_ctx": n_ctx,
     }
-
-
-def or_reason(name: str, value: object, reason: str) -> Json:
-    """A value, or null with its sibling ``<name>_reason``."""
-    return {name: value} if value is not None else {name: None, f"{name}_reason": reason}

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from spectui.cli.documents.base import Json, or_reason
-from spectui.cli.documents.common import NOTHING_DRAFTED, arm_document
+from spectui.documents import Json, or_reason
+from spectui.measure.measurer import NOTHING_DRAFTED, Pair, throughput
 from spectui.speculative.counters import Counters
 from spectui.tune.categories import CategoryResult, Profiles
-from spectui.tune.measurement import Pair, throughput
 from spectui.tune.result import TuneResult
 
 _NOT_TRIED = "no trial measured a prompt of it"
@@ -32,7 +31,7 @@ def _row(name: str, pairs: Sequence[Pair], tried: CategoryResult | None) -> Json
         trials = {
             "n_prompts": tried.n_prompts,
             "n_tokens": tried.n_tokens,
-            "best": {"params": arm_document(tried.best), "speedup": tried.best_speedup},
+            "best": {"params": tried.best.document(), "speedup": tried.best_speedup},
             **or_reason("winner_speedup", tried.winner_speedup, "it was not tried there"),
         }
     return {

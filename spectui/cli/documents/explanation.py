@@ -1,6 +1,6 @@
 """The explanation of a setting, and the costs it rests on."""
 
-from spectui.cli.documents.base import Json, or_reason
+from spectui.documents import Json, or_reason
 from spectui.trace.costs import Costs
 from spectui.tune.explain import Explanation
 
@@ -20,7 +20,7 @@ def _terms(explanation: Explanation) -> Json | None:
     found = explanation.findings
     if found is None:
         return None
-    terms, parts = found.terms, found.terms.parts
+    terms = found.terms
     no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
     return {
         "alpha": terms.alpha,
@@ -31,12 +31,12 @@ def _terms(explanation: Explanation) -> Json | None:
         "tokens_per_round": terms.emitted,
         "verify_ratio": terms.verify_ratio,
         "round_s": {
-            "draft": parts.draft_s,
-            "second_draft_pass": parts.again_s,
-            "verify": parts.verify_s,
-            "sample": parts.sample_s,
-            "rollback": parts.rollback_s,
-            "other": parts.other_s,
+            "draft": terms.draft_s,
+            "second_draft_pass": terms.again_s,
+            "verify": terms.verify_s,
+            "sample": terms.sample_s,
+            "rollback": terms.rollback_s,
+            "other": terms.other_s,
         },
         "speedup": found.speedup,
         "speedup_source": "measured" if found.is_measured else "replayed",

@@ -3,21 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.cli.documents.base import Json, or_reason
 from spectui.cli.documents.categories import per_category_rows, profiles_document
-from spectui.cli.documents.common import (
-    NOTHING_DRAFTED,
-    arm_document,
-    header,
-    lossless,
-    model,
-    prompt,
-    sampling_document,
-    speedup_of,
-    throughput_of,
-)
+from spectui.cli.documents.common import header, model
 from spectui.cli.documents.explanation import explanation_fields
-from spectui.cli.documents.served import NOT_LOADED
+from spectui.documents import Json, or_reason
+from spectui.measure.lossless import lossless_document
+from spectui.measure.measurer import NOTHING_DRAFTED, throughput, throughput_document
+from spectui.measure.served_models import NOT_LOADED
+from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import Schedule
 from spectui.tune.candidates import Candidate
@@ -25,13 +18,11 @@ from spectui.tune.categories import CategoryResult, Profiles
 from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation
 from spectui.tune.forecast import Forecast
-from spectui.tune.measurement import throughput
 from spectui.tune.pace import Spent
 from spectui.tune.placements import Placements
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord, speedup_estimate
-from spectui.tune.workload import Workload
 
 _FORECASTS = 50
 """Number of replayed settings that a document lists: the best ones."""
@@ -72,12 +63,12 @@ def tune_document(
         "drafts": [_candidate(one, memory_bytes.get(one.name)) for one in candidates],
         "config": {
             "schedule": str(schedule),
-            **sampling_document(workload),
+            **workload.document(),
             "n_prompts": len(workload.items),
             "min_gain": min_gain,
         },
         **or_reason("placements", _placements(placements), "n_cpu_moe was not searched"),
-        "baseline": {"params": arm_document(result.off), **_baseline(result)},
+        "baseline": {"params": result.off.document(), **_baseline(result)},
         "trials": [_trial(record, result.trials) for record in result.trials],
         "forecasts": [_forecast(one) for one in result.forecasts[:_FORECASTS]],
         "n_replayed": len(result.forecasts),
@@ -90,8 +81,8 @@ def tune_document(
         "profiles": profiles_document(findings.profiles),
         **explanation_fields(findings.explanation),
         "conditions": _conditions(findings.conditions),
-        "prompts": [prompt(pair) for pair in result.pairs],
-        **lossless(result.lossless),
+        "prompts": [pair.document() for pair in result.pairs],
+        **lossless_document(result.lossless),
         "verdict": {
             "use_speculation": result.verdict.use_speculation,
             "reason": result.verdict.reason,
@@ -138,8 +129,8 @@ def _standing(one: Standing) -> Json:
     nothing = "nothing was decoded"
     speedup = one.speedup
     if speedup is None:
-        return {"params": arm_document(one.arm), **or_reason("speedup", None, nothing)}
-    return {"params": arm_document(one.arm), "n_prompts": speedup.n_prompts, **speedup_of(speedup)}
+        return {"params": one.arm.document(), **or_reason("speedup", None, nothing)}
+    return {"params": one.arm.document(), "n_prompts": speedup.n_prompts, **speedup.document()}
 
 
 def _candidate(candidate: Candidate, memory_bytes: int | None) -> Json:
@@ -170,7 +161,7 @@ def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
         "number": record.number,
         "state": str(record.state),
         "source": "measured",
-        "params": arm_document(record.arm),
+        "params": record.arm.document(),
         **or_reason("tokens_per_s", record.tokens_per_s, reason),
         **or_reason("speedup", speedup_estimate(record, records), no_speedup),
         **or_reason("acceptance_rate", record.acceptance_rate, nothing_drafted),
@@ -182,7 +173,7 @@ def _trial(record: TrialRecord, records: Sequence[TrialRecord]) -> Json:
 def _forecast(one: Forecast) -> Json:
     return {
         "source": "replayed",
-        "params": arm_document(one.arm),
+        "params": one.arm.document(),
         "speedup": one.speedup,
         "n_drafted": one.n_drafted,
         "n_accepted": one.n_accepted,
@@ -191,7 +182,7 @@ def _forecast(one: Forecast) -> Json:
 
 def _baseline(result: TuneResult) -> Json:
     if result.pairs:
-        return throughput_of([pair.baseline for pair in result.pairs])
+        return throughput_document([pair.baseline for pair in result.pairs])
     off = [record for record in result.trials if record.arm.is_off and record.tokens_per_s]
     seconds = sum(prompt.decode_s for record in off for prompt in record.prompts)
     n_tokens = sum(prompt.n_tokens for record in off for prompt in record.prompts)
@@ -210,13 +201,13 @@ def _best(result: TuneResult) -> Json | None:
     if result.speedup is not None:
         rate = throughput([pair.speculative for pair in result.pairs])
         return {
-            "params": arm_document(best),
+            "params": best.document(),
             "tokens_per_s": rate,
-            **speedup_of(result.speedup),
+            **result.speedup.document(),
         }
     trial = next(one for one in reversed(result.trials) if one.arm == best and one.tokens_per_s)
     return {
-        "params": arm_document(best),
+        "params": best.document(),
         "tokens_per_s": trial.tokens_per_s,
         **or_reason(
             "speedup", speedup_estimate(trial, result.trials), "the off arm was not measured"

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from rich.console import Console
 
 from spectui.cli.progress import words
-from spectui.cli.progress.base import Silent
+from spectui.cli.progress.base import Progress
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress
 from spectui.format import percent_text, rate_text
+from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -22,14 +23,13 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.measurement import Pair
 from spectui.tune.trials import TrialRecord
 
 _SILENT_S = 15.0
 """Seconds without a line after which the next small step is reported as well."""
 
 
-class Lines(Silent):
+class Lines(Progress):
     """Plain lines, for logs and pipes: one for each thing that is done, more where that is slow."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -102,14 +102,9 @@ class Lines(Silent):
             case _:
                 pass
 
-    def on_pair(self, pair: Pair) -> None:
+    def on_run(self, run: Run) -> None:
         """Print one line per prompt."""
-        off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
-        rate = pair.speculative.counters.acceptance_rate
-        self.say(
-            f"{pair.item.id}: off {rate_text(off)}, on {rate_text(on)} tokens/s, "
-            f"acceptance {percent_text(rate)}"
-        )
+        self.say(words.measured(run))
 
     def announce(self, text: str) -> None:
         """Print one line."""

@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.progress import words
-from spectui.cli.progress.base import Silent
+from spectui.cli.progress.base import Progress
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text
+from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
@@ -31,14 +32,13 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.measurement import Pair
 from spectui.tune.trials import TrialRecord, best_trial, speedup_estimate
 
 _REPAINT_S = 1.0
 _SHOWN_TRIALS = 12
 
 
-class Screen(Silent):
+class Screen(Progress):
     """A live display of the search."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,10 +108,9 @@ class Screen(Silent):
                 self._left_s = left
         self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
 
-    def on_pair(self, pair: Pair) -> None:
+    def on_run(self, run: Run) -> None:
         """Show which prompt was measured."""
-        off, on = pair.baseline.tokens_per_s, pair.speculative.tokens_per_s
-        self._status = f"{pair.item.id}: off {rate_text(off)}, on {rate_text(on)} tokens/s"
+        self._status = words.measured(run)
         self._paint(force=True)
 
     def say(self, text: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from spectui.format import bytes_text, counted, duration_text, percent_text, rate_text, times_text
+from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.trace.costs import Costs
 from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed, TrialStarted
@@ -36,6 +37,16 @@ def line(record: TrialRecord, records: list[TrialRecord]) -> str:
         f"trial {record.number}: {rate_text(record.tokens_per_s)} tokens/s, {times_text(gain)}, "
         f"acceptance {percent_text(record.acceptance_rate)}, {setting(record, is_best=False)}"
     )
+
+
+def measured(run: Run) -> str:
+    """Describe a prompt that was measured."""
+    if not run.has_decoded:
+        return f"{run.item.id}: ended at once"
+    off = "" if run.baseline is None else f"off {rate_text(run.baseline.tokens_per_s)}, on "
+    rate = percent_text(run.speculative.counters.acceptance_rate)
+    on = rate_text(run.speculative.tokens_per_s)
+    return f"{run.item.id}: {off}{on} tokens/s, acceptance {rate}"
 
 
 def forecast(forecasts: tuple[Forecast, ...]) -> str:

@@ -36,8 +36,9 @@ from spectui.server.watch.sample import (
     ServerSample,
     Trouble,
     facts_of,
+    router_without_model,
+    unroutable,
 )
-from spectui.server.watch.words import router_without_model, unroutable
 
 U = TypeVar("U")
 

@@ -9,7 +9,7 @@ import psutil
 from spectui.known import Known
 from spectui.server.address import Address
 from spectui.server.listeners import listener, name_of, runs_llama
-from spectui.server.watch.sample import ProcessSample, Whereabouts
+from spectui.server.watch.sample import HostState, ProcessSample
 
 _LOOKED_S = 1.0
 _SOUGHT_S = 10.0
@@ -23,7 +23,6 @@ _CONTAINERS = frozenset(
 )
 """Programs that listen here for a container of this machine."""
 _ELSEWHERE = "the server runs on another machine"
-_UNKNOWN = "the server has not been looked for yet"
 
 
 class Locator:
@@ -40,7 +39,7 @@ class Locator:
         self._is_here: bool | None = None
         self._process: psutil.Process | None = None
         self._is_server: bool | None = None
-        self._last = Whereabouts(is_here=False, process=Known(None, _UNKNOWN))
+        self._last = HostState()
         self._next_s: float | None = None
 
     def seek(self, port: int | None) -> None:
@@ -54,7 +53,7 @@ class Locator:
             self._port = wanted
             self.forget()
 
-    async def look(self, now_s: float) -> Whereabouts:
+    async def look(self, now_s: float) -> HostState:
         """Return where it is and what its process does, at most a second old."""
         if self._next_s is not None and now_s < self._next_s:
             return self._last
@@ -63,30 +62,30 @@ class Locator:
         if self._is_here:
             self._last = self._read()
         else:
-            self._last = Whereabouts(is_here=False, process=Known(None, _ELSEWHERE))
+            self._last = HostState(is_here=False, process=Known(None, _ELSEWHERE))
         self._next_s = now_s + (_SOUGHT_S if self._last.process.value is None else _LOOKED_S)
         return self._last
 
-    def _read(self) -> Whereabouts:
+    def _read(self) -> HostState:
         if self._process is None or not self._process.is_running():
             found = listener(self._port)
             self._process, self._is_server = found.value, None
         if self._process is None:
-            return Whereabouts(is_here=True, process=Known(None, found.reason))
+            return HostState(is_here=True, process=Known(None, found.reason))
         name = name_of(self._process)
         where = f"{name} listens at port {self._port}"
         if name in _CONTAINERS:
             reason = f"{where} for a container, where spectui does not see the server"
-            return Whereabouts(is_here=True, process=Known(None, reason))
+            return HostState(is_here=True, process=Known(None, reason))
         if name in _TUNNELS:
             reason = f"{where} for a server on another machine"
-            return Whereabouts(is_here=False, process=Known(None, reason))
+            return HostState(is_here=False, process=Known(None, reason))
         if self._is_server is None:
             self._is_server = runs_llama(self._process)
         if not self._is_server:
             reason = f"{where} and is no llama-server: where the server itself runs is not known"
-            return Whereabouts(is_here=False, process=Known(None, reason))
-        return Whereabouts(is_here=True, process=_sampled(self._process))
+            return HostState(is_here=False, process=Known(None, reason))
+        return HostState(is_here=True, process=_sampled(self._process))
 
 
 async def is_this_machine(host: str) -> bool:

@@ -1,16 +1,77 @@
-"""Rates from slots, from the server's counters and from its process."""
+"""Rates from slots, from the server's counters over its restarts, and from its process."""
 
+import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spectui.known import Known
-from spectui.monitor.history import Ring
+from spectui.monitor.readings import Ring
 from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import Progress, decoded_between, is_exact_enough
-from spectui.server.watch.sample import ProcessSample, Whereabouts
-from spectui.server.watch.state import HostState
+from spectui.server.watch.sample import HostState, ProcessSample
+
+_DIGITS = 6
+"""Significant ones of a number in llama-server's ``/metrics``."""
+_ENOUGH = 20
+"""A difference this many times as large as the rounding of its terms is off by 5 % at most."""
+
+
+def progress(before: Counters, after: Counters) -> Counters:
+    """Return the work between two looks; since its start, if the server was started again.
+
+    Nothing in it is negative.
+    """
+    if was_restarted(before, after):
+        return after
+    return replace(
+        after,
+        n_prompt=after.n_prompt - before.n_prompt,
+        prompt_s=after.prompt_s - before.prompt_s,
+        n_predicted=after.n_predicted - before.n_predicted,
+        predicted_s=after.predicted_s - before.predicted_s,
+        drafts=(after.drafts or NO_DRAFTS) - (before.drafts or NO_DRAFTS),
+    )
+
+
+def was_restarted(before: Counters, after: Counters) -> bool:
+    """Return whether the server was started between two looks: it says so, or counts anew."""
+    if before.started != after.started:
+        return True
+    then, now = before.drafts or NO_DRAFTS, after.drafts or NO_DRAFTS
+    pairs = (
+        (before.n_prompt, after.n_prompt),
+        (before.prompt_s, after.prompt_s),
+        (before.n_predicted, after.n_predicted),
+        (before.predicted_s, after.predicted_s),
+        (then.n_drafts, now.n_drafts),
+        (then.n_drafted, now.n_drafted),
+        (then.n_accepted, now.n_accepted),
+        *zip(then.accepted_per_position, now.accepted_per_position, strict=False),
+    )
+    is_shorter = len(now.accepted_per_position) < len(then.accepted_per_position)
+    return is_shorter or any(new < old for old, new in pairs)
+
+
+def is_exact_enough(difference: float, total: float) -> bool:
+    """Return whether a difference of two totals says something, rounded as they are."""
+    if difference <= 0 or total <= 0:
+        return False
+    step = 10.0 ** (math.floor(math.log10(total)) + 1 - _DIGITS)
+    is_exact = isinstance(total, int) and total < 10**_DIGITS
+    return is_exact or difference >= _ENOUGH * step
+
+
+def decoded_between(before: SlotReply, after: SlotReply) -> int:
+    """Return how many tokens a slot has generated between two looks, as far as they show.
+
+    Of a request that began in between all tokens count, of one that ended its last ones are lost.
+    """
+    now = after.n_decoded or 0
+    then = (before.n_decoded or 0) if before.task == after.task else 0
+    # The numbers of requests begin anew with the server.
+    return now - then if now >= then else now
+
 
 WINDOW_S = 2.0
 """The window of a rate "now". With a shorter one, a round more or less moves the number."""
@@ -138,21 +199,6 @@ class Columns:
 
 
 @dataclass(slots=True)
-class CountedMeter:
-    """Prompts and generation by the server's counters, at their end."""
-
-    prompts: Timed = field(default_factory=Timed)
-    answers: Timed = field(default_factory=Timed)
-    n_predicted: int = 0
-
-    def add(self, done: Progress, now: Counters) -> None:
-        """Add the work since the last look."""
-        self.n_predicted += done.n_predicted
-        self.prompts.add((done.n_prompt, done.prompt_s), (now.n_prompt, now.prompt_s))
-        self.answers.add((done.n_predicted, done.predicted_s), (now.n_predicted, now.predicted_s))
-
-
-@dataclass(slots=True)
 class DraftMeter:
     """Adds drafts up, and keeps the acceptance of each."""
 
@@ -191,17 +237,12 @@ class ProcessMeter:
         )
         return self._state
 
-    def add(self, time_s: float, where: Whereabouts) -> HostState:
+    def add(self, time_s: float, where: HostState) -> HostState:
         """Add counts at ``time_s``."""
         now, before = where.process.value, self._last
         if now is None:
             self._last = None
-            reason = where.process.reason
-            self._state = HostState(
-                is_here=where.is_here,
-                process=where.process,
-                read_bytes_per_s=Known(None, reason),
-            )
+            self._state = replace(where, read_bytes_per_s=Known(None, where.process.reason))
         elif before is None or before[1] is not now:
             # The same one comes until the process is looked at again, once per second.
             self._last = time_s, now

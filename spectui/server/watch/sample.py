@@ -1,12 +1,21 @@
-"""Samples of a running llama-server. A value that it does not tell is None, with a reason."""
+"""Samples of a running llama-server, and words for them. What it does not tell has a reason."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Generic
 
+from spectui.format import bytes_text, count_text, counted
 from spectui.known import Known, T
 from spectui.server.metrics import Counters
-from spectui.server.replies import ModelMeta, ModelsReply, PropsReply, SlotReply, one_line
+from spectui.server.replies import (
+    ModelMeta,
+    ModelReply,
+    ModelsReply,
+    PropsReply,
+    SlotReply,
+    one_line,
+)
 
 _LONGEST_NAME = 4096
 
@@ -90,13 +99,21 @@ class ProcessSample:
     """Bytes read from disk since it was started."""
 
 
+_NOT_SOUGHT = "the server has not been looked for yet"
+_UNREAD: Known[float] = Known(None, _NOT_SOUGHT)
+_UNSEEN: Known[ProcessSample] = Known(None, _NOT_SOUGHT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
+class HostState:
     """The server's machine and process."""
 
-    is_here: bool
+    is_here: bool = False
     """Whether it is this machine, so that its readings are those of the server's."""
-    process: Known[ProcessSample]
+    process: Known[ProcessSample] = _UNSEEN
+    cores: float | None = None
+    """Cores that it keeps busy; None in a single sample, as the rate below."""
+    read_bytes_per_s: Known[float] = _UNREAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +125,7 @@ class ServerSample:
     facts: Known[ServerFacts]
     slots: Known[tuple[SlotReply, ...]]
     counters: Known[Counters]
-    whereabouts: Whereabouts
+    whereabouts: HostState
     took_s: float
     """Duration of the round of questions."""
 
@@ -170,3 +187,142 @@ def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -
 
 def _name(name: str | None) -> str | None:
     return None if not name else one_line(name, _LONGEST_NAME)
+
+
+API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
+"""The first one that is set counts."""
+
+_NAMES = {
+    Trouble.UNREACHABLE: "no connection",
+    Trouble.BROKEN: "connection breaks",
+    Trouble.SILENT: "no answer",
+    Trouble.LOADING: "loading its model",
+    Trouble.LOCKED: "locked",
+    Trouble.STRANGE: "no llama-server",
+    Trouble.MODEL: "no such model",
+}
+_REMEDIES = {
+    Trouble.UNREACHABLE: "start the server, or give the address that it prints when it starts",
+    Trouble.BROKEN: "look into the server's log; a server with TLS has an address with https://",
+    Trouble.SILENT: "look into the server's log, or try again when it has less to do",
+    Trouble.LOADING: "try again in a moment",
+    Trouble.LOCKED: f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again",
+}
+_COMING = frozenset({"loading", "downloading"})
+_MOST_NAMED = 12
+"""Models that one sentence lists."""
+
+
+def model_name(facts: ServerFacts) -> str:
+    """Return the shortest name that the server gives its model."""
+    if facts.is_router:
+        return "a router"
+    names = [name for name in (facts.alias, facts.model_path) if name]
+    # Without a name of its own, the alias is the file's path.
+    found = next(iter(names), None) or next(iter(facts.models), None)
+    return "a model without a name" if found is None else file_stem(found)
+
+
+def file_stem(name: str) -> str:
+    """Return a path's last part without ``.gguf``; other names as they stand."""
+    if not name.endswith(".gguf"):
+        return name
+    return PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
+
+
+def model_text(facts: ServerFacts) -> str:
+    """Return size, quantization and context, as far as they are told."""
+    if facts.is_router:
+        return f"{counted(len(facts.models), 'model')} listed"
+    return (
+        ", ".join(filter(None, (*model_facts(facts), *context_facts(facts)))) or "it says no more"
+    )
+
+
+def model_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return parameters, quantization and size of the weights."""
+    parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
+    size = None if facts.size_bytes is None else bytes_text(facts.size_bytes)
+    return tuple(filter(None, (parameters, facts.quantization, size)))
+
+
+def context_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return slots and context."""
+    slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
+    context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
+    if slots is not None and context is not None:
+        return (f"{slots} with {context}{' each' if facts.n_slots != 1 else ''}",)
+    return tuple(filter(None, (slots, context)))
+
+
+def named(trouble: Trouble) -> str:
+    """Return a word or three."""
+    return _NAMES[trouble]
+
+
+def sentence_of(failure: Failure) -> str:
+    """Return the failure and its remedy."""
+    remedy = _REMEDIES.get(failure.trouble)
+    return failure.reason if remedy is None else f"{failure.reason}; {remedy}"
+
+
+def waiting_for(failure: Failure) -> str:
+    """Return the failure, for a screen that tries again by itself, always with the same key."""
+    if failure.trouble is Trouble.LOCKED:
+        return f"{failure.reason}; quit and attach again to be asked for one"
+    return failure.reason
+
+
+def unchosen(url: str, facts: ServerFacts) -> str:
+    """Say that a router has models to choose from, those first that it has loaded."""
+    if facts.models_reason is not None:
+        return (
+            f"{url} is a router and does not list its models ({facts.models_reason}); choose one "
+            "with --model"
+        )
+    if not facts.models:
+        return f"{url} is a router without models; give the address of a server that runs one"
+    others = [name for name in facts.models if name not in facts.running]
+    names = [*(f"{name} (loaded)" for name in facts.running), *others]
+    more = len(names) - _MOST_NAMED
+    told = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{url} is a router; choose one of its models with --model: {told}"
+
+
+def router_without_model(facts: ServerFacts) -> str:
+    """Say why a router tells nothing of what its models do."""
+    names = ", ".join(facts.models[:_MOST_NAMED]) or "it lists none"
+    return f"this llama-server is a router; name one of its models with --model: {names}"
+
+
+def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
+    """Say why a server cannot be asked for a model; None where it can.
+
+    Args:
+        url: address of the server.
+        model: the requested model.
+        listed: by the server.
+    """
+    if not listed.is_routers:
+        reason = f"{url} is no router and runs one model alone; leave out --model"
+        return Failure(trouble=Trouble.MODEL, reason=reason)
+    found = listed.named(model)
+    if found is None:
+        names = (
+            ", ".join(one_line(each.id) for each in listed.data[:_MOST_NAMED]) or "it lists none"
+        )
+        reason = f"{url} has no model {one_line(model)}; name one of its models: {names}"
+        return Failure(trouble=Trouble.MODEL, reason=reason)
+    return _unready(url, found)
+
+
+def _unready(url: str, found: ModelReply) -> Failure | None:
+    status = "" if found.status is None else found.status.value
+    name = one_line(found.id)
+    if not status or found.is_running:
+        return None
+    if status in _COMING:
+        return Failure(trouble=Trouble.LOADING, reason=f"{url} is {status} {name}")
+    loaded = "load it, which the first request for it does as well"
+    reason = f"{url} has not loaded {name}, which is {one_line(status)}; {loaded}"
+    return Failure(trouble=Trouble.MODEL, reason=reason)

@@ -1,38 +1,148 @@
-"""Turns samples into the state that is shown. Pure: time comes with the samples."""
+"""The state of a watched server, in one frozen piece per panel, made from samples. Pure."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from spectui.known import Known
-from spectui.server.metrics import NO_DRAFTS, Counters
+from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.counting import progress
 from spectui.server.watch.meters import (
     Columns,
-    CountedMeter,
     DraftMeter,
     ProcessMeter,
     SlotMeter,
+    Timed,
+    progress,
+    was_restarted,
 )
 from spectui.server.watch.sample import (
     Event,
     FailedSample,
+    Failure,
+    HostState,
     Late,
+    ServerFacts,
     ServerSample,
     Trouble,
     WaitingSample,
 )
-from spectui.server.watch.state import (
-    NOT_ASKED,
-    AttachState,
-    DraftState,
-    HostState,
-    LinkState,
-    ServedState,
-    SlotPhase,
-    SlotsState,
-    SlotState,
-    Work,
-)
+
+NOT_ASKED = "the server has not been asked yet"
+_UNASKED: Known[float] = Known(None, NOT_ASKED)
+_UNTOLD: Known[Counters] = Known(None, NOT_ASKED)
+_UNKNOWN: Known[ServerFacts] = Known(None, NOT_ASKED)
+
+
+class SlotPhase(StrEnum):
+    """The activity of a slot."""
+
+    IDLE = "idle"
+    PROMPT = "reading"
+    """It evaluates a prompt."""
+    GENERATING = "generating"
+
+
+class Work(StrEnum):
+    """The activity of a server."""
+
+    IDLE = "idle"
+    PROMPT = "reading a prompt"
+    GENERATING = "generating"
+    WORKING = "working"
+    """It has requests; without ``/slots`` it does not say what it does for them."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """The connection."""
+
+    url: str
+    is_connected: bool = False
+    failure: Failure | None = None
+    """Why not; None before the first answer, too."""
+    retry_s: float | None = None
+    n_failures: int = 0
+    """In a row."""
+    waits_s: float | None = None
+    """Seconds since the current round of questions began, where that is long."""
+    is_late: bool = False
+    """Whether the server left a question unanswered for too long."""
+    took_s: float | None = None
+    """Duration of the last round of questions."""
+    n_restarts: int = 0
+    """Restarts of the server since it is watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedState:
+    """Throughput and counters."""
+
+    work: Work = Work.UNKNOWN
+    now_tokens_per_s: Known[float] = _UNASKED
+    """Generation of all slots over the last seconds, by the clock of the watcher."""
+    last_tokens_per_s: Known[float] = _UNASKED
+    """Generation of the requests that ended last, as the server measured them."""
+    mean_tokens_per_s: Known[float] = _UNASKED
+    """Generation since the server was started."""
+    prompt_tokens_per_s: Known[float] = _UNASKED
+    """Rate of the prompts that were evaluated last, as the server measured them."""
+    mean_prompt_tokens_per_s: Known[float] = _UNASKED
+    counters: Known[Counters] = _UNTOLD
+    n_watched_predicted: int = 0
+    """Generated since it is watched, of requests that have ended."""
+    history: tuple[float | None, ...] = ()
+    """Tokens per second of every half second; None where nothing was known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftState:
+    """Acceptance of the drafts."""
+
+    reason: str | None = NOT_ASKED
+    """Why there are no counts; None if there are."""
+    overall: DraftCounts | None = None
+    """Since the server was started."""
+    watched: DraftCounts | None = None
+    """Since it is watched."""
+    last: DraftCounts | None = None
+    """Counts of the requests that ended last."""
+    history: tuple[float | None, ...] = ()
+    """Acceptance rates of the requests that ended, one after the other."""
+    drafters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotState:
+    """One slot."""
+
+    sample: SlotReply
+    phase: SlotPhase
+    tokens_per_s: float | None = None
+    """While it generates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsState:
+    """All slots."""
+
+    reason: str | None = NOT_ASKED
+    slots: tuple[SlotState, ...] = ()
+    n_deferred: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachState:
+    """The whole state."""
+
+    link: LinkState
+    facts: Known[ServerFacts] = _UNKNOWN
+    """The last that were told, kept while the connection is lost."""
+    served: ServedState = ServedState()
+    drafts: DraftState = DraftState()
+    slots: SlotsState = SlotsState()
+    host: HostState = field(default_factory=HostState)
+
 
 _NO_DRAFT_COUNTS = "this llama-server does not count drafts in /metrics; newer ones do"
 _NOTHING_DRAFTED = "nothing was drafted since the server was started"
@@ -65,7 +175,8 @@ class Tracker:
         self._counters: Counters | None = None
         """The last ones that were told."""
         self._meter = SlotMeter()
-        self._counted = CountedMeter()
+        self._prompts, self._answers = Timed(), Timed()
+        self._n_predicted = 0
         self._drafts = DraftMeter()
         self._columns = Columns()
         self._process = ProcessMeter()
@@ -133,10 +244,18 @@ class Tracker:
     def _count(self, counters: Counters) -> None:
         if self._counters is not None and counters != self._counters:
             done = progress(self._counters, counters)
-            self._n_restarts += done.is_restart
-            self._speculates = None if done.is_restart else self._speculates
-            self._counted.add(done, counters)
-            self._drafts.add(done.drafts, counters.drafts or NO_DRAFTS)
+            if was_restarted(self._counters, counters):
+                # What it did before that is not known.
+                self._n_restarts += 1
+                self._speculates = None
+            self._n_predicted += done.n_predicted
+            self._prompts.add(
+                (done.n_prompt, done.prompt_s), (counters.n_prompt, counters.prompt_s)
+            )
+            self._answers.add(
+                (done.n_predicted, done.predicted_s), (counters.n_predicted, counters.predicted_s)
+            )
+            self._drafts.add(done.drafts or NO_DRAFTS, counters.drafts or NO_DRAFTS)
         self._counters = counters
 
     def _now(self, sample: ServerSample) -> Known[float]:
@@ -177,8 +296,8 @@ class Tracker:
         if counters is None:
             last = prompt = mean = mean_prompt = _reading(None, reason)
         else:
-            last = _reading(self._counted.answers.last_tokens_per_s, _UNFINISHED)
-            prompt = _reading(self._counted.prompts.last_tokens_per_s, _UNFINISHED)
+            last = _reading(self._answers.last_tokens_per_s, _UNFINISHED)
+            prompt = _reading(self._prompts.last_tokens_per_s, _UNFINISHED)
             mean = _rate(counters.n_predicted, counters.predicted_s)
             mean_prompt = _rate(counters.n_prompt, counters.prompt_s)
         return ServedState(
@@ -189,7 +308,7 @@ class Tracker:
             prompt_tokens_per_s=prompt,
             mean_prompt_tokens_per_s=mean_prompt,
             counters=told,
-            n_watched_predicted=self._counted.n_predicted,
+            n_watched_predicted=self._n_predicted,
             history=self._columns.values(),
         )
 

@@ -1,33 +1,239 @@
-"""The app over a running llama-server."""
+"""The app over a running llama-server: its panels, in as many columns as fit."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import BindingType
+from textual.events import Resize
 from textual.screen import Screen
+from textual.widgets import Static
 
-from spectui.monitor.readings import Snapshot
+from spectui.live import machine as live
+from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import FailedSample, ServerSample, WaitingSample
-from spectui.server.watch.tracker import Tracker
+from spectui.server.watch.sample import (
+    FailedSample,
+    HostState,
+    ServerSample,
+    WaitingSample,
+    model_name,
+    named,
+    waiting_for,
+)
+from spectui.server.watch.tracker import AttachState, LinkState, Tracker
 from spectui.settings import Settings
-from spectui.tui.attach.machine import Machine
-from spectui.tui.attach.screen import AttachScreen
+from spectui.tui.attach.panels import (
+    DraftsPanel,
+    MachinePanel,
+    ServedPanel,
+    ServerPanel,
+    SlotsPanel,
+)
 from spectui.tui.base_app import BaseApp
+from spectui.tui.glyphs import glyphs_of
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
+from spectui.tui.panels.base import PanelStack
+from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
+from spectui.tui.widgets import KeyBar, StatusBar, hidden, key
+
+_TWO_COLUMNS, _THREE_COLUMNS = 72, 150
+_PANEL_LINES = 4
+"""Height from which on a panel can have a frame."""
+_N_PANELS, _N_OF_SERVER = 6, 4
+_NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
+_NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
+
+
+def title(state: AttachState) -> str:
+    """Return which server, and which model."""
+    facts = state.facts.value
+    address = state.link.url.removeprefix("http://")
+    return address if facts is None else f"{address}  {model_name(facts)}"
+
+
+def connection(link: LinkState, *, is_paused: bool) -> str:
+    """Return how it stands, in a few words."""
+    if is_paused:
+        return "paused"
+    if link.failure is not None:
+        return named(link.failure.trouble)
+    if link.waits_s is not None:
+        return f"no answer for {link.waits_s:.0f} s"
+    if not link.is_connected:
+        return "connecting"
+    return "connected, answers late" if link.is_late else "connected"
+
+
+def trouble(link: LinkState) -> str:
+    """Return the failure and the next step; empty if nothing is wrong."""
+    if link.failure is None:
+        return ""
+    again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"
+    return f"{waiting_for(link.failure)}{again}."
+
+
+class Machine:
+    """The last readings, with the server's process in place of spectui's own."""
+
+    def __init__(self) -> None:
+        """Start without a reading."""
+        self._snapshot: Snapshot | None = None
+        self._history = live.TrafficHistory()
+        self._reason: str | None = None
+
+    def add(self, snapshot: Snapshot, host: HostState) -> None:
+        """Take a reading."""
+        disk = replace(
+            snapshot.host,
+            disk_read_bytes_per_s=host.read_bytes_per_s,
+            major_faults_per_s=_NOT_COUNTED,
+        )
+        self._snapshot = replace(snapshot, host=disk)
+        self._history.add(self._snapshot, _NO_ESTIMATE)
+
+    def fail(self, reason: str) -> None:
+        """There are no readings any more."""
+        self._snapshot, self._reason = None, reason
+
+    @property
+    def memory(self) -> live.MemoryState:
+        """All memories, without a plan: whose they are is not known."""
+        if self._reason is not None:
+            return live.MemoryState(reason=self._reason)
+        state = live.memory_state(self._snapshot, {}, is_decoding=False, swap_before_bytes=None)
+        return replace(state, pools=tuple(map(_undivided, state.pools)))
+
+    @property
+    def traffic(self) -> live.TrafficState:
+        """Load of cores and GPUs, and what moves between them."""
+        state = live.traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None)
+        return state if self._reason is None else replace(state, reason=self._reason)
+
+
+def _undivided(pool: live.MemoryPool) -> live.MemoryPool:
+    used_bytes = sum(size_bytes for _use, size_bytes in pool.parts)
+    return replace(pool, parts=((live.Use.OTHER, used_bytes),))
+
+
+class AttachPanels(PanelStack):
+    """Panels of the server, and of its machine if that is this one."""
+
+    DEFAULT_CSS = """
+    AttachPanels {
+        height: 1fr;
+        & > ServedPanel, & > SlotsPanel { height: 3fr; }
+        & > DraftsPanel, & > ServerPanel, & > MemoryPanel, & > MachinePanel { height: 2fr; }
+        &.-two-columns { layout: grid; grid-size: 2; grid-rows: 3fr 3fr 2fr; }
+        &.-two-columns.-remote { grid-rows: 1fr; }
+        &.-three-columns { layout: grid; grid-size: 3; grid-rows: 3fr 2fr; }
+        &.-three-columns.-remote { grid-size: 2; grid-rows: 1fr; }
+        &.-two-columns > Panel, &.-three-columns > Panel { height: 1fr; }
+
+        &.-remote > MemoryPanel, &.-remote > MachinePanel { display: none; }
+        &.-few > MemoryPanel, &.-few > MachinePanel { display: none; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        """Its work first, then the server itself and its machine."""
+        yield ServedPanel()
+        yield DraftsPanel()
+        yield SlotsPanel()
+        yield ServerPanel()
+        yield MemoryPanel()
+        yield MachinePanel()
+
+    def on_resize(self, event: Resize) -> None:
+        """Choose columns and frames."""
+        width, height = event.size
+        n_columns = 1 + (width >= _TWO_COLUMNS) + (width >= _THREE_COLUMNS)
+        self.set_class(n_columns == 2, "-two-columns")  # noqa: PLR2004 - as its name says
+        self.set_class(n_columns == 3, "-three-columns")  # noqa: PLR2004 - as its name says
+        is_few = height * n_columns < _N_PANELS * (_PANEL_LINES - 1)
+        self.set_class(is_few, "-few")
+        n_shown = _N_OF_SERVER if is_few else _N_PANELS
+        self.set_class(height * n_columns >= n_shown * _PANEL_LINES, "-framed")
+
+    def show(self, state: AttachState, machine: Machine) -> None:
+        """Hand every panel its part."""
+        self.set_class(not state.host.is_here, "-remote")
+        self.query_one(ServedPanel).state = state.served
+        self.query_one(DraftsPanel).state = state.drafts
+        self.query_one(SlotsPanel).state = state.slots
+        self.query_one(ServerPanel).state = state
+        if state.host.is_here:
+            self.query_one(MemoryPanel).state = machine.memory
+            self.query_one(MachinePanel).state = machine.traffic
+
+
+class AttachScreen(Screen[None]):
+    """Shows the states that it is given; never asks the server."""
+
+    DEFAULT_CSS = """
+    AttachScreen {
+        & #trouble {
+            display: none; height: auto; max-height: 3; padding: 0 1;
+            background: $warning 20%; color: $text-warning;
+        }
+        & #trouble.-shown { display: block; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("r", "attach.retry", "Ask now", "Ask the server at once"),
+        key("p", "attach.pause", "Pause", "Hold the picture; what happens meanwhile is kept"),
+    ]
+
+    def __init__(self, state: AttachState, try_now: Callable[[], None]) -> None:
+        """Show what is known before the first answer; ``try_now`` asks for another at once."""
+        super().__init__()
+        self._try_now = try_now
+        self._state = state
+        self._machine = Machine()
+        self._panels = AttachPanels()
+        self._status = StatusBar()
+        self._trouble = Static(markup=False, id="trouble")
+        self.is_paused = False
+
+    def compose(self) -> ComposeResult:
+        """Status, what is wrong, panels, keys."""
+        yield self._status
+        yield self._trouble
+        yield self._panels
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Show the beginning."""
+        self.show(self._state, self._machine)
+
+    def show(self, state: AttachState, machine: Machine) -> None:
+        """Show this, unless the user holds the picture."""
+        self._state, self._machine = state, machine
+        self._status.right = connection(state.link, is_paused=self.is_paused)
+        if self.is_paused:
+            return
+        glyphs = glyphs_of(self)
+        self._status.left = glyphs.spelt(title(state))
+        wrong = glyphs.spelt(trouble(state.link))
+        self._trouble.update(wrong)
+        self._trouble.set_class(bool(wrong), "-shown")
+        self._panels.show(state, machine)
+
+    def action_retry(self) -> None:
+        """Ask at once."""
+        self._try_now()
+
+    def action_pause(self) -> None:
+        """Hold the picture, or go on."""
+        self.is_paused = not self.is_paused
+        self.show(self._state, self._machine)
+
 
 _OURS = frozenset({"Quit"})
 """Textual's commands that this app has under its own keys."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PollerFailed:
-    """A defect has ended the questions."""
-
-    error: BaseException
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +254,10 @@ class AttachApp(BaseApp):
     TITLE = "spectui attach"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help", id="app.help", priority=True, tooltip="Keys and actions"),
-        Binding("ctrl+q", "quit", "Quit", id="app.quit", show=False, tooltip="End spectui"),
-        Binding(
-            "ctrl+c",
-            "interrupt",
-            "Copy or quit",
-            id="app.interrupt",
-            show=False,
-            priority=True,
-            tooltip="Copy what is selected, else quit",
-        ),
-        Binding("q", "quit", "Quit", id="attach.quit", tooltip="End spectui; the server goes on"),
+        key("f1", "app.help", "Help", "Keys and actions"),
+        hidden("ctrl+q", "app.quit", "Quit", "End spectui"),
+        hidden("ctrl+c", "app.interrupt", "Copy or quit", "Copy what is selected, else quit"),
+        key("q", "attach.quit", "Quit", "End spectui; the server goes on"),
     ]
 
     def __init__(
@@ -78,15 +276,12 @@ class AttachApp(BaseApp):
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         post = self._mailbox.put
         self.poller = make_poller(
-            launch.attachment,
-            post,
-            interval_s=launch.interval_s,
-            on_failure=lambda error: post(PollerFailed(error=error)),
+            launch.attachment, post, interval_s=launch.interval_s, on_failure=post
         )
         self.monitor = make_monitor(post)
         self._tracker = Tracker(launch.attachment.address.url)
         self._machine = Machine()
-        self.watched = AttachScreen(self._tracker.state())
+        self.watched = AttachScreen(self._tracker.state(), self.poller.try_now)
 
     async def on_mount(self) -> None:
         """Show the screen, then ask."""
@@ -116,12 +311,8 @@ class AttachApp(BaseApp):
                 self._machine.add(event, self._tracker.state().host)
             case MonitorFailed():
                 self._machine.fail(event.reason)
-            case PollerFailed():
-                raise event.error
-
-    def on_attach_screen_retry_requested(self) -> None:
-        """Ask at once."""
-        self.poller.try_now()
+            case BaseException():
+                raise event
 
     def close(self) -> None:
         """End the threads."""

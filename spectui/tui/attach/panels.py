@@ -1,187 +1,165 @@
-"""Panels of an attached server's work: throughput, acceptance, slots."""
+"""Panels of an attached server: its work, the server itself, and the machine under it."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 from spectui.format import counted
-from spectui.monitor.readings import Reading
-from spectui.server.watch.state import (
-    DraftState,
-    ServedState,
-    SlotPhase,
-    SlotsState,
-    SlotState,
-    Work,
+from spectui.live.machine import TrafficState
+from spectui.monitor.readings import GpuReading, Reading
+from spectui.server.metrics import DraftCounts
+from spectui.server.watch import tracker as watched
+from spectui.server.watch.sample import (
+    HostState,
+    ServerFacts,
+    context_facts,
+    model_facts,
+    model_name,
 )
-from spectui.tui import units
-from spectui.tui.charts import bar
-from spectui.tui.glyphs import Glyphs
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, cells, charted, growing, spread
-from spectui.tui.panels.paint import (
-    CACHE,
-    DRAFT,
-    MUTED,
-    PLAIN,
-    STRONG,
-    TARGET,
-    WARNING,
+from spectui.tui.panels.base import (
+    Block,
+    Line,
+    Lines,
+    Look,
+    Panel,
+    Pen,
     any_of,
-    chart,
+    block,
+    cells,
+    charted,
     labelled,
-    positions,
-    sentence,
-    shortened,
-    spelt,
 )
+from spectui.tui.panels.machine import disk_block, link_blocks
 
 _SPEED_HEIGHTS = range(1, 41)
 _RATE_HEIGHTS = range(1, 4)
 _SMALLEST_BAR = 4
 _INDENT = 3
+_LONGEST_LIST = 8
 _SPEED = len(" 123.4/s")
-_LOOKS = {SlotPhase.GENERATING: DRAFT, SlotPhase.PROMPT: TARGET, SlotPhase.IDLE: MUTED}
-_PHASE = max(map(len, SlotPhase))
+_LOOKS = {
+    watched.SlotPhase.GENERATING: Look.DRAFT,
+    watched.SlotPhase.PROMPT: Look.TARGET,
+    watched.SlotPhase.IDLE: Look.MUTED,
+}
+_PHASE = max(map(len, watched.SlotPhase))
 _FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
 """Ranks: all that work are there before one that rests."""
 
 
-class ServedPanel(Panel[ServedState]):
+class ServedPanel(Panel[watched.ServedState]):
     """Shows how fast it generates, now and on average, and how fast it reads prompts."""
 
     heading = "Throughput"
 
-    def blocks(self, state: ServedState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: watched.ServedState, pen: Pen) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
+        generated = state.last_tokens_per_s, state.mean_tokens_per_s
+        read = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
         return (
-            block((0, _headline(state, width, glyphs))),
-            _missing(state, width, glyphs),
-            block((10, _generation(state, width, glyphs))),
-            _history(state, width, glyphs),
-            block((20, _prompts(state, width, glyphs))),
-            block((40, _counts(state, width))),
+            block((0, _headline(state, pen))),
+            *_missing(state, pen),
+            block((10, _pair("generation", *generated, pen))),
+            _history(state, pen),
+            block((20, _pair("prompts", *read, pen))),
+            block((40, _counts(state, pen))),
         )
 
 
-def _headline(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
+def _headline(state: watched.ServedState, pen: Pen) -> Lines:
     now = state.now_tokens_per_s.value
-    work: Line = ((str(state.work), STRONG if state.work is not Work.IDLE else MUTED),)
-    if state.work is Work.UNKNOWN:
+    work: Line = (
+        (str(state.work), Look.STRONG if state.work is not watched.Work.IDLE else Look.MUTED),
+    )
+    if state.work is watched.Work.UNKNOWN:
         return ()
-    if now is None or state.work is Work.IDLE:
+    if now is None or state.work is watched.Work.IDLE:
         return (work,)
-    speed: Line = ((units.tokens_per_s(now, glyphs), STRONG), (" now", MUTED))
-    return (spread(speed, work, width),)
+    speed: Line = ((pen.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
+    return (pen.spread(speed, work),)
 
 
-def _missing(state: ServedState, width: int, glyphs: Glyphs) -> Block:
+def _missing(state: watched.ServedState, pen: Pen) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
-    if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
+    if now.value is None and now.reason not in reasons and state.work is not watched.Work.IDLE:
         reasons.append(now.reason)
-    lines = tuple(
-        line for reason in reasons for line in sentence(str(reason), MUTED, width, glyphs)
-    )
-    return growing(2, shortened(lines), step=28) if lines else ()
+    for reason in reasons:
+        yield pen.prose(2, str(reason), step=28)
 
 
-def _generation(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
-    return _pair("generation", state.last_tokens_per_s, state.mean_tokens_per_s, width, glyphs)
-
-
-def _prompts(state: ServedState, width: int, glyphs: Glyphs) -> Lines:
-    last, mean = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
-    return _pair("prompts", last, mean, width, glyphs)
-
-
-def _pair(label: str, last: Reading, mean: Reading, width: int, glyphs: Glyphs) -> Lines:
+def _pair(label: str, last: Reading, mean: Reading, pen: Pen) -> Lines:
     """Speed of the last request, else the mean; both where there is room."""
     if mean.value is None:
         return ()
-    average: Line = ((f"mean {units.tokens_per_s(mean.value, glyphs)}", MUTED),)
+    average: Line = ((f"mean {pen.tokens_per_s(mean.value)}", Look.MUTED),)
     if last.value is None:
-        return (spread(((label, MUTED),), average, width),)
-    line = labelled(label, units.tokens_per_s(last.value, glyphs))
-    number, _unit = units.tokens_per_s(mean.value, glyphs).split(" ", 1)
-    short: Line = ((f"mean {number}", MUTED),)
-    full = spread((*line, (" last", MUTED)), average, width)
-    return (full if len(full) > len(line) + 1 else spread(line, short, width),)
+        return (pen.spread(((label, Look.MUTED),), average),)
+    line = labelled(label, pen.tokens_per_s(last.value))
+    number, _unit = pen.tokens_per_s(mean.value).split(" ", 1)
+    short: Line = ((f"mean {number}", Look.MUTED),)
+    full = pen.spread((*line, (" last", Look.MUTED)), average)
+    return (full if len(full) > len(line) + 1 else pen.spread(line, short),)
 
 
-def _history(state: ServedState, width: int, glyphs: Glyphs) -> Block:
+def _history(state: watched.ServedState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
-
-    def draw(height: int) -> Lines:
-        return chart(state.history, width, height, glyphs, DRAFT)
-
-    return charted(15, 10, ((height, partial(draw, height)) for height in _SPEED_HEIGHTS))
+    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.history, h, Look.DRAFT))
 
 
-def _counts(state: ServedState, width: int) -> Lines:
+def _counts(state: watched.ServedState, pen: Pen) -> Lines:
     counters = state.counters.value
     if counters is None:
         return ()
     cached = counters.n_prompt_cached
-    left: Line = (("generated ", MUTED), (f"{counters.n_predicted:,}", TARGET))
-    right: Line = (("prompt tokens ", MUTED), (f"{counters.n_prompt:,}", TARGET))
+    left: Line = (("generated ", Look.MUTED), (f"{counters.n_predicted:,}", Look.TARGET))
+    right: Line = (("prompt tokens ", Look.MUTED), (f"{counters.n_prompt:,}", Look.TARGET))
     if cached:
-        more: Line = (*right, (", cached ", MUTED), (f"{cached:,}", TARGET))
-        line = spread(left, more, width)
+        more: Line = (*right, (", cached ", Look.MUTED), (f"{cached:,}", Look.TARGET))
+        line = pen.spread(left, more)
         if len(line) > len(left):
             return (line,)
-    return (spread(left, right, width),)
+    return (pen.spread(left, right),)
 
 
-class DraftsPanel(Panel[DraftState]):
+class DraftsPanel(Panel[watched.DraftState]):
     """Shows acceptance since the server's start, and of the requests that ended last."""
 
     heading = "Acceptance"
 
-    def blocks(self, state: DraftState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: watched.DraftState, pen: Pen) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
         if state.reason is not None or state.overall is None:
-            reason = sentence(state.reason or "", MUTED, width, glyphs)
-            return (growing(0, shortened(reason)),)
+            return (pen.prose(0, state.reason or ""),)
         shares = state.overall.share_per_position
         return (
-            block((0, _draft_rate(state, width, glyphs))),
-            block((10, _last_rate(state, width, glyphs))),
-            positions(shares, "accepted by position, of all drafts", width, glyphs),
-            _rates(state, width, glyphs),
-            block((50, _draft_counts(state, width, glyphs))),
+            block((0, _rate("rate", state.overall, Look.STRONG, pen))),
+            block((10, _rate("last request", state.last, Look.PLAIN, pen))),
+            pen.positions(shares, "accepted by position, of all drafts"),
+            _rates(state, pen),
+            block((50, _draft_counts(state, pen))),
         )
 
 
-def _draft_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
-    if state.overall is None:
+def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:
+    if counts is None:
         return ()
-    rate = labelled("rate", units.number(state.overall.acceptance_rate, glyphs), STRONG)
-    length = units.number(state.overall.mean_accepted_length, glyphs)
-    return (spread(rate, ((f"{length} tokens/round", STRONG),), width),)
+    rate, length = counts.acceptance_rate, counts.mean_accepted_length
+    return (pen.acceptance(label, rate, length, look),)
 
 
-def _last_rate(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
-    if state.last is None:
-        return ()
-    rate = labelled("last request", units.number(state.last.acceptance_rate, glyphs))
-    length = units.number(state.last.mean_accepted_length, glyphs)
-    return (spread(rate, ((f"{length} tokens/round", MUTED),), width),)
-
-
-def _rates(state: DraftState, width: int, glyphs: Glyphs) -> Block:
+def _rates(state: watched.DraftState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
 
     def draw(height: int) -> Lines:
-        label: Line = (("rate of each request", MUTED),)
-        return (label, *chart(state.history, width, height, glyphs, DRAFT, maximum=1.0))
+        label: Line = (("rate of each request", Look.MUTED),)
+        return (label, *pen.chart(state.history, height, Look.DRAFT, maximum=1.0))
 
-    return charted(70, 10, ((1 + height, partial(draw, height)) for height in _RATE_HEIGHTS))
+    return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
 
-def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
+def _draft_counts(state: watched.DraftState, pen: Pen) -> Lines:
     counts = state.overall
     if counts is None:
         return ()
@@ -191,90 +169,198 @@ def _draft_counts(state: DraftState, width: int, glyphs: Glyphs) -> Lines:
     )
     if state.drafters:
         text += f" of {', '.join(state.drafters)}"
-    return sentence(text, MUTED, width, glyphs)
+    return pen.sentence(text)
 
 
-class SlotsPanel(Panel[SlotsState]):
+class SlotsPanel(Panel[watched.SlotsState]):
     """A row per slot: what it does, how much of its context is used, how fast it generates."""
 
     heading = "Slots"
 
-    def blocks(self, state: SlotsState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: watched.SlotsState, pen: Pen) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
         if state.reason is not None:
-            reason = sentence(state.reason, MUTED, width, glyphs)
-            waiting = _waiting(state, glyphs)
-            return (growing(0, shortened(reason)), block((5, (waiting,) if waiting else ())))
-        rows = [_slot(index, slot, width, glyphs) for index, slot in enumerate(state.slots)]
-        return (block((1, (_summary(state, width, glyphs),))), *rows)
+            waiting = _waiting(state, pen)
+            why = pen.prose(0, state.reason)
+            return (why, block((5, (waiting,) if waiting else ())))
+        rows = [_slot(index, slot, pen) for index, slot in enumerate(state.slots)]
+        return (block((1, (_summary(state, pen),))), *rows)
 
 
-def _summary(state: SlotsState, width: int, glyphs: Glyphs) -> Line:
-    n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in state.slots)
+def _summary(state: watched.SlotsState, pen: Pen) -> Line:
+    n_busy = sum(slot.phase is not watched.SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
-    left: Line = ((text, STRONG if n_busy else MUTED),)
-    wide = spread(left, _waiting(state, glyphs), width)
+    left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
+    wide = pen.spread(left, _waiting(state, pen))
     # Who waits is worth a shorter word.
-    return spread(left, _waiting(state, glyphs, is_short=True), width) if wide == left else wide
+    return pen.spread(left, _waiting(state, pen, is_short=True)) if wide == left else wide
 
 
-def _waiting(state: SlotsState, glyphs: Glyphs, *, is_short: bool = False) -> Line:
+def _waiting(state: watched.SlotsState, pen: Pen, *, is_short: bool = False) -> Line:
     if not state.n_deferred:
         return ()
     who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
-    return ((f"{glyphs.warning} {who} waiting", WARNING),)
+    return ((f"{pen.warning} {who} waiting", Look.WARNING),)
 
 
-def _slot(index: int, slot: SlotState, width: int, glyphs: Glyphs) -> Block:
-    row = _row(slot, width, glyphs)
-    rank = _FROM_IDLE if slot.phase is SlotPhase.IDLE else _FROM_BUSY
+def _slot(index: int, slot: watched.SlotState, pen: Pen) -> Block:
+    row = _row(slot, pen)
+    rank = _FROM_IDLE if slot.phase is watched.SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
-    details = _details(slot, glyphs)
+    details = _details(slot, pen)
     one, two = rank + index, _FROM_DETAILS + index
     return block((one, (row,)), (two, (row, *details))) if details else block((one, (row,)))
 
 
-def _row(slot: SlotState, width: int, glyphs: Glyphs) -> Line:
+def _row(slot: watched.SlotState, pen: Pen) -> Line:
     sample = slot.sample
-    speed = f"{units.number(slot.tokens_per_s, glyphs, 1)}/s".rjust(_SPEED)
-    if slot.phase is not SlotPhase.GENERATING:
+    speed = f"{pen.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
+    if slot.phase is not watched.SlotPhase.GENERATING:
         speed = " " * _SPEED
-    left: Line = ((f"{sample.id:>2} ", PLAIN), (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]))
-    context = _context(slot, glyphs)
-    room = width - cells(left) - len(context) - len(speed) - 2
+    left: Line = (
+        (f"{sample.id:>2} ", Look.PLAIN),
+        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
+    )
+    context = _context(slot, pen)
+    room = pen.width - cells(left) - len(context) - len(speed) - 2
     if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
-        used = bar(sample.n_used / sample.n_ctx, room, glyphs)
-        return (*left, (" ", ""), (used, CACHE), (" ", ""), (context, MUTED), (speed, STRONG))
-    gap = " " * max(width - cells(left) - len(context) - len(speed), 1)
-    return (*left, (gap, ""), (context, MUTED), (speed, STRONG))
+        used = pen.bar(sample.n_used / sample.n_ctx, room)
+        return (
+            *left,
+            (" ", ""),
+            (used, Look.CACHE),
+            (" ", ""),
+            (context, Look.MUTED),
+            (speed, Look.STRONG),
+        )
+    gap = " " * max(pen.width - cells(left) - len(context) - len(speed), 1)
+    return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
-def _context(slot: SlotState, glyphs: Glyphs) -> str:
+def _context(slot: watched.SlotState, pen: Pen) -> str:
     """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
     n_ctx, n_used = slot.sample.n_ctx, slot.sample.n_used
     if n_ctx is None:
         return "" if n_used is None else str(n_used)
-    used = glyphs.none if n_used is None else str(n_used)
+    used = pen.none if n_used is None else str(n_used)
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotState, glyphs: Glyphs) -> Lines:
+def _details(slot: watched.SlotState, pen: Pen) -> Lines:
     """Describe the slot's request, the last one if it rests."""
     sample = slot.sample
     said = [
         _prompt(slot),
         None if sample.n_decoded is None else f"{sample.n_decoded} generated",
         None
-        if sample.n_remaining is None or slot.phase is SlotPhase.IDLE
+        if sample.n_remaining is None or slot.phase is watched.SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
-    text = spelt(", ".join(filter(None, said)), glyphs)
-    return ((((" " * _INDENT) + text, MUTED),),) if text else ()
+    text = pen.spelt(", ".join(filter(None, said)))
+    return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
-def _prompt(slot: SlotState) -> str | None:
+def _prompt(slot: watched.SlotState) -> str | None:
     processed, cached = slot.sample.n_prompt_processed, slot.sample.n_prompt_cached
     if not processed and not cached:
         return None
     reused = f" + {cached} cached" if cached else ""
     return f"prompt {processed or 0}{reused}"
+
+
+class ServerPanel(Panel[watched.AttachState]):
+    """Shows facts that hardly change."""
+
+    heading = "Server"
+
+    def blocks(self, state: watched.AttachState, pen: Pen) -> Sequence[Block]:
+        """Model, context, sleep, process, address, build, connection."""
+        facts = state.facts.value
+        link = block((40, pen.sentence(_link(state.link, pen))))
+        process = "" if state.link.failure is not None else _process(state.host, pen)
+        around = (
+            pen.prose(20, process, look=Look.PLAIN, step=10),
+            pen.prose(25, _where(state, facts), step=10),
+        )
+        if facts is None:
+            return (pen.prose(0, state.facts.reason or ""), *around, link)
+        asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
+        drafters = f"drafts by {', '.join(state.drafts.drafters)}" if state.drafts.drafters else ""
+        context = ", ".join(filter(None, (*context_facts(facts), drafters)))
+        return (
+            pen.prose(0, model_name(facts), look=Look.STRONG, step=15),
+            block((3, pen.sentence(asleep, Look.WARNING))),
+            pen.prose(5, ", ".join(model_facts(facts)), look=Look.PLAIN, step=25),
+            pen.prose(10, context, look=Look.PLAIN, step=25),
+            *around,
+            link,
+            block((45, _models(facts, pen))),
+        )
+
+
+def _process(host: HostState, pen: Pen) -> str:
+    process = host.process.value
+    if process is None:
+        return str(host.process.reason)
+    busy = "" if host.cores is None else f", {pen.number(host.cores, 1)} cores busy"
+    size = pen.size(process.rss_bytes)
+    return f"{process.name} {process.pid}: {size} of RAM{busy}"
+
+
+def _where(state: watched.AttachState, facts: ServerFacts | None) -> str:
+    build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
+    return f"{state.link.url}{build}"
+
+
+def _link(link: watched.LinkState, pen: Pen) -> str:
+    took = f"answers in {pen.duration(link.took_s)}" if link.is_connected else ""
+    restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
+    return ", ".join(filter(None, (took, restarts)))
+
+
+def _models(facts: ServerFacts, pen: Pen) -> Lines:
+    """List what a router runs."""
+    if len(facts.models) <= 1:
+        return ()
+    more = len(facts.models) - _LONGEST_LIST
+    names = ", ".join(facts.models[:_LONGEST_LIST])
+    tail = f" and {more} more" if more > 0 else ""
+    return pen.sentence(f"models: {names}{tail}")
+
+
+class MachinePanel(Panel[TrafficState]):
+    """Shows cores, GPUs, links and disk."""
+
+    heading = "CPU, GPU, PCIe, disk"
+
+    def blocks(self, state: TrafficState, pen: Pen) -> Sequence[Block]:
+        """One block each."""
+        if state.reason is not None:
+            return (block((0, pen.sentence(state.reason))),)
+        return (
+            _cores(state.cpu_per_core, pen),
+            *(_gpu(gpu, pen) for gpu in state.links),
+            *link_blocks(state, pen),
+            disk_block(state, pen),
+        )
+
+
+def _cores(shares: tuple[float, ...], pen: Pen) -> Block:
+    if not shares:
+        return ()
+    busy = f"{sum(shares):.1f} of {len(shares)} cores"
+    bars = pen.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
+    return block((1, (pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),)),)))
+
+
+def _gpu(gpu: GpuReading, pen: Pen) -> Block:
+    power, heat = gpu.power_w.value, gpu.temperature_c.value
+    left: Line = labelled(f"GPU {gpu.index}", f"{pen.percent(gpu.utilisation.value)} busy")
+    right = ", ".join(
+        text
+        for text, value in ((f"{power or 0:.0f} W", power), (f"{heat or 0:.0f} °C", heat))
+        if value is not None
+    )
+    name: Line = ((gpu.name, Look.MUTED),)
+    line = pen.spread(left, ((right, Look.MUTED),))
+    return block((2, (line,)), (30, (line, name)))

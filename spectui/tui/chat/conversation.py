@@ -2,32 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from spectui.engine.events import (
-    EngineFailed,
-    GenerationFinished,
-    GenerationResult,
-    PromptEvaluated,
-    RoundFinished,
-    TokenEmitted,
-)
+from spectui import sessions
+from spectui.engine import events
 from spectui.errors import CancelledError
 from spectui.format import counted
 from spectui.live.chat import Chat, SessionStore
 from spectui.live.setup import LiveSetup
 from spectui.live.tally import LiveTally
-from spectui.sessions import (
-    AnswerEnd,
-    AnswerPart,
-    Entry,
-    Session,
-    SettingsChange,
-    UserTurn,
-)
 from spectui.speculative.decoder import Stop
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.text.conversation import Role, TranscriptToken
+from spectui.tui.text.conversation import Conversation, Role, Token
 
-AnswerEvent = PromptEvaluated | TokenEmitted | RoundFinished | GenerationFinished
+AnswerEvent = (
+    events.PromptEvaluated | events.TokenEmitted | events.RoundFinished | events.GenerationFinished
+)
 
 _STOPS = {
     Stop.END_OF_GENERATION: "",
@@ -55,11 +43,15 @@ class ConversationController:
         self.chat = Chat(self._keep)
         self.is_answering = False
         """Whether an answer is under way."""
-        self._waiting: list[TokenEmitted] = []
+        self._waiting: list[Token] = []
         """Tokens whose round has not been told yet."""
-        self._prompt: PromptEvaluated | None = None
-        self._settings: SettingsChange | None = None
+        self._prompt: events.PromptEvaluated | None = None
+        self._settings: sessions.SettingsChange | None = None
         """Settings that were stored last."""
+
+    @property
+    def _text(self) -> Conversation:
+        return self._transcript.conversation
 
     def begin(self) -> None:
         """Begin another conversation; the old one stays stored."""
@@ -80,20 +72,20 @@ class ConversationController:
         self.chat.system = setup.system
         self.chat.ask(text)
         self.is_answering, self._prompt = True, None
-        self._transcript.start_turn("assistant")
+        self._text.start_turn("assistant")
         self._tally.generation_started(setup.drafting)
 
     def say(self, role: Role, text: str) -> None:
         """Show a turn that is complete."""
-        self._transcript.start_turn(role)
-        self._transcript.append_text(text)
-        self._transcript.end_turn("")
+        self._text.start_turn(role)
+        self._text.append_text(text)
+        self._text.end_turn("")
 
-    def resume(self, session: Session) -> None:
+    def resume(self, session: sessions.Session) -> None:
         """Take up a stored conversation."""
         self.begin()
         self._store.take_up(session.entries)
-        show_stored(session.entries, self._transcript)
+        show_stored(session.entries, self._text)
         self.chat.restore(session.entries)
 
     def take(self, event: AnswerEvent) -> None:
@@ -101,48 +93,43 @@ class ConversationController:
         if not self.is_answering:
             return
         match event:
-            case TokenEmitted():
+            case events.TokenEmitted():
                 # Shown when its round is told.
-                self._waiting.append(event)
-            case RoundFinished():
-                self._round_finished(event)
+                self._waiting.append((event.piece, event.from_draft))
+            case events.RoundFinished():
+                # The accepted tokens, then what was rejected, then the bonus token.
+                self._show(len(self._waiting) - len(event.round.tokens) + event.round.n_accepted)
+                if event.rejected:
+                    self._text.append_rejected(event.rejected)
+                self._show()
                 self._tally.round_finished(event.round)
-            case PromptEvaluated():
+            case events.PromptEvaluated():
                 self._prompt = event
                 self._tally.prompt_evaluated(event)
-            case GenerationFinished(result=result):
+            case events.GenerationFinished(result=result):
                 self.flush()
                 note = describe_answer(result, self._prompt)
-                self._transcript.end_turn(note)
+                self._text.end_turn(note)
                 self.chat.finish(note, n_decoded=result.n_decoded, decode_s=result.decode_s)
                 self._end()
 
-    def _round_finished(self, event: RoundFinished) -> None:
-        """Show the accepted tokens, then what was rejected, then the bonus token."""
-        n_after = len(event.round.tokens) - event.round.n_accepted
-        split = len(self._waiting) - n_after
-        self._show(self._waiting[:split])
-        if event.rejected:
-            self._transcript.append_rejected(event.rejected)
-        self._show(self._waiting[split:])
-        self._waiting.clear()
+    def _show(self, n_tokens: int | None = None) -> None:
+        """Show the first of the waiting tokens, by default all."""
+        shown = self._waiting[:n_tokens]
+        del self._waiting[:n_tokens]
+        if shown:
+            self._text.append_tokens(shown)
+        for piece, from_draft in shown:
+            self.chat.add(piece, from_draft=from_draft)
 
-    def _show(self, events: Sequence[TokenEmitted]) -> None:
-        if events:
-            self._transcript.append_tokens(
-                [TranscriptToken(piece=e.piece, from_draft=e.from_draft) for e in events]
-            )
-        for event in events:
-            self.chat.add(event.piece, from_draft=event.from_draft)
-
-    def fail(self, event: EngineFailed) -> None:
+    def fail(self, event: events.EngineFailed) -> None:
         """End the answer with what went wrong."""
         if not self.is_answering:
             return
         stopped = isinstance(event.error, CancelledError)
         reason = "stopped before the first token" if stopped else explain_failure(event)
         self.flush()
-        self._transcript.end_turn("")
+        self._text.end_turn("")
         self.say("notice", reason)
         self.chat.finish(reason)
         self._end()
@@ -158,8 +145,7 @@ class ConversationController:
         The first token belongs to no round, and is shown as soon as it is there.
         """
         if self.is_answering:
-            self._show(self._waiting)
-            self._waiting.clear()
+            self._show()
             self.chat.flush()
 
     def close(self) -> None:
@@ -169,50 +155,50 @@ class ConversationController:
 
     def _keep_settings(self, setup: LiveSetup) -> None:
         """Store how the next answer is drafted, where it differs from the last one."""
-        settings = SettingsChange(speculation=setup.speculation)
+        settings = sessions.SettingsChange(speculation=setup.speculation)
         if settings != self._settings:
             self._settings = settings
             self._keep(settings)
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: sessions.Entry) -> None:
         self._store.append(self._setup, entry)
 
 
-def show_stored(entries: Sequence[Entry], transcript: Transcript) -> None:
+def show_stored(entries: Sequence[sessions.Entry], text: Conversation) -> None:
     """Show ``entries`` as they were, with the marks of who wrote what."""
     answering = False
     for entry in entries:
         match entry:
-            case UserTurn():
+            case sessions.UserTurn():
                 if answering:
                     # Killed in the middle of an answer.
-                    transcript.end_turn("cut off")
-                transcript.start_turn("user")
-                transcript.append_text(entry.text)
-                transcript.end_turn("")
-                transcript.start_turn("assistant")
+                    text.end_turn("cut off")
+                text.start_turn("user")
+                text.append_text(entry.text)
+                text.end_turn("")
+                text.start_turn("assistant")
                 answering = True
-            case AnswerPart():
-                transcript.append_tokens(tuple(_tokens(entry)))
-            case AnswerEnd():
-                transcript.end_turn(entry.note)
+            case sessions.AnswerPart():
+                text.append_tokens(_tokens(entry))
+            case sessions.AnswerEnd():
+                text.end_turn(entry.note)
                 answering = False
-            case SettingsChange():
+            case sessions.SettingsChange():
                 pass
     if answering:
-        transcript.end_turn("cut off")
+        text.end_turn("cut off")
 
 
-def _tokens(part: AnswerPart) -> Iterator[TranscriptToken]:
+def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
     at = 0
     for start, end in (*part.drafted, (len(part.text), len(part.text))):
         for piece, from_draft in ((part.text[at:start], False), (part.text[start:end], True)):
             if piece:
-                yield TranscriptToken(piece=piece.encode(), from_draft=from_draft)
+                yield piece.encode(), from_draft
         at = end
 
 
-def describe_answer(result: GenerationResult, prompt: PromptEvaluated | None) -> str:
+def describe_answer(result: events.GenerationResult, prompt: events.PromptEvaluated | None) -> str:
     """Return the line of numbers below an answer."""
     parts = [counted(len(result.tokens), "token")]
     if result.tokens_per_s is not None:
@@ -228,7 +214,7 @@ def describe_answer(result: GenerationResult, prompt: PromptEvaluated | None) ->
     return ", ".join(parts)
 
 
-def explain_failure(event: EngineFailed) -> str:
+def explain_failure(event: events.EngineFailed) -> str:
     """Return the failure as a sentence."""
     if event.trace is None:
         return str(event.error)

@@ -1,38 +1,31 @@
-"""The live panels in one or two columns; among them those that say whether speculation pays."""
+"""The live panels: does speculation pay, how good is the draft, where does a round's time go."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.events import Resize
 
 from spectui.format import counted
-from spectui.live.acceptance import ExpectationState
-from spectui.live.tally import LiveState
-from spectui.live.throughput import Phase, ThroughputState
+from spectui.live.rounds import IDEALS, AcceptanceState, ExpectationState, RoundState, VerifyCost
+from spectui.live.tally import LiveState, Phase, ThroughputState
+from spectui.speculative.counters import RoundTimes
 from spectui.speculative.expectation import RoundModel
-from spectui.tui import units
-from spectui.tui.charts import bar
-from spectui.tui.chat.round_panels import AcceptancePanel, RoundPanel
-from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.blocks import Block, Line, Lines, block, charted, growing, spread
-from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
-from spectui.tui.panels.paint import (
-    CACHE,
-    DRAFT,
-    MUTED,
-    PLAIN,
-    STRONG,
-    TARGET,
+from spectui.tui.panels.base import (
+    Block,
+    Line,
+    Lines,
+    Look,
+    Panel,
+    PanelStack,
+    Part,
+    Pen,
     any_of,
-    chart,
+    block,
+    charted,
+    growing,
     labelled,
-    sentence,
-    speedup,
-    spelt,
 )
+from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 
 _HEIGHTS = range(1, 7)
 _HOUR_MIN = 60
@@ -40,6 +33,11 @@ _LABEL = len("Leviathan ")
 _NUMBER = len(" 10.00x")
 _NAME = len("alpha ")
 _TWO_COLUMNS = 84
+_ROUND_HEIGHTS = range(1, 4)
+_PART = len("rollback ")
+_MS = len(" 1234 ms")
+_COST_LABEL = len("V(n)/V(1)")
+_COLUMN = 6
 _FRAMED = 33
 """Lines from which on six panels in a column can have a frame each."""
 
@@ -49,47 +47,44 @@ class ThroughputPanel(Panel[ThroughputState]):
 
     heading = "Throughput"
 
-    def blocks(self, state: ThroughputState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: ThroughputState, pen: Pen) -> Sequence[Block]:
         """Headline, averages, history, prompt."""
         return (
-            block((0, _headline(state, width, glyphs))),
-            growing(10, _averages(state, width, glyphs), step=30),
-            _history(state, width, glyphs),
-            block((60, _prompt(state, glyphs))),
+            block((0, _headline(state, pen))),
+            growing(10, _averages(state, pen), step=30),
+            _history(state, pen),
+            block((60, _prompt(state, pen))),
         )
 
 
-def _headline(state: ThroughputState, width: int, glyphs: Glyphs) -> Lines:
+def _headline(state: ThroughputState, pen: Pen) -> Lines:
     if state.phase is Phase.PROMPT:
-        return ((("reading the prompt", STRONG),),)
+        return ((("reading the prompt", Look.STRONG),),)
     is_decoding = state.phase is Phase.DECODING
     value = state.now_tokens_per_s if is_decoding else state.turn_tokens_per_s
     if value is None:
         text = "first round under way" if is_decoding else "no turn yet"
-        return sentence(text, MUTED, width, glyphs)
+        return pen.sentence(text)
     factor = state.speedup_now if is_decoding else state.speedup_turn
     left: Line = (
-        (units.tokens_per_s(value, glyphs), STRONG),
-        (" now" if is_decoding else " last turn", MUTED),
+        (pen.tokens_per_s(value), Look.STRONG),
+        (" now" if is_decoding else " last turn", Look.MUTED),
     )
-    return (spread(left, (speedup(factor, glyphs),), width),)
+    return (pen.spread(left, (pen.factor(factor),)),)
 
 
-def _averages(state: ThroughputState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _averages(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
     turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
-    alone = units.tokens_per_s(baseline, glyphs) if baseline else "not measured yet"
-    baseline_line = spread(labelled("baseline", alone), _age(state), width)
-    session = labelled("session", units.tokens_per_s(state.session_tokens_per_s, glyphs))
+    alone = pen.tokens_per_s(baseline) if baseline else "not measured yet"
+    baseline_line = pen.spread(labelled("baseline", alone), _age(state))
+    session = labelled("session", pen.tokens_per_s(state.session_tokens_per_s))
     if turn is None or state.phase is not Phase.DECODING:
         both = baseline_line, session
         return ((baseline_line,), both) if state.session_tokens_per_s else ((baseline_line,),)
-    average: Line = labelled("turn", units.tokens_per_s(turn, glyphs))
-    short: Line = (
-        *labelled("turn", units.number(turn, glyphs, 1)),
-        *labelled("  alone", alone),
-    )
-    factor = speedup(state.speedup_turn, glyphs)
-    two = spread(average, (factor,), width), baseline_line
+    average: Line = labelled("turn", pen.tokens_per_s(turn))
+    short: Line = (*labelled("turn", pen.number(turn, 1)), *labelled("  alone", alone))
+    factor = pen.factor(state.speedup_turn)
+    two = pen.spread(average, (factor,)), baseline_line
     return (short,), two, (*two, session)
 
 
@@ -98,26 +93,26 @@ def _age(state: ThroughputState) -> Line:
     if not minutes:
         return ()
     hours = minutes // _HOUR_MIN
-    return ((f"{hours} h ago" if hours else f"{minutes} min ago", MUTED),)
+    return ((f"{hours} h ago" if hours else f"{minutes} min ago", Look.MUTED),)
 
 
-def _history(state: ThroughputState, width: int, glyphs: Glyphs) -> Block:
+def _history(state: ThroughputState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
     # With the baseline in the picture, a gain is seen as one.
     top = state.baseline_tokens_per_s
 
     def draw(height: int) -> Lines:
-        return chart(state.history, width, height, glyphs, DRAFT, maximum=top)
+        return pen.chart(state.history, height, Look.DRAFT, maximum=top)
 
-    return charted(20, 30, ((height, partial(draw, height)) for height in _HEIGHTS))
+    return charted(20, 30, _HEIGHTS, draw)
 
 
-def _prompt(state: ThroughputState, glyphs: Glyphs) -> Lines:
+def _prompt(state: ThroughputState, pen: Pen) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{counted(prompt.n_tokens, 'token')} in {units.duration(prompt.seconds, glyphs)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {pen.duration(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
@@ -128,61 +123,60 @@ class ExpectationPanel(Panel[ExpectationState]):
 
     heading = "Expectation"
 
-    def blocks(self, state: ExpectationState, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: ExpectationState, pen: Pen) -> Sequence[Block]:
         """The speedups, the loss, the inputs."""
         if state.reason is not None:
-            why = block((0, sentence(state.reason, MUTED, width, glyphs)))
-            return (why, block((10, (_measured(state, glyphs),)))) if state.measured else (why,)
+            why = block((0, pen.sentence(state.reason)))
+            return (why, block((10, (_measured(state, pen),)))) if state.measured else (why,)
         return (
-            growing(0, _speedups(state, width, glyphs), step=20),
-            growing(10, _loss(state, width, glyphs), step=5),
-            growing(30, _inputs(state.inputs, width, glyphs)),
+            growing(0, _speedups(state, pen), step=20),
+            growing(10, _loss(state, pen), step=5),
+            growing(30, _inputs(state.inputs, pen)),
         )
 
 
-def _measured(state: ExpectationState, glyphs: Glyphs) -> Line:
-    return ("measured ", MUTED), speedup(state.measured, glyphs)
+def _measured(state: ExpectationState, pen: Pen) -> Line:
+    return ("measured ", Look.MUTED), pen.factor(state.measured)
 
 
-def _speedups(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
-    leviathan, full = (units.speedup(value, glyphs) for value in (state.leviathan, state.full))
+def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
+    leviathan, full = (pen.speedup(value) for value in (state.leviathan, state.full))
     estimates: Line = (*labelled("Leviathan", leviathan), *labelled("  full", full))
-    one = spread(estimates, _measured(state, glyphs), width)
+    one = pen.spread(estimates, _measured(state, pen))
     rows = (
-        ("Leviathan", state.leviathan, CACHE),
-        ("full", state.full, TARGET),
-        ("measured", state.measured, DRAFT),
+        ("Leviathan", state.leviathan, Look.CACHE),
+        ("full", state.full, Look.TARGET),
+        ("measured", state.measured, Look.DRAFT),
     )
     top = max((value for _name, value, _style in rows if value is not None), default=0.0)
     bars = tuple(
         (
-            (name.ljust(_LABEL), MUTED),
-            (_bar(value, top, width, glyphs), style),
-            (units.speedup(value, glyphs).rjust(_NUMBER), PLAIN),
+            (name.ljust(_LABEL), Look.MUTED),
+            (_bar(value, top, pen), style),
+            (pen.speedup(value).rjust(_NUMBER), Look.PLAIN),
         )
         for name, value, style in rows
     )
-    short = (one,) if len(one) > len(estimates) else (estimates, _measured(state, glyphs))
+    short = (one,) if len(one) > len(estimates) else (estimates, _measured(state, pen))
     return short, bars
 
 
-def _bar(value: float | None, top: float, width: int, glyphs: Glyphs) -> str:
+def _bar(value: float | None, top: float, pen: Pen) -> str:
     share = value / top if value is not None and top > 0 else 0.0
-    return bar(share, max(width - _LABEL - _NUMBER, 0), glyphs)
+    return pen.bar(share, max(pen.width - _LABEL - _NUMBER, 0))
 
 
-def _loss(state: ExpectationState, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     if state.loss is None:
         return ()
-    term, without = state.loss.term, units.speedup(state.loss.speedup_without, glyphs)
-    short: Line = (("loses most to ", MUTED), (str(term), STRONG))
-    full = f"{without} {state.loss.condition}"
-    if len(f"loses most to {term}: {full}") <= width:
-        return (((*short, (f": {full}", MUTED)),),)
-    return (short,), (short, *sentence(full, MUTED, width, glyphs))
+    short: Line = (("loses most to ", Look.MUTED), (str(state.loss), Look.STRONG))
+    full = f"{pen.speedup(state.without_loss)} {IDEALS[state.loss]}"
+    if len(f"loses most to {state.loss}: {full}") <= pen.width:
+        return (((*short, (f": {full}", Look.MUTED)),),)
+    return (short,), (short, *pen.sentence(full))
 
 
-def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Lines, ...]:
+def _inputs(inputs: RoundModel | None, pen: Pen) -> tuple[Lines, ...]:
     """Inputs of the full estimate, in short and with explanations."""
     if inputs is None:
         return ()
@@ -194,37 +188,201 @@ def _inputs(inputs: RoundModel | None, width: int, glyphs: Glyphs) -> tuple[Line
         ("R", inputs.rollback, "rollback / V(1)"),
     )
     named = [
-        (spelt(name, glyphs), units.number(value, glyphs), spelt(meaning, glyphs))
-        for name, value, meaning in values
+        (pen.spelt(name), pen.number(value), pen.spelt(meaning)) for name, value, meaning in values
     ]
-    short = sentence(
-        "  ".join(f"{name} {value}" for name, value, _m in named), MUTED, width, glyphs
-    )
+    short = pen.sentence("  ".join(f"{name} {value}" for name, value, _m in named))
     rows = tuple(
-        ((name.ljust(_NAME), PLAIN), (value, PLAIN), (f"  {meaning}", MUTED))
+        ((name.ljust(_NAME), Look.PLAIN), (value, Look.PLAIN), (f"  {meaning}", Look.MUTED))
         for name, value, meaning in named
     )
-    formula = spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)", glyphs)
-    return short, (*rows, *sentence(formula, MUTED, width, glyphs))
+    formula = pen.spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
+    return short, (*rows, *pen.sentence(formula))
 
 
-class Panels(VerticalScroll, can_focus=False):
+class AcceptancePanel(Panel[AcceptanceState]):
+    """Shows how good the draft is."""
+
+    heading = "Acceptance"
+
+    def blocks(self, state: AcceptanceState, pen: Pen) -> Sequence[Block]:
+        """Headline, α and c, positions, strip of rounds."""
+        return (
+            block((0, _rate(state, pen))),
+            block((20, _alpha(state, pen))),
+            pen.positions(
+                state.setting.conditional_acceptance, "by position, of rounds that reached it"
+            ),
+            _strips(state.recent, pen),
+        )
+
+
+def _rate(state: AcceptanceState, pen: Pen) -> Lines:
+    if state.reason is not None:
+        return pen.sentence(state.reason)
+    rate, length = state.turn.acceptance_rate, state.turn.tokens_per_round
+    return (pen.acceptance("rate", rate, length, Look.STRONG),)
+
+
+def _alpha(state: AcceptanceState, pen: Pen) -> Lines:
+    if state.setting.alpha is None:
+        return ()
+    alpha = labelled(pen.spelt("α"), pen.number(state.setting.alpha))
+    c = labelled("c", pen.number(state.draft_step_ratio))
+    rounds = (counted(state.turn.n_rounds, "round"), Look.MUTED)
+    return (pen.spread((*alpha, ("  ", ""), *c), (rounds,)),)
+
+
+def _strips(recent: Sequence[tuple[int, int]], pen: Pen) -> Block:
+    """The last rounds, one mark per drafted token, the newest at the end."""
+    if not recent:
+        return ()
+    legend: Line = (
+        (pen.accepted, Look.DRAFT),
+        (" accepted ", Look.MUTED),
+        (pen.rejected, Look.REJECTED),
+        (" rejected ", Look.MUTED),
+        (pen.bonus, Look.MUTED),
+        (" no draft", Look.MUTED),
+    )
+    one, two, three = (_strip(recent, n_lines, pen) for n_lines in (1, 2, 3))
+    return block((10, one), (50, two), (70, (*two, legend)), (80, (*three, legend)))
+
+
+def _strip(recent: Sequence[tuple[int, int]], n_lines: int, pen: Pen) -> Lines:
+    lines: list[list[Part]] = [[]]
+    room = pen.width
+    for n_drafted, n_accepted in reversed(recent):
+        marks = n_drafted or 1
+        if marks + 1 > room:
+            if len(lines) == n_lines:
+                break
+            lines.append([])
+            room = pen.width
+        room -= marks + 1
+        # Built from the newest round on: both parts in reverse.
+        lines[-1] += _marks(n_drafted, n_accepted, pen)
+    return tuple(tuple(reversed(line)) for line in reversed(lines))
+
+
+def _marks(n_drafted: int, n_accepted: int, pen: Pen) -> tuple[Part, ...]:
+    if not n_drafted:
+        return (" ", ""), (pen.bonus, Look.MUTED)
+    return (
+        (" ", ""),
+        (pen.rejected * (n_drafted - n_accepted), Look.REJECTED),
+        (pen.accepted * n_accepted, Look.DRAFT),
+    )
+
+
+class RoundPanel(Panel[RoundState]):
+    """Shows the mean of the last rounds."""
+
+    heading = "Round"
+
+    def blocks(self, state: RoundState, pen: Pen) -> Sequence[Block]:
+        """Bottleneck, parts, verify cost, history."""
+        if state.times is None:
+            return (block((0, pen.sentence(state.reason or ""))),)
+        return (
+            growing(10, _bottleneck(state, pen), step=25),
+            growing(0, _parts(state.times, pen), step=15),
+            block((12, (_totals(state, pen),))),
+            block((40, _costs(state.verify_costs, pen))),
+            _durations(state.history_s, pen),
+        )
+
+
+def _bottleneck(state: RoundState, pen: Pen) -> tuple[Lines, ...]:
+    if state.bottleneck is None:
+        return ()
+    limit, reason = state.bottleneck
+    name: Line = (("limited by ", Look.MUTED), (str(limit), Look.STRONG))
+    if len(f"limited by {limit}: {reason}") <= pen.width:
+        return (((*name, (f": {reason}", Look.MUTED)),),)
+    return (name,), (name, *pen.sentence(reason))
+
+
+def _parts(times: RoundTimes, pen: Pen) -> tuple[Lines, ...]:
+    named = (
+        ("draft", times.draft_s, Look.DRAFT),
+        ("verify", times.verify_s, Look.TARGET),
+        ("sample", times.sample_s, Look.CACHE),
+        ("rollback", times.rollback_s, Look.COMPUTE),
+        ("other", times.other_s, Look.MUTED),
+    )
+    seconds = [part_s for _name, part_s, _style in named]
+    bars = pen.stacked(seconds, times.total_s, pen.width)
+    one: Line = tuple((text, style) for text, (_name, _s, style) in zip(bars, named, strict=True))
+    two: Lines = (one, _largest(named, bars, pen))
+    return (one,), two, _waterfall(named, times.total_s, pen)
+
+
+def _largest(named: Sequence[tuple[str, float, str]], bars: Sequence[str], pen: Pen) -> Line:
+    """Legend of the two parts that take longest."""
+    legends = [
+        (part_s, f"{text[:1] or ' '} {name} {pen.duration(part_s)}", style)
+        for (name, part_s, style), text in zip(named, bars, strict=True)
+    ]
+    first, second = sorted(legends, key=lambda legend: legend[0], reverse=True)[:2]
+    return pen.spread(((first[1], first[2]),), ((second[1], second[2]),))
+
+
+def _waterfall(named: Sequence[tuple[str, float, str]], total_s: float, pen: Pen) -> Lines:
+    """One line per part, each where in the round it happens."""
+    room = max(pen.width - _PART - _MS, 0)
+    bars = pen.stacked([part_s for _name, part_s, _style in named], total_s, room)
+    lines: list[Line] = []
+    offset = 0
+    for (name, part_s, style), text in zip(named, bars, strict=True):
+        cells = (" " * offset + text).ljust(room)
+        number = pen.duration(part_s).rjust(_MS)
+        lines.append(((name.ljust(_PART), Look.MUTED), (cells, style), (number, "")))
+        offset += len(text)
+    return tuple(lines)
+
+
+def _totals(state: RoundState, pen: Pen) -> Line:
+    total_s = state.times.total_s if state.times is not None else None
+    left: Line = labelled("round", pen.duration(total_s))
+    if state.batch is None or state.batch.ratio is None:
+        tokens = pen.number(state.tokens_per_round, 1)
+        return pen.spread(left, ((f"{tokens} tokens", ""),))
+    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", pen.number(state.batch.ratio))
+    return pen.spread(left, ratio)
+
+
+def _costs(costs: Sequence[VerifyCost], pen: Pen) -> Lines:
+    """V(n)/V(1) of every batch size seen."""
+    known = [cost for cost in costs if cost.ratio is not None][
+        : (pen.width - _COST_LABEL) // _COLUMN
+    ]
+    if len(known) <= 1:
+        return ()
+    sizes = "".join(f"{cost.n_tokens}".rjust(_COLUMN) for cost in known)
+    ratios = "".join(pen.number(cost.ratio).rjust(_COLUMN) for cost in known)
+    return (
+        (("n".ljust(_COST_LABEL), Look.MUTED), (sizes, Look.MUTED)),
+        (("V(n)/V(1)".ljust(_COST_LABEL), Look.MUTED), (ratios, "")),
+    )
+
+
+def _durations(durations_s: Sequence[float | None], pen: Pen) -> Block:
+    """Durations of the last rounds."""
+
+    def draw(height: int) -> Lines:
+        return pen.chart(durations_s, height, Look.TARGET)
+
+    return charted(50, 1, _ROUND_HEIGHTS, draw)
+
+
+class Panels(PanelStack):
     """The six live panels, each in the detail that its size allows."""
 
     DEFAULT_CSS = """
     Panels {
-        scrollbar-size-vertical: 1;
-        & > Panel {
-            border-top: solid $foreground 30%;
-            border-title-color: $text-primary;
-            padding-left: 1;
-            min-height: 2;
-        }
-        & > Panel.-alert { border-title-color: $text-warning; }
         & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
         & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
 
-        &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }
         &.-framed > ThroughputPanel { height: 5fr; }
         &.-framed > AcceptancePanel { height: 7fr; }
         &.-framed > RoundPanel { height: 9fr; }
@@ -234,9 +392,6 @@ class Panels(VerticalScroll, can_focus=False):
 
         &.-two-columns { layout: grid; grid-size: 2 3; }
         &.-two-columns > Panel { height: 1fr; }
-
-        &.-ascii > Panel { border-top: ascii $foreground 30%; }
-        &.-ascii.-framed > Panel { border: ascii $foreground 30%; }
     }
     """
 
@@ -248,10 +403,6 @@ class Panels(VerticalScroll, can_focus=False):
         yield MemoryPanel()
         yield TrafficPanel()
         yield ExpectationPanel()
-
-    def on_mount(self) -> None:
-        """Frames are characters too."""
-        self.set_class(glyphs_of(self) is ASCII, "-ascii")
 
     def on_resize(self, event: Resize) -> None:
         """Choose columns and frames."""

@@ -1,17 +1,17 @@
 """The box that prompts are written in: Enter sends, Ctrl+J starts a new line, Up recalls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import var
 from textual.widgets import TextArea
 
 from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.widgets import hidden
 
 MAX_EDITED_CHARS = 10_000
 """Longer texts are sent as they are, but stand in the box as a label."""
@@ -27,10 +27,7 @@ class PromptBox(TextArea):
 
     DEFAULT_CSS = """
     PromptBox {
-        height: auto;
-        max-height: 8;
-        border: round $border-blurred;
-        background: $background;
+        height: auto; max-height: 8; border: round $border-blurred; background: $background;
         scrollbar-size-vertical: 1;
         &:focus { border: round $border; }
         &.-busy { border: dashed $border-blurred; }
@@ -43,50 +40,23 @@ class PromptBox(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Not in the footer: the empty box says it.
-        Binding("enter", "submit", "Send", id="prompt.submit", show=False),
-        Binding(
-            "ctrl+j,shift+enter,alt+enter", "newline", "New line", id="prompt.newline", show=False
-        ),
+        hidden("enter", "prompt.submit", "Send"),
+        hidden("ctrl+j,shift+enter,alt+enter", "prompt.newline", "New line"),
     ]
 
-    @dataclass
     class Submitted(Message):
         """The user has sent a prompt; the box is empty again."""
 
-        prompt_box: "PromptBox"
-        text: str
-
-        @property
-        def control(self) -> "PromptBox":
-            """The box, for ``on``."""
-            return self.prompt_box
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
 
     busy: var[bool] = var(default=False)
     """Whether an answer is being written. Enter sends then too; the app says what happens."""
 
-    def __init__(
-        self,
-        *,
-        placeholder: str = "",
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002 - Textual's name for it
-        classes: str | None = None,
-    ) -> None:
-        """Create an empty box.
-
-        Args:
-            placeholder: What stands in it while it is empty.
-            name: As for every widget.
-            id: As for every widget.
-            classes: As for every widget.
-        """
-        super().__init__(
-            placeholder=Content(placeholder),
-            highlight_cursor_line=False,
-            name=name,
-            id=id,
-            classes=classes,
-        )
+    def __init__(self, *, placeholder: str = "") -> None:
+        """Create an empty box, with a text that stands in it while it is empty."""
+        super().__init__(placeholder=Content(placeholder), highlight_cursor_line=False)
         # A blinking cursor repaints twice a second for as long as the app idles.
         self.cursor_blink = False
         self.prompts: list[str] = []
@@ -123,7 +93,7 @@ class PromptBox(TextArea):
         if not text.strip():
             return
         self.set_aside()
-        self.post_message(self.Submitted(self, text))
+        self.post_message(self.Submitted(text))
 
     def action_newline(self) -> None:
         """Start a new line at the cursor."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -20,14 +20,12 @@ from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.threads import Threads
-from spectui.tui.widgets import KeyBar, StatusBar
+from spectui.tui.widgets import KeyBar, StatusBar, hidden, key
 
 _BAR_CELLS = 24
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _PANELS_FROM = 64
 _NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
-_WIDTHS = [(0, "-tiny"), (_PANELS_FROM, "-narrow"), (100, "-normal"), (160, "-wide")]
-_HEIGHTS = [(0, "-short"), (16, "-tall")]
 
 
 class Loading(Widget):
@@ -62,7 +60,7 @@ class Loading(Widget):
                 lines.append(Text(f"{name} {glyphs.ellipsis}"))
                 continue
             n_full = round(fraction * _BAR_CELLS)
-            bar = glyphs.bar[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
+            bar = glyphs.fillings[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
             lines.append(Text(f"{bar} {fraction:4.0%}  {name}"))
         return Text("\n").join(lines)
 
@@ -87,48 +85,21 @@ class LiveScreen(Screen[None]):
     }
     """
 
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-tiny"),
+        (_PANELS_FROM, "-narrow"),
+        (100, "-normal"),
+        (160, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop", "Stop", id="live.stop", tooltip="Stop the answer or the load"),
-        Binding(
-            "f2",
-            "toggle_rejected",
-            "Rejected",
-            id="live.rejected",
-            tooltip="Show the drafted tokens that the target refused",
-        ),
-        Binding(
-            "f3",
-            "settings",
-            "Settings",
-            id="live.settings",
-            tooltip="Change drafting and sampling of the next answer",
-        ),
-        Binding(
-            "f4",
-            "toggle_draft",
-            "Draft",
-            id="live.draft",
-            tooltip="Let the next answer use the draft, or the target alone",
-        ),
-        Binding(
-            "ctrl+n",
-            "new_chat",
-            "New chat",
-            id="live.new",
-            show=False,
-            tooltip="Begin another conversation with the same pair",
-        ),
-        Binding(
-            "f9",
-            "copy_answer",
-            "Copy answer",
-            id="live.copy",
-            show=False,
-            tooltip="Copy the last answer to the clipboard",
-        ),
+        key("escape", "live.stop", "Stop", "Stop the answer or the load"),
+        key("f2", "live.rejected", "Rejected", "Show the drafted tokens that the target refused"),
+        key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
+        key("f4", "live.draft", "Draft", "Let the next answer use the draft, or the target alone"),
+        hidden("ctrl+n", "live.new", "New chat", "Begin another conversation with the same pair"),
+        hidden("f9", "live.copy", "Copy answer", "Copy the last answer to the clipboard"),
     ]
 
     activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
@@ -207,7 +178,7 @@ class LiveScreen(Screen[None]):
         del parameters
         if action == "stop":
             return self.activity in {Activity.LOADING, Activity.ANSWERING}
-        if action == "toggle_draft":
+        if action == "draft":
             return self.setup is not None and self.setup.can_draft
         return True
 
@@ -215,7 +186,7 @@ class LiveScreen(Screen[None]):
         """End the answer or the load."""
         self.session.stop()
 
-    def action_toggle_rejected(self) -> None:
+    def action_rejected(self) -> None:
         """Show or hide what the target refused."""
         transcript = self.transcript
         transcript.show_rejected = not transcript.show_rejected
@@ -233,20 +204,20 @@ class LiveScreen(Screen[None]):
 
         self.app.push_screen(SettingsScreen(setup, engine.max_draft), change)
 
-    def action_toggle_draft(self) -> None:
+    def action_draft(self) -> None:
         """Draft on or off."""
         self.session.toggle_draft()
         if self.setup is not None and self.activity is Activity.ANSWERING:
             word = "off" if self.setup.speculation is None else "on"
             self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
 
-    def action_new_chat(self) -> None:
+    def action_new(self) -> None:
         """Begin another conversation."""
         self.session.new_chat()
 
-    def action_copy_answer(self) -> None:
+    def action_copy(self) -> None:
         """Copy the last answer (OSC 52)."""
-        answer = self.transcript.last_answer
+        answer = self.transcript.conversation.last_answer
         if answer:
             self.app.copy_to_clipboard(answer)
             self.notify("The last answer was copied.")

@@ -5,23 +5,13 @@ Runs on the event loop and owns the state of the session; the screen only shows 
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spectui.demo import DemoModel
-from spectui.engine.events import (
-    EngineFailed,
-    GenerationFinished,
-    LoadProgress,
-    ModelLoaded,
-    PromptEvaluated,
-    Role,
-    RoundFinished,
-    TokenEmitted,
-)
+from spectui.demo import DemoModel, DemoProgress
+from spectui.engine import events
 from spectui.errors import CancelledError, SpectuiError
 from spectui.live.chat import SessionStore
-from spectui.live.events import BaselineMeasured
-from spectui.live.setup import Activity, Launch, LiveSetup, Pair
+from spectui.live.setup import Activity, BaselineMeasured, Launch, LiveSetup, Pair
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.setup import Schedule
@@ -29,20 +19,14 @@ from spectui.options.speculation import Speculation
 from spectui.sessions import Session
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tui.chat.conversation import ConversationController, explain_failure
-from spectui.tui.threads import (
-    DemoBuilt,
-    DemoProgressed,
-    EngineStarted,
-    MonitorFailed,
-    StartFailed,
-    Threads,
-)
+from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
     from spectui.tui.chat.screen import LiveScreen
 
-LoadEvent = StartFailed | DemoProgressed | DemoBuilt | LoadProgress | ModelLoaded
+Takers = dict[type, Callable[[Any], None]]
+"""What takes an event of another thread, by the event's type."""
 
 
 class PairLoader:
@@ -68,7 +52,7 @@ class PairLoader:
         self.launch = launch
         self._threads = threads
         self._choose_models = choose_models
-        self.target: ModelLoaded | None = None
+        self.target: events.ModelLoaded | None = None
         self._resumed: Session | None = None
         """A stored conversation that is taken up with the pair."""
         self._building: DemoModel | None = None
@@ -152,31 +136,29 @@ class PairLoader:
         resumed = replace(setup, speculation=speculation)
         return setup if resumed.drafting is None else resumed
 
-    def take(self, event: LoadEvent) -> None:
-        """Process events of the engine and other threads about models."""
+    def take(self, event: StartFailed | DemoProgress | DemoBuilt | events.LoadProgress) -> None:
+        """Take how far models are, or that there will be none."""
         match event:
             case StartFailed():
                 if self._session.engine is None:
                     self._no_engine = event.reason
                 self._building = None
                 self.fail(event.reason)
-            case DemoProgressed(progress=progress) if self._building is not None:
-                part = f"demo {progress.model}"
-                self._screen.loading_bars.set_part(part, progress.fraction)
+            case DemoProgress() if self._building is not None:
+                self._screen.loading_bars.set_part(f"demo {event.model}", event.fraction)
             case DemoBuilt() if self._building is not None:
                 target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
                 self.load(Pair(target=target, draft=draft))
-            case LoadProgress():
+            case events.LoadProgress():
                 self._screen.loading_bars.set_part(event.path.name, event.fraction)
-            case ModelLoaded():
-                self._loaded(event)
 
-    def _loaded(self, event: ModelLoaded) -> None:
+    def loaded(self, event: events.ModelLoaded) -> None:
+        """Go on with the draft, or begin to chat."""
         setup, engine = self._screen.setup, self._session.engine
         if setup is None or engine is None:
             return
         self._session.tally.loaded(event.role, event.memory)
-        if event.role is Role.TARGET:
+        if event.role is events.Role.TARGET:
             self.target = event
             self._screen.setup = replace(setup, schedule=self.possible(setup.schedule))
             if setup.draft is not None:
@@ -244,8 +226,6 @@ class SessionController:
         self._warn = warn
         self.engine: LiveSession | None = None
         """None until llama.cpp is imported."""
-        self.has_gpu = False
-        """Whether the monitor sees a GPU."""
         self.tally = LiveTally()
         store = SessionStore(warn, enabled=launch.settings.keep_sessions)
         self.conversation = ConversationController(screen.transcript, store, self.tally)
@@ -352,32 +332,39 @@ class SessionController:
         if self.setup is not None:
             self.speculate(self.setup.wanted if self.setup.speculation is None else None)
 
-    def take(self, event: object) -> None:
-        """Take an event of another thread."""
-        match event:
-            case TokenEmitted() | RoundFinished() | PromptEvaluated():
-                self.conversation.take(event)
-            case GenerationFinished() if self.conversation.is_answering:
-                self.conversation.take(event)
-                self.ready()
-            case EngineFailed():
-                self._failed(event)
-            case StartFailed() | DemoProgressed() | DemoBuilt() | LoadProgress() | ModelLoaded():
-                self.loader.take(event)
-            case Snapshot():
-                self.has_gpu = bool(event.gpus)
-                self.tally.snapshot(event)
-            case BaselineMeasured():
-                self.tally.baseline(event.tokens_per_s, event.step_s)
-            case EngineStarted():
-                self.engine = event.session
-                self.engine.records_chats = self.loader.launch.settings.record_chats
-                self.loader.begin()
-            case MonitorFailed():
-                self.screen.recorded = False
-                self._warn(event.reason)
+    @property
+    def takers(self) -> Takers:
+        """What takes the events of the session."""
+        answer, load = self.conversation.take, self.loader.take
+        return {
+            **dict.fromkeys(
+                (events.PromptEvaluated, events.TokenEmitted, events.RoundFinished), answer
+            ),
+            **dict.fromkeys((StartFailed, DemoProgress, DemoBuilt, events.LoadProgress), load),
+            events.ModelLoaded: self.loader.loaded,
+            events.GenerationFinished: self._finished,
+            events.EngineFailed: self._failed,
+            BaselineMeasured: self.tally.baseline,
+            Snapshot: self.tally.snapshot,
+            MonitorFailed: self._monitor_failed,
+        }
 
-    def _failed(self, event: EngineFailed) -> None:
+    def start(self, event: EngineStarted) -> None:
+        """Load what the command line names."""
+        self.engine = event.session
+        self.engine.records_chats = self.loader.launch.settings.record_chats
+        self.loader.begin()
+
+    def _finished(self, event: events.GenerationFinished) -> None:
+        if self.conversation.is_answering:
+            self.conversation.take(event)
+            self.ready()
+
+    def _monitor_failed(self, event: MonitorFailed) -> None:
+        self.screen.recorded = False
+        self._warn(event.reason)
+
+    def _failed(self, event: events.EngineFailed) -> None:
         if self.conversation.is_answering:
             self.conversation.fail(event)
             self.ready()
@@ -392,9 +379,11 @@ class SessionController:
         self.conversation.flush()
         self.screen.panels.show(self.tally.state())
 
-    def close(self, events: tuple[object, ...]) -> None:
+    def close(self, last: tuple[object, ...]) -> None:
         """Store what came last, and end the conversation; the engine is closed by its owner."""
-        for event in events:
-            if isinstance(event, TokenEmitted | RoundFinished | GenerationFinished):
+        for event in last:
+            if isinstance(
+                event, events.TokenEmitted | events.RoundFinished | events.GenerationFinished
+            ):
                 self.conversation.take(event)
         self.conversation.close()

@@ -1,36 +1,26 @@
 """The form for drafting and sampling of the answers to come."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from spectui.live.setup import LiveSetup
-from spectui.options import catalogue
-from spectui.options.drafters import (
-    DrafterSetting,
-    DraftSimple,
-    ModelDrafter,
-    NgramDrafter,
-    numbers_of,
-)
+from spectui.options import catalogue, drafters
 from spectui.options.number import Number
 from spectui.options.option import INT_MAX, Decimal, Option, Whole
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.tui.widgets import ChoiceRow, KeyBar
+from spectui.tui.widgets import ChoiceRow, KeyBar, key
 
-_MAX_INT = 2**31 - 1
-_MAX_SEED = 2**32 - 1
 _USES = ("on", "off")
 _SCHEDULES = tuple(Schedule)
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-normal")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,55 +58,17 @@ class Field:
         return number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrafterFields:
-    """The fields of one drafter."""
-
-    drafter: DrafterSetting
-    fields: tuple[Field, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the drafter."""
-        return "draft model" if isinstance(self.drafter, DraftSimple) else self.drafter.kind
-
-    def read(self, numbers: Mapping[str, float]) -> DrafterSetting:
-        """Return the drafter with ``numbers`` by field. Raises ``ValueError`` with a sentence."""
-        typed = {field.label: field.kind(numbers[field.id]) for field in self.fields}
-        changed = type(self.drafter)(**{**self.drafter.numbers, **typed})
-        problem = changed.check()
-        if problem is not None:
-            raise ValueError(problem)
-        return changed
+def drafter_fields(drafter: drafters.DrafterSetting, max_draft: int) -> tuple[Field, ...]:
+    """Return the fields of a drafter, for a pair loaded for drafts up to ``max_draft``."""
+    numbers = (number for number in drafters.numbers_of(type(drafter)) if number.is_read)
+    return tuple(_number_field(number, drafter, max_draft) for number in numbers)
 
 
-def drafter_fields(speculation: Speculation, max_draft: int) -> tuple[DrafterFields, ...]:
-    """Return the fields of each drafter, in the order in which they are asked.
-
-    Args:
-        speculation: the drafters.
-        max_draft: longest draft that the pair was loaded for.
-    """
-    return tuple(
-        DrafterFields(
-            drafter=one,
-            fields=tuple(
-                _number_field(number, one, max_draft)
-                for number in numbers_of(type(one))
-                if number.is_read
-            ),
-        )
-        for one in speculation.chain
-    )
-
-
-def _number_field(number: Number, drafter: DrafterSetting, max_draft: int) -> Field:
-    high, why = number.high, ""
+def _number_field(number: Number, drafter: drafters.DrafterSetting, max_draft: int) -> Field:
+    high, why, is_model = number.high, "", isinstance(drafter, drafters.ModelDrafter)
     # Of a model's drafts the shortest cannot be longer than the longest.
-    is_bounded = number.bounds_drafts or isinstance(drafter, ModelDrafter)
-    if is_bounded and number.type is int and max_draft < number.high:
+    if (number.bounds_drafts or is_model) and number.type is int and max_draft < number.high:
         high, why = max_draft, ", which is what the pair was loaded for"
-    is_model = isinstance(drafter, ModelDrafter)
     return Field(
         id=number.name if is_model else f"{drafter.kind}-{number.name}",
         label=number.name,
@@ -164,8 +116,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             background: $surface; border: round $primary; padding: 0 1;
         }
         & Grid {
-            grid-size: 4; grid-columns: 16 1fr 16 1fr; grid-rows: 1; height: auto;
-            grid-gutter: 0 1;
+            grid-size: 4; grid-columns: 16 1fr 16 1fr; grid-rows: 1; height: auto; grid-gutter: 0 1;
         }
         &.-tiny Grid { grid-size: 2; grid-columns: 16 1fr; }
         & Label { width: 100%; color: $text-muted; }
@@ -177,20 +128,18 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
     }
     """
 
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (64, "-normal")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Cancel", id="settings.cancel", tooltip="Change nothing"),
-        Binding(
-            "ctrl+s,f3", "apply", "Apply", id="settings.apply", tooltip="Use these from now on"
-        ),
+        key("escape", "settings.cancel", "Cancel", "Change nothing", action="dismiss"),
+        key("ctrl+s,f3", "settings.apply", "Apply", "Use these from now on"),
     ]
 
     def __init__(self, setup: LiveSetup, max_draft: int) -> None:
         """Show what ``setup`` says; the pair was loaded for drafts up to ``max_draft``."""
         super().__init__()
         self._setup = setup
-        self._drafters = drafter_fields(setup.wanted, max_draft)
+        self._drafters = [(one, drafter_fields(one, max_draft)) for one in setup.wanted.chain]
         self._answer = answer_fields(setup)
 
     def compose(self) -> ComposeResult:
@@ -200,11 +149,14 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             form.border_subtitle = "Enter applies, Esc cancels"
             with Grid():
                 yield from self._choices()
-            for drafter in self._drafters:
-                if len(self._drafters) > 1 or not drafter.drafter.needs_draft:
-                    yield Label(drafter.name, classes="drafter", markup=False)
+            for drafter, fields in self._drafters:
+                if len(self._drafters) > 1 or not drafter.needs_draft:
+                    name = (
+                        "draft model" if isinstance(drafter, drafters.DraftSimple) else drafter.kind
+                    )
+                    yield Label(name, classes="drafter", markup=False)
                 with Grid():
-                    yield from _inputs(drafter.fields)
+                    yield from _inputs(fields)
             with Grid():
                 yield from _inputs(self._answer)
             yield Label("system message")
@@ -240,33 +192,36 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             return
         self.dismiss(changed)
 
-    def _read(self, fields: Sequence[Field]) -> dict[str, float]:
+    def _read(self, fields: Sequence[Field]) -> dict[str, Any]:
+        """Return the numbers by their fields. Raises ``ValueError`` with a sentence."""
         return {
             field.id: field.parse(self.query_one(f"#{field.id}", Input).value) for field in fields
         }
 
+    def _read_drafter(
+        self, drafter: drafters.DrafterSetting, fields: Sequence[Field]
+    ) -> drafters.DrafterSetting:
+        typed = dict(zip((one.label for one in fields), self._read(fields).values(), strict=True))
+        changed = type(drafter)(**{**drafter.numbers, **typed})
+        if (problem := changed.check()) is not None:
+            raise ValueError(problem)
+        return changed
+
     def _changed(self) -> LiveSetup:
-        *ahead, last = (one.read(self._read(one.fields)) for one in self._drafters)
-        ngrams = tuple(one for one in ahead if isinstance(one, NgramDrafter))
+        *ahead, last = (self._read_drafter(one, fields) for one, fields in self._drafters)
+        ngrams = tuple(one for one in ahead if isinstance(one, drafters.NgramDrafter))
         speculation = Speculation(last, ngrams)
         numbers = self._read(self._answer)
-        if numbers["n_predict"] == 0:
+        n_predict = numbers.pop("n_predict")
+        if n_predict == 0:
             raise ValueError("0 tokens would be no answer; -1 is as many as fit")
-        sampling: SamplingConfig = replace(
-            self._setup.sampling,
-            temp=numbers["temp"],
-            top_k=int(numbers["top_k"]),
-            top_p=numbers["top_p"],
-            min_p=numbers["min_p"],
-            seed=int(numbers["seed"]),
-        )
         return replace(
             self._setup,
             speculation=None if self.query_one("#draft", ChoiceRow).index else speculation,
             resting=speculation,
-            sampling=sampling,
+            sampling=replace(self._setup.sampling, **numbers),
             schedule=_SCHEDULES[self.query_one("#schedule", ChoiceRow).index],
-            n_predict=int(numbers["n_predict"]),
+            n_predict=n_predict,
             system=self.query_one("#system", Input).value,
         )
 

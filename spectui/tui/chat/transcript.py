@@ -1,22 +1,189 @@
 """The transcript: every token shows whether the draft or the target produced it."""
 
 import time
+from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.reactive import reactive
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.reactive import reactive, var
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from spectui.tui.chat.tape_view import TapeView
 from spectui.tui.glyphs import UNICODE, Glyphs, glyphs_of
-from spectui.tui.text.conversation import Conversation, Role, TranscriptToken
-from spectui.tui.text.layout import Layout, continues, graphemes
-from spectui.tui.text.tape import Kind, Span, Tape
+from spectui.tui.text.conversation import Conversation
+from spectui.tui.text.layout import MIN_WIDTH, Kind, Layout, Span, Tape, continues, graphemes
+
+SLICE_S = 0.012
+"""Time for laying out a long text anew, before other events get their turn."""
+
+_PAUSE_S = 0.001
+_WIDTH_BEFORE_LAYOUT = 80
+_KEPT_STRIPS = 512
+
+
+class TapeView(ScrollView, can_focus=True):
+    """Text that grows at its end. The view follows the end while that is visible.
+
+    After a change of width the rows on screen are laid out at once and the rest in slices. The text
+    at the top stays at the top.
+    """
+
+    DEFAULT_CSS = """
+    TapeView {
+        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
+    }
+    """
+
+    # Its rows are not the text itself, which is copied whole instead.
+    ALLOW_SELECT = False
+
+    following: var[bool] = var(default=True)
+    """Whether the view stays at the end as text arrives."""
+
+    gutter_cells = 0
+    """Cells at the left that no text is laid out in."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Create a view of nothing; ``clock`` gives seconds, to cut long work into slices."""
+        super().__init__()
+        self._clock = clock
+        self._adjusting = False
+        self._slice_is_due = False
+        self._strips: LRUCache[tuple[int, int], Strip] = LRUCache(_KEPT_STRIPS)
+        self._layout = Layout(Tape(), width=_WIDTH_BEFORE_LAYOUT, with_rejected=False)
+        self._window: list[tuple[int, int]] | None = None
+        self._kept_top: int | None = None
+
+    @abstractmethod
+    def paint(self, start: int, stop: int, width: int) -> Strip:
+        """Paint the line between two offsets, over so many cells with the gutter."""
+
+    @property
+    def renewing(self) -> bool:
+        """Whether a change of width is still being worked off."""
+        return self._layout.renewing
+
+    def show_tape(self, tape: Tape) -> None:
+        """Show another tape from its end."""
+        layout = self._layout
+        self._layout = Layout(tape, width=layout.width, with_rejected=layout.with_rejected)
+        self._window = self._kept_top = None
+        self._strips.clear()
+        self.following = True
+        self._fit()
+        self.refresh()
+
+    def show_appended(self) -> None:
+        """Show what the tape has got at its end."""
+        first_changed = self._layout.extend()
+        self._window = None
+        self._fit()
+        self.refresh_lines(first_changed, self._layout.line_count - first_changed + 1)
+
+    def renew(self, *, width: int, with_rejected: bool) -> None:
+        """Lay out anew, what is visible first."""
+        self._kept_top = self._top()
+        self._layout.renew(width=width, with_rejected=with_rejected)
+        self._strips.clear()
+        self._window = None
+        if not self._slice_is_due:
+            self._renew_slice()
+        self.refresh()
+
+    def _renew_slice(self) -> None:
+        deadline = self._clock() + SLICE_S
+        self._slice_is_due = not self._layout.step(lambda: self._clock() >= deadline)
+        if self._slice_is_due:
+            # A timer, because the message pump would go from one call to the next without a pause.
+            self.set_timer(_PAUSE_S, self._renew_slice)
+        else:
+            self._window = None
+            self._fit()
+            if not self.following:
+                self._put_at(self._layout.line_at(self._top()))
+            self.refresh()
+
+    def _fit(self) -> None:
+        """Make the scrollable height that of the text; at its end, stay there."""
+        if not self._layout.renewing:
+            self.virtual_size = Size(self._layout.width, self._layout.line_count)
+            if self.following and self.is_attached:
+                self._put_at(self.max_scroll_y)
+
+    def _put_at(self, line: int) -> None:
+        self._adjusting = True
+        self.scroll_to(y=line, animate=False, force=True)
+        self._adjusting = False
+
+    def _top(self) -> int:
+        """Offset of the text at the top, the same one through several changes of width."""
+        if self._kept_top is not None:
+            return self._kept_top
+        last = max(0, self._layout.line_count - 1)
+        return self._layout.line(min(self.scroll_offset.y, last))[0]
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Show other lines."""
+        super().watch_scroll_y(old_value, new_value)
+        self._window = None
+
+    def watch_scroll_target_y(self, target: float) -> None:
+        """Follow the end once the user goes there, and no longer when the user leaves it."""
+        # The target changes with the key, the position only with the animation's first frame.
+        if not self._adjusting:
+            self._kept_top = None
+            self.following = target >= self.max_scroll_y
+
+    def action_scroll_end(self) -> None:
+        """Go to the end and stay there."""
+        self.following = True
+        self._put_at(self.max_scroll_y)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay out anew if the width has changed."""
+        event.stop()
+        width = max(MIN_WIDTH, self.scrollable_content_region.width - self.gutter_cells)
+        if self.size and width != self._layout.width:
+            self.renew(width=width, with_rejected=self._layout.with_rejected)
+        else:
+            self._fit()
+
+    def notify_style_update(self) -> None:
+        """Paint anew in the new styles."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """Paint one row of the view; rows below the last line are blank."""
+        width = self.scrollable_content_region.width
+        line = self._line(y)
+        if line is None:
+            return Strip.blank(width, self.rich_style)
+        if (strip := self._strips.get(line)) is None:
+            strip = self._strips[line] = self.paint(*line, width)
+        return strip
+
+    def _line(self, y: int) -> tuple[int, int] | None:
+        if not self._layout.renewing:
+            index = self.scroll_offset.y + y
+            return self._layout.line(index) if index < self._layout.line_count else None
+        if self._window is None:
+            height = self.size.height
+            at_end = self.following
+            layout = self._layout
+            self._window = (
+                layout.last_lines(height) if at_end else layout.lines_from(self._top(), height)
+            )
+        return self._window[y] if y < len(self._window) else None
+
 
 GUTTER_CELLS = 2
 """The mark of a turn and a space."""
@@ -79,8 +246,7 @@ class Transcript(TapeView):
 
     DEFAULT_CSS = """
     Transcript {
-        background: $background;
-        color: $foreground;
+        background: $background; color: $foreground;
         & > .transcript--target { color: $foreground; }
         & > .transcript--draft { color: $text-success; text-style: underline; }
         & > .transcript--rejected { color: $text-error 75%; text-style: strike; }
@@ -105,76 +271,28 @@ class Transcript(TapeView):
     gutter_cells = GUTTER_CELLS
 
     def __init__(
-        self,
-        *,
-        placeholder: str = "",
-        clock: Callable[[], float] = time.perf_counter,
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002 - Textual's name for it
-        classes: str | None = None,
+        self, *, placeholder: str = "", clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """Create an empty transcript.
-
-        Args:
-            placeholder: What stands in it while it is empty.
-            clock: Seconds, to cut long work into slices.
-            name: As for every widget.
-            id: As for every widget.
-            classes: As for every widget.
-        """
+        """Create an empty transcript, with a text that stands in it while it is empty."""
         self._palette_in_use: Palette | None = None
-        super().__init__(clock=clock, name=name, id=id, classes=classes)
+        super().__init__(clock=clock)
         self.set_reactive(Transcript.placeholder, placeholder)
         self._begin(UNICODE)
 
     def _begin(self, glyphs: Glyphs) -> None:
-        self._conversation = Conversation(glyphs)
+        self.conversation = Conversation(glyphs, self.show_appended)
+        """What is shown; to be written to."""
         self._marks = {"user": ">", "assistant": glyphs.bullet, "notice": glyphs.warning}
-        self.show_tape(self._conversation.tape)
+        self.show_tape(self.conversation.tape)
 
     def on_mount(self) -> None:
         """Take the app's characters, which only a mounted widget knows."""
-        if not self._conversation.turns:
+        if not self.conversation.turns:
             self.clear()
-
-    def start_turn(self, role: Role) -> None:
-        """Begin the next turn; one that is still open ends without a note."""
-        self._conversation.start_turn(role)
-        self.show_appended()
-
-    def append_text(self, text: str) -> None:
-        """Add whole text to the open turn; with none open, to a new notice."""
-        self._conversation.append_text(text)
-        self.show_appended()
-
-    def append_tokens(self, tokens: Sequence[TranscriptToken]) -> None:
-        """Add tokens to the open turn; with none open, to a new answer."""
-        self._conversation.append_tokens(tokens)
-        self.show_appended()
-
-    def append_rejected(self, pieces: Sequence[bytes]) -> None:
-        """Add the draft tokens that the target refused at this point of the answer."""
-        self._conversation.append_rejected(pieces)
-        self.show_appended()
-
-    def end_turn(self, note: str) -> None:
-        """End the open turn, with a note below it unless that is empty; else do nothing."""
-        self._conversation.end_turn(note)
-        self.show_appended()
 
     def clear(self) -> None:
         """Forget everything that was said."""
         self._begin(glyphs_of(self))
-
-    @property
-    def last_answer(self) -> str:
-        """The assistant's last turn, unchanged; empty if it has had none."""
-        return self._conversation.last_answer
-
-    @property
-    def plain_text(self) -> str:
-        """The whole conversation unchanged, each turn below the name of its speaker."""
-        return self._conversation.plain_text
 
     def watch_show_rejected(self) -> None:
         """Lay out anew, with or without what was rejected."""
@@ -182,7 +300,7 @@ class Transcript(TapeView):
 
     def render_line(self, y: int) -> Strip:
         """Paint one row of the view."""
-        if self._conversation.turns:
+        if self.conversation.turns:
             return super().render_line(y)
         return self._placeholder_line(y - 1)
 
@@ -198,10 +316,10 @@ class Transcript(TapeView):
 
     def paint(self, start: int, stop: int, width: int) -> Strip:
         """Paint a line, on the first one of a turn with the speaker's mark."""
-        turns = self._conversation.turns
+        turns = self.conversation.turns
         turn = turns[max(0, bisect_right(turns, start, key=lambda turn: turn.start) - 1)]
         mark = self._marks[turn.role] if turn.start == start else ""
-        spans = self._conversation.tape.spans(start, stop, with_rejected=self.show_rejected)
+        spans = self.conversation.tape.spans(start, stop, with_rejected=self.show_rejected)
         return paint_line(spans, mark, self._palette, width)
 
     def notify_style_update(self) -> None:

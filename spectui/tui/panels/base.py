@@ -1,11 +1,16 @@
-"""Base of all panels."""
+"""The base of all panels: lines with looks, and blocks of them that compete for the height."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cache, partial
 from itertools import zip_longest
+from textwrap import wrap
 from typing import ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Region
@@ -14,13 +19,203 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.panels import paint
-from spectui.tui.panels.blocks import Block, Line, crop, fit
 
-State = TypeVar("State")
 
+class Look(StrEnum):
+    """Component classes of every panel."""
+
+    PLAIN = ""
+    STRONG = "panel--strong"
+    MUTED = "panel--muted"
+    TARGET = "panel--target"
+    DRAFT = "panel--draft"
+    """The draft's tokens, as in the transcript."""
+    CACHE = "panel--cache"
+    COMPUTE = "panel--compute"
+    REJECTED = "panel--rejected"
+    WARNING = "panel--warning"
+    GAIN = "panel--gain"
+    LOSS = "panel--loss"
+
+
+Part = tuple[str, str]
+"""Text, and how it looks: a ``Look``, or an empty string for plain."""
+Line = tuple[Part, ...]
+Lines = tuple[Line, ...]
+
+_NOTABLE = 0.02
+"""A speedup this near to 1 is neither good nor bad."""
+_COLUMN = 5
+"""Cells of a position with its number under it: ``0.92`` and a gap."""
+_MAX_ROWS = 8
 _FRAME = 3
 """Columns of the frame that stay visible around the heading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One variant of a text."""
+
+    rank: int
+    """0 is what must be there first."""
+    height: int
+    draw: Callable[[], Lines]
+    """Called only for forms that are shown: charts cost time."""
+
+
+Block = tuple[Form, ...]
+"""Something to say, in forms that replace each other; none if there is nothing."""
+
+
+def block(*forms: tuple[int, Lines]) -> Block:
+    """Return a block of forms, each given by its rank and its lines."""
+    return tuple(Form(rank, len(lines), partial(tuple, lines)) for rank, lines in forms if lines)
+
+
+def growing(rank: int, forms: Iterable[Lines], step: int = 1) -> Block:
+    """Return a block of forms, each ranked ``step`` behind the one before."""
+    return block(*((rank + step * index, lines) for index, lines in enumerate(forms)))
+
+
+def charted(
+    rank: int, step: int, heights: range, draw: Callable[[int], Lines], *, n_more: int = 0
+) -> Block:
+    """Return a block of charts of several heights, drawn when shown, with ``n_more`` lines each."""
+    return tuple(
+        Form(rank + step * index, height + n_more, partial(draw, height))
+        for index, height in enumerate(heights)
+    )
+
+
+def fit(blocks: Sequence[Block], height: int) -> list[Line]:
+    """Choose a form of each block, or none, for ``height`` lines.
+
+    Forms are tried by rank; one takes the place of its block's form so far if there is room for it.
+    The order on screen is that of ``blocks``.
+    """
+    tries = [(index, form) for index, forms in enumerate(blocks) for form in forms]
+    chosen: dict[int, Form] = {}
+    room = height
+    for index, form in sorted(tries, key=lambda each: each[1].rank):
+        spare = room + (chosen[index].height if index in chosen else 0)
+        if form.height <= spare:
+            chosen[index] = form
+            room = spare - form.height
+    return [line for index in sorted(chosen) for line in chosen[index].draw()]
+
+
+def cells(line: Iterable[Part]) -> int:
+    """Return a line's width. All that panels write is one cell wide per character."""
+    return sum(len(text) for text, _look in line)
+
+
+def crop(line: Line, width: int, ellipsis: str) -> Line:
+    """Return ``line`` within ``width`` characters."""
+    if cells(line) <= width:
+        return line
+    room = max(width - len(ellipsis), 0)
+    parts: list[Part] = []
+    for text, look in line:
+        parts.append((text[:room], look))
+        room -= len(parts[-1][0])
+    return (*parts, (ellipsis[:width], ""))
+
+
+def labelled(label: str, value: str, look: str = Look.PLAIN) -> tuple[Part, Part]:
+    """Return a muted label and a value."""
+    return (f"{label} ", Look.MUTED), (value, look)
+
+
+def any_of(values: Sequence[float | None]) -> bool:
+    """Whether a history holds a sample."""
+    return any(value is not None for value in values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pen(Glyphs):
+    """The characters that a panel is written with, and how many there are in a line."""
+
+    width: int
+
+    def sentence(self, text: str, look: str = Look.MUTED) -> Lines:
+        """Break a sentence into lines."""
+        lines = wrap(self.spelt(text), max(self.width, 1), break_on_hyphens=False)
+        return tuple(((line, look),) for line in lines)
+
+    def prose(self, rank: int, text: str, *, look: str = Look.MUTED, step: int = 1) -> Block:
+        """Return a block of a sentence: as one line, which is cropped to the panel, and in full."""
+        lines = self.sentence(text, look)
+        if len(lines) <= 1:
+            return block((rank, lines))
+        one = (((" ".join(line[0][0] for line in lines), look),),)
+        return block((rank, one), (rank + step, lines))
+
+    def spread(self, left: Line, right: Line) -> Line:
+        """Return one line with ``right`` at the right end; without it where there is no room."""
+        gap = self.width - cells(left) - cells(right)
+        return (*left, (" " * gap, ""), *right) if gap > 0 else left
+
+    def factor(self, value: float | None) -> Part:
+        """Return a speedup, its direction as an arrow and as a colour."""
+        text = self.speedup(value)
+        if value is None or abs(value - 1) < _NOTABLE:
+            return text, Look.STRONG
+        arrow, look = (self.up, Look.GAIN) if value > 1 else (self.down, Look.LOSS)
+        return f"{arrow}{text}", look
+
+    def chart(
+        self,
+        values: Sequence[float | None],
+        height: int,
+        look: str,
+        *,
+        maximum: float | None = None,
+    ) -> Lines:
+        """Return a history as columns, ``height`` lines high."""
+        lines = self.spark(values, self.width, maximum=maximum, height=height)
+        return tuple(((line, look),) for line in lines)
+
+    def acceptance(self, label: str, rate: float | None, length: float | None, look: str) -> Line:
+        """Return an acceptance rate and the tokens per round beside it."""
+        beside = (f"{self.number(length)} tokens/round", look or Look.MUTED)
+        return self.spread(labelled(label, self.number(rate), look), (beside,))
+
+    def positions(self, shares: Sequence[float | None], title: str) -> Block:
+        """Return acceptance by position, as one line, two, or a row each.
+
+        Args:
+            shares: [draft_max], a share per position.
+            title: what they are shares of.
+        """
+        if not shares:
+            return ()
+        one: Line = (
+            ("by position ", Look.MUTED),
+            (self.spark(shares, len(shares), maximum=1.0)[0], Look.DRAFT),
+        )
+        n_shown = self.width // _COLUMN
+        more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
+        shown = shares[: max(n_shown - bool(more), 0)]
+        levels = (self.spark([rate], 1, maximum=1.0)[0] for rate in shown)
+        bars = "".join(level * (_COLUMN - 1) + " " for level in levels)
+        numbers = "".join(self.number(rate).ljust(_COLUMN) for rate in shown)
+        two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
+        rows = (self._row(*each) for each in enumerate(shares[:_MAX_ROWS], start=1))
+        return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
+
+    def _row(self, position: int, rate: float | None) -> Line:
+        label, number = f"{position:>2} ", self.number(rate).rjust(_COLUMN)
+        room = max(self.width - len(label) - len(number), 0)
+        return (label, Look.MUTED), (self.bar(rate or 0.0, room), Look.DRAFT), (number, "")
+
+
+@cache
+def pen_of(glyphs: Glyphs, width: int) -> Pen:
+    """Return a pen for lines of ``width`` characters."""
+    return Pen(width=width, **{each.name: getattr(glyphs, each.name) for each in fields(glyphs)})
+
+
+State = TypeVar("State")
 
 
 class Panel(Widget, Generic[State]):
@@ -30,7 +225,7 @@ class Panel(Widget, Generic[State]):
     beside an engine that needs the cores.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = set(paint.LOOKS)
+    COMPONENT_CLASSES: ClassVar[set[str]] = {look for look in Look if look}
     DEFAULT_CSS = """
     Panel {
         & > .panel--strong { text-style: bold; }
@@ -68,14 +263,14 @@ class Panel(Widget, Generic[State]):
         alert = self.alert()
         # Cropped here: Textual's ellipsis is not in every terminal.
         room = max(self.size.width - _FRAME, 0)
-        parts = crop(((alert or self.heading, paint.PLAIN),), room, glyphs_of(self).ellipsis)
+        parts = crop(((alert or self.heading, Look.PLAIN),), room, glyphs_of(self).ellipsis)
         title = "".join(text for text, _look in parts)
         if title != self._shown_title:
             self._shown_title = title
             self.border_title = Content(title)
             self.set_class(alert is not None, "-alert")
 
-    def blocks(self, state: State, width: int, glyphs: Glyphs) -> Sequence[Block]:
+    def blocks(self, state: State, pen: Pen) -> Sequence[Block]:
         """Return all there is to say, in the order on screen."""
         raise NotImplementedError
 
@@ -107,7 +302,7 @@ class Panel(Widget, Generic[State]):
         if self._lines is None:
             width, height = self.size
             glyphs = glyphs_of(self)
-            blocks = () if self.state is None else self.blocks(self.state, width, glyphs)
+            blocks = () if self.state is None else self.blocks(self.state, pen_of(glyphs, width))
             self._lines = [crop(line, width, glyphs.ellipsis) for line in fit(blocks, height)]
         return self._lines
 
@@ -115,9 +310,9 @@ class Panel(Widget, Generic[State]):
         """Paint one line."""
         lines, width = self.lines(), self.size.width
         if y >= len(lines):
-            return Strip.blank(width, self._style(paint.PLAIN))
+            return Strip.blank(width, self._style(Look.PLAIN))
         segments = [Segment(text, self._style(look)) for text, look in lines[y] if text]
-        return Strip(segments).adjust_cell_length(width, self._style(paint.PLAIN))
+        return Strip(segments).adjust_cell_length(width, self._style(Look.PLAIN))
 
     def _style(self, look: str) -> Style:
         # Kept, because Textual works styles out anew each time.
@@ -128,3 +323,25 @@ class Panel(Widget, Generic[State]):
                 style += self.get_component_rich_style(look, partial=True)
             self._styles_by_look[look] = style
         return style
+
+
+class PanelStack(VerticalScroll, can_focus=False):
+    """Panels below each other, with frames where there is room."""
+
+    DEFAULT_CSS = """
+    PanelStack {
+        scrollbar-size-vertical: 1;
+        & > Panel {
+            height: 1fr; min-height: 2; border-top: solid $foreground 30%;
+            border-title-color: $text-primary; padding-left: 1;
+        }
+        & > Panel.-alert { border-title-color: $text-warning; }
+        &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }
+        &.-ascii > Panel { border-top: ascii $foreground 30%; }
+        &.-ascii.-framed > Panel { border: ascii $foreground 30%; }
+    }
+    """
+
+    def on_mount(self) -> None:
+        """Frames are characters too."""
+        self.set_class(glyphs_of(self).is_ascii, "-ascii")

@@ -1,8 +1,7 @@
 """Leads the choice of models: feeds the picker, and loads what is chosen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,7 @@ import psutil
 from spectui.demo import DemoModel
 from spectui.errors import SpectuiError
 from spectui.live.setup import Pair
-from spectui.models.discovery import expand_home, usual_folders
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import Budget, ModelInspected
 from spectui.presets import Preset, list_presets
 from spectui.sessions import Session
@@ -25,19 +23,7 @@ if TYPE_CHECKING:
 _N_RECENT = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecentPair:
-    """A pair of an earlier session."""
-
-    target: Path
-    draft: Path | None
-    when: datetime
-    n_turns: int
-    said: str = ""
-    """First line of the chat."""
-
-
-Choice = Pair | RecentPair | Preset | DemoModel
+Choice = Pair | Session | Preset | DemoModel
 """Possible choices: two files, an earlier pair with its chat, a preset, a demo target."""
 
 
@@ -48,7 +34,7 @@ class PickerController:
         """Start without a screen."""
         self._app = app
         self._screen: PickerScreen | None = None
-        self._recent: dict[RecentPair, Session] = {}
+        self._recent: tuple[Session, ...] = ()
         """Stored sessions that can be taken up, the newest first."""
 
     def open(self, reason: str | None) -> None:
@@ -66,8 +52,9 @@ class PickerController:
         self._screen = PickerScreen(
             self,
             folders=folders,
-            recent=tuple(self._recent),
-            presets=self._presets(),
+            recent=self._recent,
+            # Models of others would have to be fetched first.
+            presets=[preset for preset in list_presets(self._app.warn) if preset.is_ready],
             budget=Budget(
                 n_ctx=self._app.session.loader.launch.n_ctx,
                 free_bytes=psutil.virtual_memory().available,
@@ -80,14 +67,14 @@ class PickerController:
 
     def offer(self, sessions: Sequence[Session]) -> None:
         """Take the stored sessions, the newest first."""
-        recent = _without_earlier_parts(sessions)[:_N_RECENT]
-        self._recent = {_recent_pair(session): session for session in recent}
+        kept: list[Session] = []
+        for session in sessions:
+            # What a later session has taken up is left out: that one holds all of it.
+            if not any(_goes_on(later, session) for later in kept):
+                kept.append(session)
+        self._recent = tuple(kept[:_N_RECENT])
         if self._screen is not None:
-            self._screen.targets.show_recent(tuple(self._recent))
-
-    def _presets(self) -> tuple[Preset, ...]:
-        """Presets that can be started: models of others would have to be fetched first."""
-        return tuple(preset for preset in list_presets(self._app.warn) if preset.is_ready)
+            self._screen.targets.show_recent(self._recent)
 
     def _closed(self, _result: None) -> None:
         self._screen = None
@@ -116,21 +103,17 @@ class PickerController:
         match choice:
             case Pair():
                 loader.load(choice)
-            case RecentPair():
-                pair = Pair(target=choice.target, draft=choice.draft)
-                loader.resume(self._recent[choice], pair)
+            case Session(header=header):
+                draft = None if header.draft is None else Path(header.draft)
+                loader.resume(choice, Pair(target=Path(header.target), draft=draft))
             case Preset():
-                self._open_preset(choice.name)
+                try:
+                    launch = loader.launch.with_preset(choice.name)
+                    loader.begin(replace(launch, settings=self._app.settings))
+                except SpectuiError as error:
+                    self.open(str(error))
             case DemoModel():
                 loader.begin(replace(loader.launch, pair=None, demo=choice))
-
-    def _open_preset(self, name: str) -> None:
-        loader = self._app.session.loader
-        try:
-            launch = loader.launch.with_preset(name)
-            loader.begin(replace(launch, settings=self._app.settings))
-        except SpectuiError as error:
-            self.open(str(error))
 
     def take(self, event: FoundModel | ScanFinished | ModelInspected) -> None:
         """Process a result of the scan or the engine; ignored once the picker is closed."""
@@ -146,30 +129,5 @@ class PickerController:
                 screen.show_inspection(event)
 
 
-def _without_earlier_parts(sessions: Sequence[Session]) -> list[Session]:
-    """Leave out what a later session has taken up: it holds all of it.
-
-    Args:
-        sessions: The newest first.
-    """
-    kept: list[Session] = []
-    for session in sessions:
-        if not any(_goes_on(later, session) for later in kept):
-            kept.append(session)
-    return kept
-
-
 def _goes_on(later: Session, earlier: Session) -> bool:
     return later.entries[: len(earlier.entries)] == earlier.entries
-
-
-def _recent_pair(session: Session) -> RecentPair:
-    header = session.header
-    first = session.prompts[0] if session.prompts else ""
-    return RecentPair(
-        target=Path(header.target),
-        draft=None if header.draft is None else Path(header.draft),
-        when=header.started,
-        n_turns=len(session.prompts),
-        said=first.strip().partition("\n")[0],
-    )

@@ -11,8 +11,8 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected, assess, rank, unloadable
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
 
 ALONE = "alone"
@@ -91,7 +91,7 @@ class DraftList(PickerList):
 
 
 def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
-    alone = Row("No draft: the target alone", ellipsis=glyphs.ellipsis)
+    alone = Row("No draft: the target alone", glyphs=glyphs)
     yield Entry(ALONE, alone, ALONE, "Runs the target without a draft.")
     for option in options:
         yield Entry(option, _row(option, glyphs), str(option.model.path))
@@ -99,14 +99,19 @@ def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
 
 def _row(option: DraftOption, glyphs: Glyphs) -> Row:
     memory = glyphs.none if option.memory_bytes is None else bytes_text(option.memory_bytes)
-    cells = (
-        Cell(text=_state(option), cells=_STATE_CELLS),
-        Cell(text=memory, cells=_SIZE_CELLS, to_right=True),
-        Cell(text=bytes_text(option.model.size_bytes), cells=_SIZE_CELLS, to_right=True),
-        Cell(text=visible(option.reason or "", glyphs), cells=_WHY_CELLS, share=1, is_prose=True),
+    size, why = bytes_text(option.model.size_bytes), option.reason or ""
+    style = "dim" if option.reason else ""
+    cells = _cells(_state(option), memory, size, why)
+    return Row(option.model.name, cells, glyphs=glyphs, style=style)
+
+
+def _cells(state: str, memory: str, size: str, why: str) -> tuple[Cell, ...]:
+    return (
+        Cell(state, _STATE_CELLS),
+        Cell(memory, _SIZE_CELLS, to_right=True),
+        Cell(size, _SIZE_CELLS, to_right=True),
+        Cell(why, _WHY_CELLS, share=1, is_prose=True),
     )
-    name = visible(option.model.name, glyphs)
-    return Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if option.reason else "")
 
 
 def _state(option: DraftOption) -> str:
@@ -117,13 +122,7 @@ def _state(option: DraftOption) -> str:
 
 def column_titles(glyphs: Glyphs) -> Row:
     """Names of the columns of a draft's row."""
-    cells = (
-        Cell(text="", cells=_STATE_CELLS),
-        Cell(text="memory", cells=_SIZE_CELLS, to_right=True),
-        Cell(text="file", cells=_SIZE_CELLS, to_right=True),
-        Cell(text="why not", cells=_WHY_CELLS, share=1, is_prose=True),
-    )
-    return Row("draft", cells, ellipsis=glyphs.ellipsis)
+    return Row("draft", _cells("", "memory", "file", "why not"), glyphs=glyphs)
 
 
 def detail(entry: Entry | None, inspected: ModelInspected | None, glyphs: Glyphs) -> str:
@@ -152,15 +151,15 @@ def path_of(value: object) -> str:
             return str(value.path)
         case DraftOption():
             return str(value.model.path)
-        case RecentPair(target=target, draft=draft):
-            return f"{target} + {draft}" if draft else str(target)
+        case Session(header=header):
+            return f"{header.target} + {header.draft}" if header.draft else header.target
         case _:
             return ""
 
 
 def hint(value: object) -> str:
     """Say why the value of a target's row leaves no draft to choose."""
-    if isinstance(value, Preset | RecentPair | DemoModel):
+    if isinstance(value, Preset | Session | DemoModel):
         return "Brings its own draft."
     return ""
 

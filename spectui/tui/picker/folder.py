@@ -8,16 +8,16 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
 from spectui.gguf_names import SUFFIX
-from spectui.models.discovery import is_pseudo
+from spectui.models.files import is_pseudo
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.picker.list import Entry, PickerList, Row, note, visible
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, key
 
 _MAX_SHOWN = 200
 
@@ -26,37 +26,22 @@ class FolderScreen(ModalScreen[Path | None]):
     """Ends with an existing folder, or with None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "tab",
-            "complete",
-            "Complete",
-            id="folder.complete",
-            key_display="tab",
-            tooltip="Complete with the first folder of the list",
-        ),
-        Binding(
+        key("tab", "folder.complete", "Complete", "Complete with the first folder of the list"),
+        key(
             "down",
-            "to_list",
+            "folder.list",
             "Folders",
-            id="folder.list",
-            key_display="down",
-            tooltip="Go to the list of folders",
+            "Go to the list of folders",
+            action="to_list",
+            display="down",
         ),
-        Binding(
-            "escape",
-            "cancel",
-            "Cancel",
-            id="folder.cancel",
-            key_display="esc",
-            tooltip="Close without a folder",
-        ),
+        key("escape", "folder.cancel", "Cancel", "Close without a folder"),
     ]
     DEFAULT_CSS = """
     FolderScreen {
         align: center middle;
         & > Vertical {
-            width: 80%; max-width: 100; height: 80%; max-height: 30;
-            padding: 1 2;
+            width: 80%; max-width: 100; height: 80%; max-height: 30; padding: 1 2;
             background: $surface;
         }
         Input { margin: 1 0; }
@@ -98,10 +83,7 @@ class FolderScreen(ModalScreen[Path | None]):
         # A folder on a sleeping disk or a dead network mount takes its time.
         names = await asyncio.to_thread(_sub_folders, typed)
         glyphs = glyphs_of(self)
-        rows = [
-            Entry(path, Row(visible(name, glyphs), ellipsis=glyphs.ellipsis), name)
-            for name, path in names
-        ]
+        rows = [Entry(path, Row(name, glyphs=glyphs), name) for name, path in names]
         self.query_one(PickerList).show_rows(rows or [note("No folder below this one.")], None)
 
     @on(OptionList.OptionSelected)

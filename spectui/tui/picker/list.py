@@ -3,15 +3,14 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.css.styles import RulesMap
 from textual.geometry import Spacing
@@ -23,7 +22,8 @@ from textual.widgets.option_list import Option
 
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.text import display
-from spectui.tui.text.display import clip, fit
+from spectui.tui.text.display import aligned, clip, fit
+from spectui.tui.widgets import key
 
 _HUB = re.compile(r"models--([^/]+?)--([^/]+)/snapshots/[0-9a-f]{40}(/.*)?$")
 MARK_CELLS = 2
@@ -52,7 +52,7 @@ def short_folder(folder: Path) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A column beside the name."""
 
@@ -77,22 +77,22 @@ class Row(Visual):
         name: str,
         cells: Sequence[Cell] = (),
         *,
-        ellipsis: str,
+        glyphs: Glyphs,
         style: str = "",
         indent: bool = True,
     ) -> None:
-        """Show texts that are safe to show.
+        """Show these texts, whatever they hold.
 
         Args:
             name: The first column.
             cells: The others, the more important first.
-            ellipsis: In place of what is cut off.
+            glyphs: The characters.
             style: As Textual writes styles.
             indent: Leave room for the mark of the highlighted row.
         """
-        self.name = name
-        self.cells = tuple(cells)
-        self._ellipsis = ellipsis
+        self.name = visible(name, glyphs)
+        self.cells = tuple(replace(cell, text=visible(cell.text, glyphs)) for cell in cells)
+        self._ellipsis = glyphs.ellipsis
         self._style = style
         self._indent = MARK_CELLS if indent else 0
 
@@ -107,14 +107,18 @@ class Row(Visual):
         widths = [cell.cells + extra * cell.share for cell in cells]
         room -= extra * (n_shares - _NAME_SHARE)
         name_cells = room + MARK_CELLS - self._indent
-        name = _padded(fit(self.name, name_cells, self._ellipsis), name_cells)
-        texts = [self._cell(cell, cells_) for cell, cells_ in zip(cells, widths, strict=True)]
+        name = aligned(self.name, name_cells, ellipsis=self._ellipsis, cut=fit)
+        texts = [
+            aligned(
+                cell.text,
+                cells_,
+                right=cell.to_right,
+                ellipsis=self._ellipsis,
+                cut=clip if cell.is_prose else fit,
+            )
+            for cell, cells_ in zip(cells, widths, strict=True)
+        ]
         return " " * self._indent + _GAP.join([name, *texts])
-
-    def _cell(self, cell: Cell, width: int) -> str:
-        cut = clip if cell.is_prose else fit
-        text = cut(cell.text, width, self._ellipsis)
-        return _padded(text, width, to_right=cell.to_right)
 
     @staticmethod
     def _room(width: int, cells: Sequence[Cell]) -> int:
@@ -137,11 +141,6 @@ class Row(Visual):
         """Take one line."""
         del rules, width
         return 1
-
-
-def _padded(text: str, width: int, *, to_right: bool = False) -> str:
-    padding = " " * (width - cell_len(text))
-    return padding + text if to_right else text + padding
 
 
 class Entry(Option):
@@ -168,28 +167,23 @@ class PickerList(OptionList):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
+        key(
             "enter",
-            "select",
+            "picker.choose",
             "Choose",
-            id="picker.choose",
-            key_display="enter",
-            tooltip="Choose the highlighted row",
-        ),
+            "Choose the highlighted row",
+            action="select",
+            display="enter",
+        )
     ]
     DEFAULT_CSS = """
     PickerList {
-        height: 1fr;
-        border: none;
-        padding: 0;
-        background: transparent;
-        scrollbar-gutter: stable;
+        height: 1fr; border: none; padding: 0; background: transparent; scrollbar-gutter: stable;
         & > .option-list--option { padding: 0; }
         & > .option-list--option-disabled { color: $text-muted; }
         & > .option-list--option-highlighted { text-style: bold; }
         &:focus {
-            border: none;
-            background-tint: transparent;
+            border: none; background-tint: transparent;
             & > .option-list--option-highlighted { text-style: bold; }
         }
     }
@@ -256,7 +250,7 @@ class PickerList(OptionList):
 
 def heading(title: str, cells: Sequence[Cell], glyphs: Glyphs) -> Option:
     """Title of a section, and of the columns of its rows."""
-    row = Row(title, cells, ellipsis=glyphs.ellipsis, style="bold $text-accent", indent=False)
+    row = Row(title, cells, glyphs=glyphs, style="bold $text-accent", indent=False)
     return Option(row, disabled=True)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
@@ -16,13 +16,13 @@ from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import Budget, DraftOption, ModelInspected
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.picker.controller import RecentPair
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen
-from spectui.tui.picker.list import PickerList, Row, visible
+from spectui.tui.picker.list import PickerList, Row
 from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, hidden, key
 
 if TYPE_CHECKING:
     from spectui.tui.picker.controller import PickerController
@@ -42,26 +42,15 @@ class PickerScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "#targets"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", id="picker.filter", tooltip="Filter by typing"),
-        Binding("o", "folder", "Open folder", id="picker.folder", tooltip="Search a folder"),
-        Binding("left", "targets", id="picker.targets", show=False, tooltip="Go to the targets"),
-        Binding("right", "drafts", id="picker.drafts", show=False, tooltip="Go to the drafts"),
-        Binding(
-            "down",
-            "targets",
-            id="picker.leave_filter",
-            show=False,
-            tooltip="Go from the filter to the targets",
+        key("slash", "picker.filter", "Filter", "Filter by typing"),
+        key("o", "picker.folder", "Open folder", "Search a folder"),
+        hidden("left", "picker.targets", "", "Go to the targets"),
+        hidden("right", "picker.drafts", "", "Go to the drafts"),
+        hidden(
+            "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
-        Binding(
-            "escape",
-            "back",
-            "Back",
-            id="picker.back",
-            key_display="esc",
-            tooltip="Show all targets again, or go back to them",
-        ),
-        Binding("q", "app.quit", "Quit", id="picker.quit", show=False, tooltip="Leave spectui"),
+        key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
+        hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
     CSS = """
     PickerScreen {
@@ -93,7 +82,7 @@ class PickerScreen(Screen[None]):
         controller: "PickerController",
         *,
         folders: Sequence[Path],
-        recent: Sequence[RecentPair] = (),
+        recent: Sequence[Session] = (),
         presets: Sequence[Preset] = (),
         budget: Budget | None = None,
         can_close: bool = False,
@@ -192,13 +181,11 @@ class PickerScreen(Screen[None]):
         if target is None:
             self._drafts.show_nothing(hint(self.targets.value))
         else:
-            title = f"for {visible(target.name, glyphs)}"
+            title = f"for {target.name}"
             self._drafts.show_target(target, self.targets.models)
             if unknown := self._drafts.take_unknown():
                 self._controller.compare(target, unknown)
-        self.query_one("#draft-title", Static).update(
-            Row(title, ellipsis=glyphs.ellipsis, indent=False)
-        )
+        self.query_one("#draft-title", Static).update(Row(title, glyphs=glyphs, indent=False))
 
     @on(OptionList.OptionHighlighted, "#drafts")
     @on(events.DescendantFocus)
@@ -207,13 +194,13 @@ class PickerScreen(Screen[None]):
         glyphs = glyphs_of(self)
         text = detail(focused.entry, self._drafts.target_inspection, glyphs)
         self.query_one("#detail", Static).update(text)
-        path = Row(visible(path_of(focused.value), glyphs), ellipsis=glyphs.ellipsis, indent=False)
+        path = Row(path_of(focused.value), glyphs=glyphs, indent=False)
         self.query_one("#path", Static).update(path)
 
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
         value = self.targets.value
-        if isinstance(value, Preset | DemoModel | RecentPair):
+        if isinstance(value, Preset | DemoModel | Session):
             self._controller.choose(value)
         elif value == OPEN_FOLDER:
             self.action_folder()

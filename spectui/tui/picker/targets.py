@@ -10,8 +10,9 @@ from spectui.demo import DemoModel
 from spectui.format import bytes_text, counted
 from spectui.models.files import FoundModel
 from spectui.presets import Preset
+from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import Choice, RecentPair
+from spectui.tui.picker.controller import Choice
 from spectui.tui.picker.list import (
     Cell,
     Entry,
@@ -32,10 +33,10 @@ OPEN_FOLDER = "open a folder"
 
 
 def fixed_sections(
-    recent: Sequence[RecentPair], presets: Sequence[Preset], glyphs: Glyphs
+    recent: Sequence[Session], presets: Sequence[Preset], glyphs: Glyphs
 ) -> Iterator[tuple[str, list[tuple[str, Entry]]]]:
     """Titles and rows, each with the text that a filter looks at."""
-    yield "Last used", [_recent_entry(pair, index, glyphs) for index, pair in enumerate(recent)]
+    yield "Last used", [_recent_entry(one, index, glyphs) for index, one in enumerate(recent)]
     yield (
         "Presets",
         [_entry(preset, preset.name, preset.description, glyphs) for preset in presets],
@@ -45,38 +46,43 @@ def fixed_sections(
 
 
 def _entry(value: Choice, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
-    cells = (Cell(text=visible(about, glyphs), cells=_PROSE_CELLS, share=4, is_prose=True),)
-    row = Row(visible(name, glyphs), cells, ellipsis=glyphs.ellipsis)
+    cells = (Cell(about, _PROSE_CELLS, share=4, is_prose=True),)
+    row = Row(name, cells, glyphs=glyphs)
     return f"{name} {about}", Entry(value, row, f"{type(value).__name__} {name}", about)
 
 
-def _recent_entry(pair: RecentPair, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
-    draft = f"with {pair.draft.stem}" if pair.draft else "alone"
-    when = pair.when.astimezone()
+def _recent_entry(session: Session, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
+    header, prompts = session.header, session.prompts
+    draft = f"with {Path(header.draft).stem}" if header.draft else "alone"
+    said = prompts[0].strip().partition("\n")[0] if prompts else ""
+    when = header.started.astimezone()
     cells = (
-        Cell(text=visible(draft, glyphs), cells=_LABEL_CELLS, share=1),
-        Cell(text=visible(pair.said, glyphs), cells=_SAID_CELLS, share=2, is_prose=True),
-        Cell(text=when.strftime(_DAY), cells=len(_DAY)),
+        Cell(draft, _LABEL_CELLS, share=1),
+        Cell(said, _SAID_CELLS, share=2, is_prose=True),
+        Cell(when.strftime(_DAY), len(_DAY)),
     )
-    row = Row(visible(pair.target.stem, glyphs), cells, ellipsis=glyphs.ellipsis)
-    about = f"{when:%Y-%m-%d %H:%M}, {counted(pair.n_turns, 'turn')}. "
+    row = Row(Path(header.target).stem, cells, glyphs=glyphs)
+    about = f"{when:%Y-%m-%d %H:%M}, {counted(len(prompts), 'turn')}. "
     about += "Starts this pair again and takes the chat up."
-    entry = Entry(pair, row, f"recent {index}", about)
-    return f"{pair.target} {pair.draft or ''} {pair.said}", entry
+    entry = Entry(session, row, f"recent {index}", about)
+    return f"{header.target} {header.draft or ''} {said}", entry
 
 
 def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:
     """Row of a model that was found."""
-    folder = visible(short_folder(model.path.parent), glyphs)
     is_unfit = bool(model.missing or model.cut)
-    cells = (
-        Cell(text=bytes_text(model.size_bytes), cells=_SIZE_CELLS, to_right=True),
-        Cell(text="incomplete" if is_unfit else model.label, cells=_LABEL_CELLS),
-        Cell(text=folder, cells=_FOLDER_CELLS, share=1),
-    )
-    name = visible(model.name, glyphs)
-    row = Row(name, cells, ellipsis=glyphs.ellipsis, style="dim" if is_unfit else "")
+    label, size = "incomplete" if is_unfit else model.label, bytes_text(model.size_bytes)
+    cells = _model_cells(size, label, short_folder(model.path.parent))
+    row = Row(model.name, cells, glyphs=glyphs, style="dim" if is_unfit else "")
     return Entry(model, row, str(model.path))
+
+
+def _model_cells(size: str, label: str, folder: str) -> tuple[Cell, ...]:
+    return (
+        Cell(size, _SIZE_CELLS, to_right=True),
+        Cell(label, _LABEL_CELLS),
+        Cell(folder, _FOLDER_CELLS, share=1),
+    )
 
 
 def searched_text(model: FoundModel) -> str:
@@ -84,20 +90,10 @@ def searched_text(model: FoundModel) -> str:
     return f"{model.name} {model.path.parent}"
 
 
-def models_heading(glyphs: Glyphs) -> Option:
-    """Title of the models and of their columns."""
-    cells = (
-        Cell(text="size", cells=_SIZE_CELLS, to_right=True),
-        Cell(text="parameters, quant", cells=_LABEL_CELLS),
-        Cell(text="folder", cells=_FOLDER_CELLS, share=1),
-    )
-    return heading("Models found", cells, glyphs)
-
-
 class TargetList(PickerList):
     """Last used pairs, presets, the demo pair, and the models found so far."""
 
-    def __init__(self, recent: Sequence[RecentPair], presets: Sequence[Preset]) -> None:
+    def __init__(self, recent: Sequence[Session], presets: Sequence[Preset]) -> None:
         """Offer these; models come one by one."""
         super().__init__(id="targets", markup=False)
         self._recent = tuple(recent)
@@ -132,7 +128,7 @@ class TargetList(PickerList):
             self.add_option(model_entry(model, glyphs_of(self)))
         return True
 
-    def show_recent(self, recent: Sequence[RecentPair]) -> None:
+    def show_recent(self, recent: Sequence[Session]) -> None:
         """Offer other pairs as the last used ones. The first row stays the highlighted one."""
         if tuple(recent) == self._recent:
             return
@@ -172,8 +168,9 @@ class TargetList(PickerList):
             if matching:
                 yield heading(title, (), glyphs)
                 yield from matching
-        yield models_heading(glyphs)
-        row = Row(f"Open a folder{glyphs.ellipsis}", ellipsis=glyphs.ellipsis)
+        titles = _model_cells("size", "parameters, quant", "folder")
+        yield heading("Models found", titles, glyphs)
+        row = Row(f"Open a folder{glyphs.ellipsis}", glyphs=glyphs)
         yield Entry(OPEN_FOLDER, row, "folder", "Looks for GGUF files in a folder of your choice.")
         shown = [model for model in self.models if self._matches(searched_text(model))]
         yield from (model_entry(model, glyphs) for model in shown)

@@ -1,13 +1,13 @@
 """The turns of a conversation, with the text to show and the text to copy."""
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import Display, shown
-from spectui.tui.text.tape import Kind, Tape, TextStore
+from spectui.tui.text.layout import Kind, Tape, TextStore
 
 Role = Literal["user", "assistant", "notice"]
 """The speaker; a notice is a message of spectui itself."""
@@ -16,14 +16,8 @@ _KINDS: dict[Role, Kind] = {"user": Kind.USER, "assistant": Kind.TARGET, "notice
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptToken:
-    """One token of an answer."""
-
-    piece: bytes
-    """Bytes that it stands for; not always whole UTF-8 characters."""
-    from_draft: bool
-    """Whether the draft proposed it and the target accepted it."""
+Token = tuple[bytes, bool]
+"""Bytes of an answer's token, not always whole characters, and whether the draft proposed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +38,14 @@ class Conversation:
     it, because there is no way back: what is shown has controls made visible and tabs as spaces.
     """
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(
+        self, glyphs: Glyphs = UNICODE, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Start empty; ``changed`` is told after every change."""
         self.tape = Tape()
         self.turns: list[Turn] = []
         self._glyphs = glyphs
+        self._changed = changed
         self._ascii_only = glyphs is ASCII
         self._newline = shown("\n", ascii_only=self._ascii_only)
         self._said = TextStore()
@@ -68,20 +66,22 @@ class Conversation:
         self._renew_stream()
         self._kind = _KINDS[role]
         self._open = True
+        self._changed()
 
     def append_text(self, text: str) -> None:
         """Add whole text to the open turn; with none open, to a new notice."""
         if not self._open:
             self.start_turn("notice")
         self._add(text, self._kind)
+        self._changed()
 
-    def append_tokens(self, tokens: Sequence[TranscriptToken]) -> None:
+    def append_tokens(self, tokens: Iterable[Token]) -> None:
         """Add tokens to the open turn; with none open, to a new answer."""
         if not self._open:
             self.start_turn("assistant")
-        for token in tokens:
-            kind = Kind.DRAFT if token.from_draft else Kind.TARGET
-            self._add(self._decoder.decode(token.piece), kind)
+        for piece, from_draft in tokens:
+            self._add(self._decoder.decode(piece), Kind.DRAFT if from_draft else Kind.TARGET)
+        self._changed()
 
     def append_rejected(self, pieces: Sequence[bytes]) -> None:
         """Add the draft tokens that the target refused at this point of the answer."""
@@ -96,6 +96,7 @@ class Conversation:
         self.tape.append(
             self._glyphs.reject_open + refused + self._glyphs.reject_close, Kind.REJECTED
         )
+        self._changed()
 
     def end_turn(self, note: str) -> None:
         """End the open turn, with a note below it unless that is empty; else do nothing."""
@@ -109,6 +110,7 @@ class Conversation:
             self._renew_stream()
             self.tape.append(self._display.feed(note), Kind.NOTE)
             self._end_line()
+        self._changed()
 
     def _end_line(self) -> None:
         if not self.tape.ends_with("\n"):

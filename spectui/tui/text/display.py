@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
 from rich.cells import cell_len, get_character_cell_size
@@ -172,3 +173,17 @@ def _head(text: str, width: int) -> str:
         if width < 0:
             return text[:index]
     return text
+
+
+def aligned(
+    text: str,
+    width: int,
+    *,
+    right: bool = False,
+    ellipsis: str = "",
+    cut: Callable[[str, int, str], str] = clip,
+) -> str:
+    """Return ``text`` in exactly ``width`` cells; where it is longer, it is ``cut``."""
+    text = cut(text, width, ellipsis)
+    padding = " " * (width - cell_len(text))
+    return padding + text if right else text + padding

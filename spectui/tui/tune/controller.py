@@ -11,11 +11,11 @@ from spectui.live.setup import Activity
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 
 if TYPE_CHECKING:
+    from spectui.measure.arm import Arm
     from spectui.tui.app import SpectuiApp
     from spectui.tui.tune.form import Filled
     from spectui.tui.tune.screen import TuneScreen
     from spectui.tune.progress import TuningState
-    from spectui.tune.trials import Arm
 
 
 class PromptSource(StrEnum):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Click
 from textual.message import Message
@@ -16,8 +16,9 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
-from spectui.tui.glyphs import glyphs_of, own_line
+from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.controller import PromptSource
+from spectui.tui.widgets import hidden
 
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
@@ -37,8 +38,8 @@ class SourceChoice(Widget, can_focus=True):
     """One of the sources of prompts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step(-1)", "Previous source", show=False, id="tune.previous_source"),
-        Binding("right", "step(1)", "Next source", show=False, id="tune.next_source"),
+        hidden("left", "tune.previous_source", "Previous source", action="step(-1)"),
+        hidden("right", "tune.next_source", "Next source", action="step(1)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"source--chosen"}
     DEFAULT_CSS = """
@@ -209,7 +210,7 @@ class TuneSetup(Vertical):
     def _tell(self, problem: str | None) -> None:
         glyphs = glyphs_of(self)
         line = self.query_one("#problem", Static)
-        line.update("" if problem is None else own_line(f"{glyphs.warning} {problem}", glyphs))
+        line.update("" if problem is None else glyphs.own_line(f"{glyphs.warning} {problem}"))
         line.display = problem is not None
 
     def _on_source(self, source: PromptSource) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.measure.arm import OFF, Arm
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import OFF, Arm, TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState
 
 _STARTING = frozenset({"start", "source", "trials"})
 _FOUND = frozenset({"apply", "export"})
@@ -82,13 +83,8 @@ def _row(record: TrialRecord, known: Row | None) -> Row:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """A setting for the live session."""
-
-    arm: Arm
-    reason: str
-    """Sentence for the user: the applied setting, and why it was chosen."""
+Choice = tuple[Arm, str]
+"""A setting for the live session, and a sentence for the user: what is applied, and why."""
 
 
 def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
@@ -100,8 +96,8 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
     if state.result is not None and state.result.speedup is not None:
         verdict, best = state.result.verdict, state.result.best
         if verdict.use_speculation and best is not None:
-            return Choice(arm=best, reason=f"Applied the confirmed best: {best.label}.")
-        return Choice(arm=OFF, reason=f"Speculation is turned off. {verdict.reason}")
+            return best, f"Applied the confirmed best: {best.label}."
+        return OFF, f"Speculation is turned off. {verdict.reason}"
     if ledger.best is None:
         return None
     arm, speedup = ledger.best.record.arm, ledger.speedup(ledger.best)
@@ -109,9 +105,8 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
         # Nothing to compare it with: off was not measured yet.
         return None
     if speedup <= 1:
-        reason = "Speculation is turned off: no setting is faster than the target alone so far."
-        return Choice(arm=OFF, reason=reason)
-    return Choice(arm=arm, reason=f"Applied the best so far, not confirmed yet: {arm.label}.")
+        return OFF, "Speculation is turned off: no setting is faster than the target alone so far."
+    return arm, f"Applied the best so far, not confirmed yet: {arm.label}."
 
 
 def selected_choice(row: Row | None) -> Choice | None:
@@ -120,7 +115,7 @@ def selected_choice(row: Row | None) -> Choice | None:
         return None
     arm = row.record.arm
     what = "Speculation is turned off" if row.is_off else f"Applied {arm.label}"
-    return Choice(arm=arm, reason=f"{what}, as in trial {row.number}.")
+    return arm, f"{what}, as in trial {row.number}."
 
 
 def available(state: TuningState, ledger: Ledger, selected: Row | None) -> frozenset[str]:

@@ -110,8 +110,8 @@ class Heatmap(Widget):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._ledger = Ledger()
         self._lines: list[Strip] | None = None
         """Lines drawn at the present size, worked out when they are needed."""

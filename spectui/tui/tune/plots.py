@@ -14,8 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 from textual_plot import HiResMode, NumericAxisFormatter, PlotWidget
 
-from spectui.tui.charts import bar, spark
-from spectui.tui.glyphs import Glyphs, glyphs_of, one_line
+from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import Ledger, Row
 
 Points = tuple[tuple[int, float], ...]
@@ -100,8 +99,8 @@ class HistoryPlot(Vertical):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._history = History()
 
     def compose(self) -> ComposeResult:
@@ -186,7 +185,7 @@ class HistoryPlot(Vertical):
 
     def _spark(self, values: Sequence[float], low: float, high: float, glyphs: Glyphs) -> str:
         peaks = [value - low for value in _peaks(values, self.size.width)]
-        return "\n".join(spark(peaks, len(peaks), glyphs, maximum=high - low, height=_SPARK_LINES))
+        return "\n".join(glyphs.spark(peaks, len(peaks), maximum=high - low, height=_SPARK_LINES))
 
 
 class _Trials(NumericAxisFormatter):
@@ -239,6 +238,6 @@ class ImportanceBars(Widget):
         names = max(len(name) for name, _ in self.importance)
         room = max(1, self.size.width - names - len("  100%"))
         return Text("\n", no_wrap=True).join(
-            Text(f"{one_line(name, glyphs):<{names}} {bar(share, room, glyphs)} {share:>4.0%}")
+            Text(f"{glyphs.one_line(name):<{names}} {glyphs.bar(share, room)} {share:>4.0%}")
             for name, share in self.importance
         )

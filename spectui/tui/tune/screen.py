@@ -4,30 +4,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
-from spectui.tui.glyphs import glyphs_of, own_line
+from spectui.tui.glyphs import glyphs_of
+from spectui.tui.tune import ledger as trials
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
-from spectui.tui.tune.ledger import (
-    ACTIONS,
-    Choice,
-    Ledger,
-    Row,
-    available,
-    best_choice,
-    digest,
-    selected_choice,
-)
 from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, hidden, key
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -72,8 +63,6 @@ TuneScreen {
 
 
 _TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (170, "-broad")]
-_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
 _NOT_MEASURED = (
     "There is nothing to apply yet: the best is only predicted, until it and off are measured."
 )
@@ -84,7 +73,7 @@ class TuneViews(Container):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ledger = Ledger()
+        self._ledger = trials.Ledger()
 
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
@@ -105,12 +94,7 @@ class TuneViews(Container):
             self.query_one(f"#{view}").border_title = title
         self.query_one(ImportanceBars).border_title = "Importance"
 
-    @property
-    def selected(self) -> Row | None:
-        """The selected trial."""
-        return self.query_one(TrialsTable).selected
-
-    def show(self, ledger: Ledger) -> None:
+    def show(self, ledger: trials.Ledger) -> None:
         """Show the trials of ``ledger``."""
         self._ledger = ledger
         self.query_one(TrialsTable).show(ledger)
@@ -118,17 +102,9 @@ class TuneViews(Container):
         self.query_one(HistoryPlot).show(ledger)
         self._show_selected()
 
-    def show_importance(self, importance: tuple[tuple[str, float], ...]) -> None:
-        """Show (parameter, share) pairs."""
-        self.query_one(ImportanceBars).importance = importance
-
-    def choose(self, view: str) -> None:
-        """Show one of the views, where they are tabs."""
-        self.query_one(Tabs).active = f"tab-{view}"
-
     @on(TrialsTable.Selected)
     def _show_selected(self) -> None:
-        row, detail = self.selected, self.query_one("#detail", Static)
+        row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
         if row is not None:
             detail.update(words.trial(row, self._ledger, glyphs_of(self)))
@@ -143,61 +119,43 @@ class TuneScreen(Screen[Filled]):
     """Shows the states that it is given; wishes go to the controller. Returns its filled form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "start", "Start", id="tune.start", tooltip="Start tuning, or go on with it"),
-        Binding("space", "pause", "Pause", id="tune.pause", tooltip="Let go of the engine at once"),
-        Binding("space", "resume", "Resume", id="tune.resume", tooltip="Let tuning go on"),
-        Binding("x", "stop", "Stop", id="tune.stop", tooltip="End tuning with what it has found"),
-        Binding(
-            "a",
-            "apply",
-            "Apply",
-            id="tune.apply",
-            tooltip="Use in the chat what the verdict says, or the best so far",
+        key("s", "tune.start", "Start", "Start tuning, or go on with it"),
+        key("space", "tune.pause", "Pause", "Let go of the engine at once"),
+        key("space", "tune.resume", "Resume", "Let tuning go on"),
+        key("x", "tune.stop", "Stop", "End tuning with what it has found"),
+        key(
+            "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
         ),
-        Binding(
+        key(
             "enter",
-            "apply_selected",
+            "tune.apply_selected",
             "Apply row",
-            key_display="enter",
-            id="tune.apply_selected",
-            tooltip="Use the setting of the selected trial in the chat",
+            "Use the setting of the selected trial in the chat",
+            display="enter",
         ),
-        Binding(
-            "e", "export", "Export", id="tune.export", tooltip="Show the flags for llama-server"
-        ),
-        Binding("1", "view('trials')", "Show trials", id="tune.view_trials", show=False),
-        Binding("2", "view('map')", "Show map", id="tune.view_map", show=False),
-        Binding("3", "view('plots')", "Show plots", id="tune.view_plots", show=False),
-        Binding("escape", "back", "Back", id="tune.back", tooltip="Leave; tuning goes on"),
-        Binding(
+        key("e", "tune.export", "Export", "Show the flags for llama-server"),
+        hidden("1", "tune.view_trials", "Show trials", action="view('trials')"),
+        hidden("2", "tune.view_map", "Show map", action="view('map')"),
+        hidden("3", "tune.view_plots", "Show plots", action="view('plots')"),
+        key("escape", "tune.back", "Back", "Leave; tuning goes on"),
+        key(
             "p",
-            "source",
+            "tune.source",
             "Prompts",
-            id="tune.source",
-            tooltip="Tune on the built-in prompts, on files, or on the turns of this chat",
+            "Tune on the built-in prompts, on files, or on the turns of this chat",
         ),
-        Binding(
-            "n",
-            "trials",
-            "Trials",
-            id="tune.trials",
-            show=False,
-            tooltip="How many trials to run in all",
-        ),
-        Binding(
-            "o",
-            "sort",
-            "Sort",
-            id="tune.sort",
-            show=False,
-            tooltip="Sort the trials by the next column",
-        ),
-        Binding("r", "sort(True)", "Reverse order", id="tune.reverse", show=False),
+        hidden("n", "tune.trials", "Trials", "How many trials to run in all"),
+        hidden("o", "tune.sort", "Sort", "Sort the trials by the next column"),
+        hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),
     ]
     DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-narrow"),
+        (110, "-wide"),
+        (170, "-broad"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012 - as Screen has it
 
     chat_is_busy: var[bool] = var(False, init=False)
     """Whether a turn of the chat has the engine."""
@@ -217,7 +175,7 @@ class TuneScreen(Screen[Filled]):
         self._controller = controller
         self._filled = filled or Filled()
         self._state = state or TuningState()
-        self._ledger = digest(self._state.records, Ledger(), self._state.confirmed)
+        self._ledger = trials.digest(self._state.records, trials.Ledger(), self._state.confirmed)
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
@@ -242,7 +200,7 @@ class TuneScreen(Screen[Filled]):
         """Show how the search stands. To be called on the app's thread."""
         before, self._state = self._state, state
         if state.records is not before.records:
-            self._ledger = digest(state.records, self._ledger, state.confirmed)
+            self._ledger = trials.digest(state.records, self._ledger, state.confirmed)
         if not self.is_mounted:
             return
         with self.app.batch_update():
@@ -262,7 +220,7 @@ class TuneScreen(Screen[Filled]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
-        if action not in ACTIONS or action in self._available:
+        if action not in trials.ACTIONS or action in self._available:
             return True
         if action != "apply" or not self._state.is_running:
             return False
@@ -293,19 +251,20 @@ class TuneScreen(Screen[Filled]):
 
     def action_apply(self) -> None:
         """Use in the chat what tuning found."""
-        choice = best_choice(self._state, self._ledger)
+        choice = trials.best_choice(self._state, self._ledger)
         if choice is None:
             self.notify(_NOT_MEASURED)
         self._apply(choice)
 
     def action_apply_selected(self) -> None:
         """Use in the chat what the selected trial ran."""
-        self._apply(selected_choice(self.query_one(TuneViews).selected))
+        self._apply(trials.selected_choice(self.query_one(TrialsTable).selected))
 
-    def _apply(self, choice: Choice | None) -> None:
+    def _apply(self, choice: trials.Choice | None) -> None:
         if choice is not None:
-            self._controller.apply(choice.arm)
-            self.notify(own_line(choice.reason, glyphs_of(self)), markup=False)
+            arm, reason = choice
+            self._controller.apply(arm)
+            self.notify(glyphs_of(self).own_line(reason), markup=False)
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""
@@ -327,7 +286,7 @@ class TuneScreen(Screen[Filled]):
 
     def action_view(self, view: str) -> None:
         """Show one of the views."""
-        self.query_one(TuneViews).choose(view)
+        self.query_one(Tabs).active = f"tab-{view}"
 
     def action_sort(self, reverse: bool = False) -> None:  # noqa: FBT001, FBT002 - of a binding
         """Sort the trials by the next column, or reverse their order."""
@@ -352,7 +311,7 @@ class TuneScreen(Screen[Filled]):
         self.query_one(TuneStatus).show(
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
-        self.query_one(TuneViews).show_importance(state.importance)
+        self.query_one(ImportanceBars).importance = state.importance
         is_empty = state.phase is Phase.IDLE and not state.records
         self.set_class(is_empty, "-idle")
         introduction = self.query_one("#introduction", Static)
@@ -366,8 +325,8 @@ class TuneScreen(Screen[Filled]):
     @on(TrialsTable.Selected)
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
-        selected = self.query_one(TuneViews).selected
-        found = available(self._state, self._ledger, selected)
+        selected = self.query_one(TrialsTable).selected
+        found = trials.available(self._state, self._ledger, selected)
         if found != self._available:
             self._available = found
             self.refresh_bindings()

@@ -11,11 +11,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from spectui.format import counted
-from spectui.tui.charts import bar
-from spectui.tui.glyphs import Glyphs, glyphs_of, one_line, own_line
+from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.text.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
-from spectui.tui.tune.table import cut
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 
@@ -37,7 +36,7 @@ class ProgressLine(Widget):
     def render(self) -> Text:
         """Draw it."""
         room = max(1, self.size.width - len(" 100%"))
-        return Text(f"{bar(self.fraction, room, glyphs_of(self))} {self.fraction:>4.0%}")
+        return Text(f"{glyphs_of(self).bar(self.fraction, room)} {self.fraction:>4.0%}")
 
 
 class Headline(Widget):
@@ -61,7 +60,7 @@ class Headline(Widget):
         phase, more = self.words
         look = self.get_component_rich_style(f"headline--{'failed' if self.failed else 'phase'}")
         ellipsis, width = glyphs_of(self).ellipsis, self.size.width
-        return Text.assemble((phase, look), cut(more, width - len(phase), ellipsis))
+        return Text.assemble((phase, look), clip(more, width - len(phase), ellipsis))
 
 
 class TuneStatus(Vertical):
@@ -109,7 +108,7 @@ class TuneStatus(Vertical):
         line.display = not is_idle
         facts = self._facts(state, ledger)
         if prompts is not None and state.is_running:
-            facts.append(("prompts", own_line(prompts, glyphs), None))
+            facts.append(("prompts", glyphs.own_line(prompts), None))
         if facts != self._shown:
             self._shown = facts
             findings = self.query_one("#findings", Static)
@@ -122,22 +121,22 @@ class TuneStatus(Vertical):
         if state.error is not None:
             facts.append(("reason", _cut(state.error, glyphs), "status--bad"))
         if state.current is not None:
-            label = one_line(state.current.label, glyphs)
+            label = glyphs.one_line(state.current.label)
             if state.n_measured and state.phase is Phase.SEARCHING:
                 prompts = counted(state.n_measured, "prompt")
                 label = f"{label} {glyphs.bullet} {prompts} measured"
             facts.append(("now", label, None))
         if (best := words.best(state, ledger, glyphs)) is not None:
-            facts.append(("best", own_line(best, glyphs), None))
+            facts.append(("best", glyphs.own_line(best), None))
         if state.result is not None:
             verdict, lossless = state.result.verdict, words.lossless(state.result, glyphs)
             look = "status--good" if verdict.use_speculation else "status--against"
-            facts.append(("verdict", own_line(verdict.reason, glyphs), look))
+            facts.append(("verdict", glyphs.own_line(verdict.reason), look))
             if lossless is not None:
                 facts.append(("output", lossless, None))
             facts += self._reasons(state.result)
-        if state.not_kept is not None:
-            facts.append(("not kept", _cut(state.not_kept, glyphs), "status--bad"))
+            if state.result.not_kept is not None:
+                facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))
         return facts
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
@@ -146,7 +145,7 @@ class TuneStatus(Vertical):
         if self.app.size.height < _ROOMY:
             return []
         return [
-            (label, own_line(text, glyphs_of(self)), None)
+            (label, glyphs_of(self).own_line(text), None)
             for label, text in told
             if text is not None
         ]
@@ -165,5 +164,5 @@ class TuneStatus(Vertical):
 
 
 def _cut(reason: str, glyphs: Glyphs) -> str:
-    told = own_line(reason, glyphs)
+    told = glyphs.own_line(reason)
     return told if len(told) <= _MAX_ERROR else told[:_MAX_ERROR] + glyphs.ellipsis

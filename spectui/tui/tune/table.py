@@ -5,19 +5,21 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, cast
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from spectui.tui.glyphs import Glyphs, glyphs_of, one_line
+from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
+from spectui.tui.widgets import hidden
 from spectui.tune.trials import TrialState
 
 GAP = 2
@@ -25,20 +27,6 @@ GAP = 2
 _MIN_DRAFT = 8
 _HEADER = 1
 """Lines that stay in place above the rows."""
-
-
-def aligned(text: str, width: int, *, right: bool, ellipsis: str = "") -> str:
-    """Return ``text`` in exactly ``width`` cells; where it is longer, it ends with ``ellipsis``."""
-    if cell_len(text) > width:
-        return set_cell_size(cut(text, width, ellipsis), width)
-    return " " * (width - cell_len(text)) + text if right else set_cell_size(text, width)
-
-
-def cut(text: str, width: int, ellipsis: str) -> str:
-    """Return ``text`` in ``width`` cells at most; where it is longer, it ends with ``ellipsis``."""
-    if cell_len(text) <= width:
-        return text
-    return (set_cell_size(text, max(0, width - len(ellipsis))) + ellipsis)[: max(0, width)]
 
 
 class Column(Enum):
@@ -92,7 +80,7 @@ def ordered(rows: Sequence[Row], sort: Sort) -> list[Row]:
 def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
     """Return the columns for a table of ``width`` cells; wider where they do not fit."""
     names = {row.record.arm.drafter for row in rows}
-    longest = max([_MIN_DRAFT, *(cell_len(one_line(name, glyphs)) for name in names)])
+    longest = max([_MIN_DRAFT, *(cell_len(glyphs.one_line(name)) for name in names)])
     full = _widths(0)
     draft = width - sum(full.values()) - GAP * len(full)
     if draft < min(longest, 2 * _MIN_DRAFT):
@@ -111,7 +99,7 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return the content of a cell."""
     if column is Column.DRAFT:
-        return one_line(row.record.arm.drafter, glyphs)
+        return glyphs.one_line(row.record.arm.drafter)
     if column is Column.STATE:
         return _state(row, ledger)
     if column is Column.SPEEDUP:
@@ -162,11 +150,7 @@ _VALUES: dict[Column, Callable[[Row], float | str | None]] = {
     Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
 }
 """Values that the rows are sorted by."""
-_FORMS = {
-    Column.DRAFT_P_MIN: "{:.2f}",
-    Column.TOKENS_PER_S: "{:.1f}",
-    Column.ACCEPTANCE: "{:.0%}",
-}
+_FORMS = {Column.DRAFT_P_MIN: "{:.2f}", Column.TOKENS_PER_S: "{:.1f}", Column.ACCEPTANCE: "{:.0%}"}
 
 
 def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
@@ -200,12 +184,12 @@ class TrialsTable(ScrollView, can_focus=True):
     """Selection, order and scroll position stay when trials are added."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Row up", show=False, id="tune.row_up"),
-        Binding("down,j", "move(1)", "Row down", show=False, id="tune.row_down"),
-        Binding("pageup", "move_page(-1)", "Page up", show=False, id="tune.page_up"),
-        Binding("pagedown", "move_page(1)", "Page down", show=False, id="tune.page_down"),
-        Binding("home", "move_to_end(-1)", "First row", show=False, id="tune.first_row"),
-        Binding("end", "move_to_end(1)", "Last row", show=False, id="tune.last_row"),
+        hidden("up,k", "tune.row_up", "Row up", action="move(-1)"),
+        hidden("down,j", "tune.row_down", "Row down", action="move(1)"),
+        hidden("pageup", "tune.page_up", "Page up", action="move_page(-1)"),
+        hidden("pagedown", "tune.page_down", "Page down", action="move_page(1)"),
+        hidden("home", "tune.first_row", "First row", action="move_to_end(-1)"),
+        hidden("end", "tune.last_row", "Last row", action="move_to_end(1)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "trials--header",
@@ -215,8 +199,7 @@ class TrialsTable(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     TrialsTable {
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
+        scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
         & > .trials--header { color: $text-muted; text-style: bold; }
         & > .trials--selected { background: $primary-muted; color: $text; }
         & > .trials--best { color: $text-success; text-style: bold; }
@@ -229,8 +212,8 @@ class TrialsTable(ScrollView, can_focus=True):
     class Selected(Message):
         """The user selected another trial."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.sort = Sort()
         self._ledger = Ledger()
         self._order: list[Row] = []
@@ -325,12 +308,11 @@ class TrialsTable(ScrollView, can_focus=True):
         x = offset.x + self.scroll_offset.x
         for slot in self._slots:
             if slot.x - GAP < x < slot.x + slot.width + 1:
-                self._sort_clicked(slot.column)
+                if slot.column is self.sort.column:
+                    self.reverse()
+                else:
+                    self.sort_by(slot.column, descending=_best_first(slot.column))
                 return
-
-    def _sort_clicked(self, column: Column) -> None:
-        again = column is self.sort.column
-        self.sort_by(column, descending=not self.sort.descending if again else _best_first(column))
 
     def _arrange(self) -> None:
         self._order = ordered(self._ledger.rows, self.sort)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from spectui.format import counted
-from spectui.tui.glyphs import Glyphs, one_line, own_line
+from spectui.format import counted, duration_text
+from spectui.measure.statistics import Speedup
+from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
-from spectui.tune.statistics import Speedup
 from spectui.tune.trials import TrialState
 
 _INTRODUCTION = """\
@@ -72,17 +72,15 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
     if state.is_running and state.seconds_left is not None:
         facts.append(f"about {duration(state.seconds_left)} left")
     if state.study is not None:
-        facts.append(f"study {one_line(state.study, glyphs)}")
+        facts.append(f"study {glyphs.one_line(state.study)}")
     return f" {glyphs.bullet} ".join(facts)
 
 
 def duration(seconds: float) -> str:
     """Return seconds in the two units that matter."""
     whole = max(0, round(seconds))
-    if whole < _MINUTE_S:
-        return f"{whole} s"
     if whole < _HOUR_S:
-        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02d} s"
+        return duration_text(whole)
     return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02d} min"
 
 
@@ -90,11 +88,11 @@ def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
     """Return the best so far with its interval, None if nothing is known."""
     result, confirmed = state.result, state.confirmed
     if result is not None and result.speedup is not None and confirmed is not None:
-        label = one_line(confirmed.label, glyphs)
+        label = glyphs.one_line(confirmed.label)
         return f"{_interval(result.speedup, glyphs)} {glyphs.bullet} {label}"
     if ledger.best is None:
         return _predicted(state, glyphs)
-    label = one_line(ledger.best.record.arm.label, glyphs)
+    label = glyphs.one_line(ledger.best.record.arm.label)
     estimate = ledger.speedup(ledger.best)
     if estimate is None:
         return f"{label} (no speedup yet: off was not measured)"
@@ -105,7 +103,7 @@ def _predicted(state: TuningState, glyphs: Glyphs) -> str | None:
     if not state.forecasts:
         return None
     first = state.forecasts[0]
-    label = one_line(first.arm.label, glyphs)
+    label = glyphs.one_line(first.arm.label)
     return f"predicted {first.speedup:.2f}{glyphs.times}, not measured yet {glyphs.bullet} {label}"
 
 
@@ -133,7 +131,7 @@ def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
     divergence = result.lossless.divergence
     if divergence is None:
         return "equal to the target's on every prompt"
-    where = f"at token {divergence.position} of prompt {one_line(divergence.prompt_id, glyphs)}"
+    where = f"at token {divergence.position} of prompt {glyphs.one_line(divergence.prompt_id)}"
     if divergence.explained:
         return f"equal but for rounding (two tokens as likely {where})"
     if divergence.explained is None:
@@ -144,10 +142,10 @@ def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
 def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return a trial in one sentence: why it failed, or what it measured."""
     record = row.record
-    head = f"trial {row.number}, {one_line(record.arm.label, glyphs)}: "
+    head = f"trial {row.number}, {glyphs.one_line(record.arm.label)}: "
     if record.state is not TrialState.COMPLETE:
         words = "failed" if record.state is TrialState.FAIL else record.state.value
-        return head + words + (f": {own_line(record.error, glyphs)}" if record.error else "")
+        return head + words + (f": {glyphs.own_line(record.error)}" if record.error else "")
     facts: Iterable[str] = (
         measure(row.tokens_per_s, "{:.1f} tokens/s", glyphs),
         measure(ledger.speedup(row), "{:.2f}" + glyphs.times + " of off", glyphs),

@@ -1,26 +1,22 @@
 """Leads the what-if screen: gives it recorded answers, takes its requests to the session."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.format import counted
-from spectui.live.setup import Activity
+from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
 
 if TYPE_CHECKING:
     from spectui.live.recording import ChatRecording
     from spectui.live.session import LiveSession
-    from spectui.live.traces import SavedTrace
     from spectui.live.whatif import WhatIfState
     from spectui.options.drafters import Model
-    from spectui.trace.costs import Costs
     from spectui.tui.app import SpectuiApp
     from spectui.tui.whatif.screen import WhatIfScreen
-    from spectui.tune.progress import TuningState
-    from spectui.tune.trials import TrialRecord
 
 _LOOKING = "What was answered is being looked at."
 _NO_PAIR = "No pair is loaded yet: choose one, and ask it something."
@@ -44,10 +40,8 @@ class WhatIfController:
         self._app = app
         self._screen: WhatIfScreen | None = None
         self._recording: ChatRecording | None = None
-        self._trials: Sequence[TrialRecord] = ()
-        self._costs: Mapping[str, Costs] = {}
-        self._seen: tuple[Activity, bool] | None = None
-        """State of the session when the screen was last told."""
+        self._seen: tuple[object, ...] = ()
+        """State of session and search when the screen was last told."""
 
     @property
     def is_open(self) -> bool:
@@ -74,24 +68,20 @@ class WhatIfController:
     def _closed(self, _result: None) -> None:
         self._screen = None
 
-    def take(self, recording: "ChatRecording | None") -> None:
+    def take(self, event: ChatRecorded) -> None:
         """Take the present recording; None for another pair."""
-        self._recording = recording
+        self._recording = event.recording
         self.refresh()
 
-    def take_tuning(self, state: "TuningState") -> None:
-        """Take the trials of the search, and what its recording found rounds to cost."""
-        if state.records is not self._trials or state.costs is not self._costs:
-            self._trials, self._costs = state.records, state.costs
-            self.refresh()
-
     def look_at_chat(self) -> None:
-        """Follow what the session is doing."""
+        """Follow what the session is doing, and what a search has measured."""
         if self._doing() != self._seen:
             self.refresh()
 
-    def _doing(self) -> tuple[Activity, bool]:
-        return self._app.live.activity, self._app.session.conversation.is_answering
+    def _doing(self) -> tuple[object, ...]:
+        session = self._app.live.activity, self._app.session.conversation.is_answering
+        search = self._app.tune.state
+        return session if search is None else (*session, search.records, search.costs)
 
     def refresh(self) -> None:
         """Show what there is, if somebody looks. Costs are fitted aside."""
@@ -104,7 +94,7 @@ class WhatIfController:
         from spectui.live.whatif import WhatIfState, whatif_state  # noqa: PLC0415 - as above
         from spectui.tui.whatif.words import nothing_recorded  # noqa: PLC0415
 
-        setup, recording = self._app.session.setup, self._recording
+        setup, recording, search = self._app.session.setup, self._recording, self._app.tune.state
         if setup is None or recording is None:
             return partial(WhatIfState, reason=self._no_recording())
         make = partial(
@@ -112,14 +102,12 @@ class WhatIfController:
             recording,
             schedule=setup.schedule,
             applied=setup.speculation,
-            tuned=self._costs.get(recording.draft),
-            trials=self._trials,
+            tuned=None if search is None else search.costs.get(recording.draft),
+            trials=() if search is None else search.records,
         )
         conversation = self._app.session.conversation
         reason = nothing_recorded(
-            recording,
-            is_answering=conversation.is_answering,
-            n_turns=conversation.chat.n_turns,
+            recording, is_answering=conversation.is_answering, n_turns=conversation.chat.n_turns
         )
         return lambda: replace(make(), reason=reason)
 
@@ -145,33 +133,28 @@ class WhatIfController:
 
         def save() -> None:
             try:
-                saved = _save(engine, recording, make, keep_text=keep_text)
+                told = _save(engine, recording, make(), keep_text=keep_text)
             except SpectuiError as error:
                 self._app.call_from_thread(self._app.warn, f"{error}.")
             else:
-                tell = partial(self._app.notify, _told(saved), markup=False, timeout=10)
+                tell = partial(self._app.notify, told, markup=False, timeout=10)
                 self._app.call_from_thread(tell)
 
         self._app.run_worker(save, thread=True)
 
 
 def _save(
-    engine: "LiveSession",
-    recording: "ChatRecording",
-    make: "Callable[[], WhatIfState]",
-    *,
-    keep_text: bool,
-) -> "SavedTrace":
-    from spectui.live.traces import save_trace  # noqa: PLC0415 - it brings llama.cpp, loaded by now
+    engine: "LiveSession", recording: "ChatRecording", state: "WhatIfState", *, keep_text: bool
+) -> str:
+    """Write a trace; return what it holds and where it is."""
+    from spectui.live.recording import save_trace  # noqa: PLC0415 - numpy is not needed to start
 
-    state = make()
     trace = engine.chat_trace(recording, state.schedule, state.known.costs)
-    return save_trace(trace, len(recording.recordings), keep_text=keep_text)
-
-
-def _told(saved: "SavedTrace") -> str:
-    text = "with the text" if saved.has_text else "without text"
-    told = f"Saved {counted(saved.n_answers, 'answer')}, {text}, to {saved.path}"
-    if saved.n_left_out:
-        told += f" ({counted(saved.n_left_out, 'answer')} sampled otherwise left out)"
+    path = save_trace(trace, keep_text=keep_text)
+    text = "with the text" if keep_text else "without text"
+    told = f"Saved {counted(len(trace.recordings), 'answer')}, {text}, to {path}"
+    n_left_out = len(recording.recordings) - len(trace.recordings)
+    # A trace has one way of sampling.
+    if n_left_out:
+        told += f" ({counted(n_left_out, 'answer')} sampled otherwise left out)"
     return told

@@ -15,7 +15,6 @@ from textual_plot import AxisFormatter, HiResMode, NumericAxisFormatter, PlotWid
 
 from spectui.live.whatif import Line, Measured, Source
 from spectui.options.drafters import Model
-from spectui.trace.replay import Total
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 
 _NICE = (1, 2, 5)
@@ -171,12 +170,12 @@ def curve(line: Line, shown: Model, measured: Sequence[Measured]) -> Curve:
         for one in measured
         if one.setting.draft_max <= len(line)
     ]
-    order = list(Mark)
+    order, off = list(Mark), line[0]
     return Curve(
         name="tokens/s",
         values=tuple(speed or 0.0 for speed in speeds),
         shown=shown.draft_max,
-        off=_off(line[0]),
+        off=off.n_decoded / off.off_s if off.off_s else None,
         points=tuple(sorted(points, key=lambda point: order.index(point[0]))),
     )
 
@@ -186,10 +185,6 @@ def _kind(measured: Measured, shown: Model) -> Mark:
     if (ran.draft_min, ran.draft_p_min) != (shown.draft_min, shown.draft_p_min):
         return Mark.OTHER
     return Mark.CHAT if measured.source is Source.CHAT else Mark.TRIAL
-
-
-def _off(total: Total) -> float | None:
-    return total.n_decoded / total.off_s if total.off_s else None
 
 
 def mark(kind: Mark, glyphs: Glyphs) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Digits, Static
@@ -14,12 +14,11 @@ from textual.widgets import Digits, Static
 from spectui.live.whatif import WhatIf, WhatIfState
 from spectui.options.drafters import MTP_KIND, DraftSimple, Model, with_kind
 from spectui.trace.replay import Total
-from spectui.tui import units
-from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of, own_line
+from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.whatif import words
 from spectui.tui.whatif.plot import WhatIfPlot, curve
 from spectui.tui.whatif.stepper import Stepper, Steppers
-from spectui.tui.widgets import KeyBar
+from spectui.tui.widgets import KeyBar, hidden, key
 
 if TYPE_CHECKING:
     from spectui.tui.whatif.controller import WhatIfController
@@ -69,8 +68,6 @@ WhatIfScreen {
 
 _NAMES = ("tokens/s", "of off", "acceptance", "tokens/round")
 """Labels below the numbers."""
-_WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (64, "-narrow"), (110, "-wide")]
-_HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (22, "-tall")]
 
 
 class BigNumber(Vertical):
@@ -128,7 +125,7 @@ class Numbers(Horizontal):
 
 
 def _texts(total: Total, glyphs: Glyphs) -> tuple[str, ...]:
-    speed = "-" if total.tokens_per_s is None else units.tokens_per_s(total.tokens_per_s, glyphs)
+    speed = "-" if total.tokens_per_s is None else glyphs.tokens_per_s(total.tokens_per_s)
     factor = "-" if total.speedup is None else f"{total.speedup:.2f}x"
     rate = "-" if total.acceptance_rate is None else f"{100 * total.acceptance_rate:.0f}%"
     length = "-" if total.tokens_per_round is None else f"{total.tokens_per_round:.2f}"
@@ -141,30 +138,25 @@ class WhatIfScreen(Screen[None]):
     DEFAULT_CSS = CSS
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "a", "apply", "Apply", id="whatif.apply", tooltip="Draft so from the next answer on"
-        ),
-        Binding("b", "best", "Best", id="whatif.best", tooltip="Go to the best predicted setting"),
-        Binding(
+        key("a", "whatif.apply", "Apply", "Draft so from the next answer on"),
+        key("b", "whatif.best", "Best", "Go to the best predicted setting"),
+        key(
             "s",
-            "save",
+            "whatif.save",
             "Save trace",
-            id="whatif.save",
-            tooltip="Write the recorded answers as a trace into the data folder",
+            "Write the recorded answers as a trace into the data folder",
         ),
-        Binding(
-            "t",
-            "toggle_text",
-            "Text",
-            id="whatif.text",
-            tooltip="Whether a saved trace holds the text",
-        ),
-        Binding("escape", "back", "Back", id="whatif.back", tooltip="Close the screen"),
-        Binding("pageup", "move_page(-1)", "Page up", show=False, id="whatif.page_up"),
-        Binding("pagedown", "move_page(1)", "Page down", show=False, id="whatif.page_down"),
+        key("t", "whatif.text", "Text", "Whether a saved trace holds the text"),
+        key("escape", "whatif.back", "Back", "Close the screen"),
+        hidden("pageup", "whatif.page_up", "Page up", action="move_page(-1)"),
+        hidden("pagedown", "whatif.page_down", "Page down", action="move_page(1)"),
     ]
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-tiny"),
+        (64, "-narrow"),
+        (110, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "Stepper"
 
     def __init__(self, controller: "WhatIfController", state: WhatIfState) -> None:
@@ -245,16 +237,16 @@ class WhatIfScreen(Screen[None]):
 
     def _show_all(self) -> None:
         glyphs, whatif = glyphs_of(self), self._whatif
-        reason = own_line(words.empty(self._state), glyphs)
+        reason = glyphs.own_line(words.empty(self._state))
         self.set_class(whatif is None, "-empty")
         self.set_class(whatif is not None, "-found")
         self.query_one("#empty", Static).update(f"What if\n\n{reason}")
         if whatif is not None:
             self.query_one("#heading", Static).update(words.heading(self._state, whatif))
             for basis in self.query(".basis").results(Static):
-                basis.update(own_line(words.basis(self._state, whatif, glyphs), glyphs))
+                basis.update(glyphs.own_line(words.basis(self._state, whatif, glyphs)))
             best = self.query_one("#best", Static)
-            best.update(own_line(words.best(whatif, glyphs), glyphs))
+            best.update(glyphs.own_line(words.best(whatif, glyphs)))
             best.display = whatif.best is not None
             self._show_setting()
         self.refresh_bindings()
@@ -282,7 +274,7 @@ class WhatIfScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
-        if action in {"apply", "best", "save", "toggle_text"}:
+        if action in {"apply", "best", "save", "text"}:
             return True if self._whatif is not None else None
         return True
 
@@ -298,7 +290,7 @@ class WhatIfScreen(Screen[None]):
         steppers.take_typed()
         best = None if self._whatif is None else self._whatif.best
         if best is None:
-            self.notify(own_line(words.no_best(self._state), glyphs_of(self)), markup=False)
+            self.notify(glyphs_of(self).own_line(words.no_best(self._state)), markup=False)
         else:
             steppers.setting = best.model
 
@@ -307,7 +299,7 @@ class WhatIfScreen(Screen[None]):
         self.query_one(Steppers).take_typed()
         self._controller.save(keep_text=self._keep_text)
 
-    def action_toggle_text(self) -> None:
+    def action_text(self) -> None:
         """Store the text, or do not."""
         self._keep_text = not self._keep_text
         self.notify(words.saving(keep_text=self._keep_text), markup=False)
@@ -331,8 +323,5 @@ def _whatif_of(state: WhatIfState) -> WhatIf | None:
     if recording is None or not recording.recordings:
         return None
     return WhatIf(
-        recording.recordings,
-        recording.draft,
-        longest=recording.longest,
-        costs=state.known.costs,
+        recording.recordings, recording.draft, longest=recording.longest, costs=state.known.costs
     )

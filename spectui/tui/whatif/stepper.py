@@ -1,12 +1,11 @@
 """A setting of three numbers, each on a scale: stepped with left and right, or typed."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.events import Blur, Click, Key
 from textual.message import Message
@@ -15,6 +14,7 @@ from textual.widget import Widget
 
 from spectui.options.drafters import DraftSimple, Model, numbers_of
 from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.widgets import hidden, key
 from spectui.tune.space import P_MIN_STEP
 
 _LABEL = len("> draft_p_min  ")
@@ -31,19 +31,19 @@ class Stepper(Widget, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "Less", show=False, id="whatif.less"),
-        Binding(
+        hidden("left,h", "whatif.less", "Less", action="step(-1)"),
+        key(
             "right,l",
-            "step(1)",
+            "whatif.more",
             "Change",
-            key_display="arrows",
-            id="whatif.more",
-            tooltip="One step more; left is one less, digits type a value",
+            "One step more; left is one less, digits type a value",
+            action="step(1)",
+            display="arrows",
         ),
-        Binding("home", "jump(0)", "Least", show=False, id="whatif.least"),
-        Binding("end", "jump(1)", "Most", show=False, id="whatif.most"),
-        Binding("up,k", "app.focus_previous", "Parameter up", show=False, id="whatif.up"),
-        Binding("down,j", "app.focus_next", "Parameter down", show=False, id="whatif.down"),
+        hidden("home", "whatif.least", "Least", action="jump(0)"),
+        hidden("end", "whatif.most", "Most", action="jump(1)"),
+        hidden("up,k", "whatif.up", "Parameter up", action="app.focus_previous"),
+        hidden("down,j", "whatif.down", "Parameter down", action="app.focus_next"),
     ]
 
     value: reactive[float] = reactive(0.0)
@@ -51,12 +51,8 @@ class Stepper(Widget, can_focus=True):
     typed: reactive[str] = reactive("")
     """Typed text; Enter takes it, and so do leaving and whatever uses the setting."""
 
-    @dataclass
     class Changed(Message):
         """The user wants another value."""
-
-        stepper: "Stepper"
-        value: float
 
     def __init__(self, name: str, *, low: float, high: float, step: float) -> None:
         """Show ``name`` at ``low``; the widget's id is the name as well."""
@@ -111,18 +107,16 @@ class Stepper(Widget, can_focus=True):
     def action_step(self, n: int) -> None:
         """Go to the next value of the scale."""
         # From a value between two steps to the nearest one in that direction.
-        steps = (self._value_now() - self._low) / self._step
+        typed, self.typed = self._parsed(), ""
+        steps = ((self.value if typed is None else typed) - self._low) / self._step
         nearest = round(steps)
         if abs(steps - nearest) > 1e-9:  # noqa: PLR2004 - rounding of the division
             nearest = int(steps) + (n < 0)
-        value = self._within(self._low + (nearest + n) * self._step)
+        value = round(self._low + (nearest + n) * self._step, 2)
+        value = min(max(value, self._low), self.high)
         # A step that leads nowhere chooses nothing.
         if value != self.value:
             self._want(value)
-
-    def _value_now(self) -> float:
-        value, self.typed = self._parsed(), ""
-        return self.value if value is None else value
 
     def action_jump(self, end: int) -> None:
         """Go to the least or the most."""
@@ -171,14 +165,11 @@ class Stepper(Widget, can_focus=True):
             steps = round(share * (self.high - self._low) / self._step)
             self._want(round(self._low + steps * self._step, 2))
 
-    def _within(self, value: float) -> float:
-        return min(max(round(value, 2), self._low), self.high)
-
     def _want(self, value: float) -> None:
         before = self.value
         self.choose(min(max(value, self._low), self.high))
         if self.value != before:
-            self.post_message(self.Changed(self, self.value))
+            self.post_message(self.Changed())
 
 
 class Steppers(Vertical):

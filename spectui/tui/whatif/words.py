@@ -6,7 +6,6 @@ from spectui.live.whatif import Source, WhatIf, WhatIfState
 from spectui.options.drafters import MTP_KIND, DrafterOptions, DraftMtp
 from spectui.options.speculation import Speculation
 from spectui.trace.replay import Total
-from spectui.tui import units
 from spectui.tui.glyphs import ASCII, Glyphs
 from spectui.tui.text.display import fit, visible
 
@@ -123,7 +122,7 @@ def counts(total: Total, state: WhatIfState, glyphs: Glyphs) -> str:
     names = {Source.CHAT: "measured in this chat", Source.TRIAL: "in a trial of tuning"}
     notes = {Source.CHAT: " (answers that ran so)", Source.TRIAL: ""}
     measured = [
-        f"{names[one.source]}: {units.tokens_per_s(one.tokens_per_s, glyphs)}{notes[one.source]}"
+        f"{names[one.source]}: {glyphs.tokens_per_s(one.tokens_per_s)}{notes[one.source]}"
         for one in state.measured
         if one.setting == total.model
     ]
@@ -136,11 +135,11 @@ def best(whatif: WhatIf, glyphs: Glyphs) -> str:
     found = whatif.best
     if found is None:
         return ""
-    speed = units.tokens_per_s(found.tokens_per_s, glyphs)
+    speed = glyphs.tokens_per_s(found.tokens_per_s)
     text = f"Best predicted: {setting(found.model)} {glyphs.bullet} {speed}"
     if found.speedup is None:
         return text
-    text += f", {units.speedup(found.speedup, glyphs)} of off"
+    text += f", {glyphs.speedup(found.speedup)} of off"
     return text if found.speedup > 1 else f"{text}; off is predicted to be faster"
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import optuna
 
 from spectui.errors import UsageError
+from spectui.measure.promise import Promise
 from spectui.tune.outcome import Outcome
-from spectui.tune.promise import Promise
-from spectui.tune.stored import from_plain
+from spectui.tune.studies.records import from_plain
 from spectui.tune.studies.storage import (
     close_storage,
     open_storage,

@@ -1,11 +1,17 @@
-"""Trials of an Optuna study: each keeps its whole record, and its speedup for the sampler."""
+"""What an Optuna study keeps: records of trials, arms that wait, and plain forms of all else."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import optuna
 
+from spectui.measure.arm import Arm
 from spectui.options.stored import current
+from spectui.tune.parameters import is_searched, params_of, suggest_arm
+from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 _RECORD = "record"
@@ -53,3 +59,72 @@ def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
         reason = "its process ended before it was measured"
         return replace(record, state=TrialState.INTERRUPTED, error=reason)
     return record
+
+
+_OFF = "off"
+_ARM = "arm"
+"""Under which a trial keeps an arm that the parameters cannot give."""
+
+
+def enqueue(
+    study: optuna.Study, arms: Sequence[Arm], space: SearchSpace, *, tried: Collection[Arm]
+) -> None:
+    """Queue the arms that are neither tried nor waiting."""
+    waiting = [
+        (trial.system_attrs.get("fixed_params"), trial.user_attrs) for trial in _waiting(study)
+    ]
+    for arm in dict.fromkeys(arms):
+        params, marks = _queued(arm, space)
+        if arm not in tried and (params, marks) not in waiting:
+            study.enqueue_trial(params, user_attrs=marks)
+
+
+def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
+    """The arm that was queued for a trial, or else the sampler's choice."""
+    kept = trial.user_attrs.get(_ARM)
+    if kept is not None:
+        return msgspec.convert(current(kept), Arm)
+    return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(_OFF)))
+
+
+def forget_waiting(study: optuna.Study, storage: optuna.storages.BaseStorage) -> None:
+    """Empty the queue: what an interrupted run left may be of another order or an older space."""
+    for trial in _waiting(study):
+        storage.set_trial_state_values(
+            trial._trial_id,  # noqa: SLF001 - nothing public ends a waiting trial
+            optuna.trial.TrialState.FAIL,
+        )
+
+
+def _waiting(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.WAITING,))
+
+
+def _queued(arm: Arm, space: SearchSpace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters of a trial of ``arm``, and what is noted with it."""
+    marks: dict[str, Any] = {_OFF: arm.is_off}
+    if is_searched(arm, space):
+        return params_of(arm, space), marks
+    return {}, {**marks, _ARM: msgspec.to_builtins(arm)}
+
+
+T = TypeVar("T")
+
+
+def to_plain(record: object) -> dict[str, Any]:
+    """Plain form of a dataclass, as a storage keeps it."""
+    return dict(msgspec.to_builtins(record, enc_hook=str))
+
+
+def from_plain(kept: object, kind: type[T]) -> T | None:
+    """Decode a stored value; None for one that another version of spectui wrote."""
+    try:
+        return msgspec.convert(current(kept), kind, dec_hook=_path)
+    except msgspec.ValidationError:
+        return None
+
+
+def _path(kind: type, value: str) -> Path:
+    if kind is not Path:
+        raise NotImplementedError(kind)
+    return Path(value)

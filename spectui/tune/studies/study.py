@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -10,13 +11,14 @@ import optuna
 
 from spectui.closing import Closing
 from spectui.errors import UsageError
-from spectui.tune.differences import differences
+from spectui.measure.arm import Arm
+from spectui.measure.comparable import differences
+from spectui.tune.parameters import assessed
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies import importance, ownership, queue, records
-from spectui.tune.studies.samplers import Sampler, give_sampler
+from spectui.tune.studies import ownership, records
 from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
-from spectui.tune.trials import Arm, TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState
 
 _SPEC = "spec"
 _PLACEMENTS = "placements"
@@ -25,6 +27,13 @@ OUTCOME = "outcome"
 PROMISE = "promise"
 """Under which it keeps what its best setting gained, for ``verify``."""
 _TRIED = (TrialState.COMPLETE, TrialState.FAIL)
+
+
+class Sampler(StrEnum):
+    """Search strategies of ``--sampler``."""
+
+    TPE = "tpe"
+    RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +129,7 @@ class TuningStudy(Closing):
         with self._storage_errors():
             trial = self._study.ask()
             ownership.sign(trial)
-            arm = queue.chosen(trial, self.space)
+            arm = records.chosen(trial, self.space)
             proposal = Proposal(number=self._next_number(), arm=arm)
             self._asked[proposal.number] = trial
             records.store(trial, _unmeasured(proposal, TrialState.RUNNING))
@@ -153,32 +162,24 @@ class TuningStudy(Closing):
         with self._storage_errors():
             return records.stored(self._study)
 
-    def completed(self) -> tuple[TrialRecord, ...]:
-        """Trials that were measured."""
+    def keep(self, outcome: object, promise: object | None) -> None:
+        """Store what the search advised in its end, and what its best setting gained, if known."""
         with self._storage_errors():
-            return records.completed(self._study)
-
-    def keep(self, outcome: dict[str, Any]) -> None:
-        """Store what the search advised in its end, as ``stored.to_plain`` gives it."""
-        with self._storage_errors():
-            self._study.set_user_attr(OUTCOME, outcome)
-
-    def keep_promise(self, promise: dict[str, Any]) -> None:
-        """Store what its best setting gained, as ``stored.to_plain`` gives it."""
-        with self._storage_errors():
-            self._study.set_user_attr(PROMISE, promise)
+            self._study.set_user_attr(OUTCOME, records.to_plain(outcome))
+            if promise is not None:
+                self._study.set_user_attr(PROMISE, records.to_plain(promise))
 
     def importance(self) -> tuple[tuple[str, float], ...]:
         """(parameter, share of the speedup's variance that it explains), largest first.
 
         Empty as long as there are too few trials, or none that differ.
         """
-        return importance.importance(self._study, self.space)
+        return _importance(self._study, self.space)
 
     def begin(self) -> None:
         """Queue off, which everything is compared with."""
         with self._storage_errors():
-            queue.forget_waiting(self._study, self._storage)
+            records.forget_waiting(self._study, self._storage)
         self.enqueue((self.space.off,))
 
     def follow(self, arms: Sequence[Arm], *, chains: bool = True) -> None:
@@ -203,16 +204,11 @@ class TuningStudy(Closing):
         """Arms that the user has or gets without tuning, besides off."""
         return self.space.first_arms()[1:]
 
-    def allows(self, arm: Arm) -> bool:
-        """Whether an arm of an earlier run is in the present space."""
-        speculation = arm.speculation
-        return speculation is None or not speculation.ngrams or self.space.with_ngrams
-
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
         with self._storage_errors():
             tried = {one.arm for one in records.stored(self._study) if one.state in _TRIED}
-            queue.enqueue(self._study, arms, self.space, tried=tried)
+            records.enqueue(self._study, arms, self.space, tried=tried)
 
     def _store_and_tell(self, record: TrialRecord) -> None:
         trial = self._asked[record.number]
@@ -238,3 +234,57 @@ def _check_same(name: str, known: dict[str, Any], spec: dict[str, Any]) -> None:
 
 def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
     return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)
+
+
+_FEWEST = 8
+"""Completed trials below which the importance of a parameter is a matter of luck."""
+
+
+def _importance(study: optuna.Study, space: SearchSpace) -> tuple[tuple[str, float], ...]:
+    """As ``TuningStudy.importance``.
+
+    PED-ANOVA (Watanabe et al. 2023, arXiv 2304.10255). Empty as long as there are too few
+    trials, or none that differ.
+    """
+    names = assessed(space)
+    trials = _that_have(names, study)
+    if len(trials) < _FEWEST and Parameter.AHEAD in names:
+        # Where no forecast was for it, no trial has it.
+        names.remove(Parameter.AHEAD)
+        trials = _that_have(names, study)
+    if len(trials) < _FEWEST or not names:
+        return ()
+    # Trials of another kind of drafter would only say how good that kind is.
+    alike = optuna.create_study(direction="maximize")
+    alike.add_trials(trials)
+    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    try:
+        found = optuna.importance.get_param_importances(alike, evaluator=evaluator, params=names)
+    except (RuntimeError, ValueError):
+        # Its ways of saying that the trials are too few or all alike.
+        return ()
+    return tuple(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _that_have(names: Sequence[str], study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Completed trials that have these parameters."""
+    trials = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    return [trial for trial in trials if set(names) <= set(trial.params)]
+
+
+_STARTUP_TRIALS = 5
+_N_SEEDS = 2**32
+"""Number of seeds that numpy's generators take."""
+
+
+def give_sampler(study: optuna.Study, kind: Sampler, seed: int) -> None:
+    """Have a study choose by this strategy; a resumed search must not draw the same again."""
+    study.sampler = _sampler(kind, (seed + len(study.get_trials(deepcopy=False))) % _N_SEEDS)
+
+
+def _sampler(kind: Sampler, seed: int) -> optuna.samplers.BaseSampler:
+    match kind:
+        case Sampler.TPE:
+            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS)
+        case Sampler.RANDOM:
+            return optuna.samplers.RandomSampler(seed=seed)

@@ -1,0 +1,245 @@
+"""The arguments of llama-server for a setting, in a dialect's words."""
+
+import csv
+import io
+from pathlib import Path
+
+from spectui.errors import BadInputError
+from spectui.options import catalogue
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
+from spectui.options.option import Option
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.speculation import Speculation
+
+EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""Pattern of the last part of the names of experts' tensors."""
+_DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default
+
+
+_Pair = tuple[Option, Option]
+"""An option of the target, and the draft's."""
+_MODEL: _Pair = (catalogue.MODEL, catalogue.MODEL_DRAFT)
+_LAYERS: _Pair = (catalogue.GPU_LAYERS, catalogue.GPU_LAYERS_DRAFT)
+_OVERRIDE: _Pair = (catalogue.OVERRIDE_TENSOR, catalogue.OVERRIDE_TENSOR_DRAFT)
+_CPU_MOE: _Pair = (catalogue.CPU_MOE, catalogue.CPU_MOE_DRAFT)
+_N_CPU_MOE: _Pair = (catalogue.N_CPU_MOE, catalogue.N_CPU_MOE_DRAFT)
+_CACHE_K: _Pair = (catalogue.CACHE_TYPE_K, catalogue.CACHE_TYPE_K_DRAFT)
+_CACHE_V: _Pair = (catalogue.CACHE_TYPE_V, catalogue.CACHE_TYPE_V_DRAFT)
+_TARGET, _DRAFT = 0, 1
+"""Places in a pair."""
+
+
+def server_arguments(
+    target: ModelOptions,
+    draft: ModelOptions | None,
+    context: ContextOptions,
+    speculation: Speculation | None,
+    *,
+    dialect: Dialect,
+) -> list[str]:
+    """Arguments for llama-server, without the program's name.
+
+    ``speculation`` None means off: not one speculative option is written, whatever ``draft`` is. An
+    n-gram drafter needs no draft, so that none is written then either.
+
+    Raises:
+        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
+        ValueError: speculation is on without a draft.
+    """
+    arguments = [
+        *_placement(target, _TARGET, dialect),
+        *_cache_types(target, _TARGET, dialect, explicit=False),
+        *_metadata(target, dialect),
+        # One load mode serves both models in every dialect: the target's, by far the larger.
+        *(() if target.mmap else _no_mmap(dialect)),
+        *_context(context, dialect),
+    ]
+    if speculation is None:
+        return arguments
+    if not speculation.needs_draft:
+        return [*arguments, *speculation_arguments(speculation, dialect)]
+    if draft is None:
+        raise ValueError("speculation is on, but there is no draft to write")
+    # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
+    explicit = {target.cache_type_k, target.cache_type_v} != {_DEFAULT_CACHE_TYPE}
+    return [
+        *arguments,
+        *_placement(draft, _DRAFT, dialect),
+        *_cache_types(draft, _DRAFT, dialect, explicit=explicit),
+        *speculation_arguments(speculation, dialect),
+    ]
+
+
+def all_layers(dialect: Dialect) -> str:
+    """The value of ``-ngl`` that puts every layer on the GPU."""
+    # "all" is newer than most other builds; a number above the layer count never was wrong.
+    return "all" if dialect is Dialect.LLAMA_CPP else "999"
+
+
+def _no_mmap(dialect: Dialect) -> tuple[str, ...]:
+    # It replaced --no-mmap, which current builds reject.
+    return ("--load-mode", "none") if dialect is Dialect.LLAMA_CPP else ("--no-mmap",)
+
+
+def _placement(options: ModelOptions, which: int, dialect: Dialect) -> list[str]:
+    arguments = [_known(_MODEL[which], options, dialect), _path(options.path)]
+    # "All layers" is written out. The server's default is another thing in each dialect: current
+    # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
+    # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
+    layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+    arguments += [_known(_LAYERS[which], options, dialect), layers]
+    # First match wins in the server, so the user's own patterns come before the MoE options.
+    overrides = list(options.override_tensor)
+    n_cpu_moe = _N_CPU_MOE[which].flag_in(dialect)
+    arguments_moe: list[str] = []
+    if options.cpu_moe:
+        arguments_moe = [_known(_CPU_MOE[which], options, dialect)]
+    elif options.n_cpu_moe > 0 and n_cpu_moe is not None:
+        arguments_moe = [n_cpu_moe, str(options.n_cpu_moe)]
+    elif options.n_cpu_moe > 0:
+        overrides.append(first_experts(options.n_cpu_moe))
+    if overrides:
+        flag = _known(_OVERRIDE[which], options, dialect)
+        arguments += [flag, _override_value(overrides)]
+    return arguments + arguments_moe
+
+
+def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
+    flag = option.flag_in(dialect)
+    if flag is None:
+        raise BadInputError(
+            f"{dialect} cannot place parts of a draft ({option.flags[0]} of {options.path.name}); "
+            f"choose another draft or export for another dialect"
+        )
+    return flag
+
+
+def first_experts(n_layers: int) -> TensorOverride:
+    """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
+    layers = "|".join(str(layer) for layer in range(n_layers))
+    pattern = rf"blk\.({layers})\.{EXPERTS}"
+    return TensorOverride(pattern=pattern, buffer="CPU")
+
+
+def _override_value(overrides: list[TensorOverride]) -> str:
+    """All overrides in one value: llama-server deprecates a repeated ``-ot``."""
+    for override in overrides:
+        # The server splits at commas first and at the first "=" then; neither can be escaped.
+        if "," in override.pattern + override.buffer or "=" in override.pattern:
+            raise BadInputError(
+                f"the tensor pattern {override.pattern!r} contains ',' or '=', which llama-server "
+                f"cannot read in -ot; write the pattern without them"
+            )
+    return ",".join(f"{override.pattern}={override.buffer}" for override in overrides)
+
+
+def _metadata(options: ModelOptions, dialect: Dialect) -> list[str]:
+    """``--override-kv`` for target and draft together, since builds deprecate a repeated option."""
+    texts = [override.text for override in options.override_kv]
+    if dialect is Dialect.LLAMA_CPP and texts:
+        return ["--override-kv", _csv_row(texts)]
+    return [word for text in texts for word in ("--override-kv", text)]
+
+
+def _csv_row(values: list[str]) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(values)
+    return row.getvalue()
+
+
+def _cache_types(
+    options: ModelOptions, which: int, dialect: Dialect, *, explicit: bool
+) -> list[str]:
+    types = ((_CACHE_K, options.cache_type_k), (_CACHE_V, options.cache_type_v))
+    return [
+        word
+        for pair, value in types
+        if explicit or value != _DEFAULT_CACHE_TYPE
+        for word in (_known(pair[which], options, dialect), value)
+    ]
+
+
+def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
+    # Always written, since their defaults differ between builds. -fa in its value form: the bare
+    # one ended in autumn 2025.
+    arguments = ["-c", str(context.ctx_size), "-b", str(context.batch_size)]
+    arguments += ["-ub", str(context.ubatch_size), "-fa", context.flash_attn.value]
+    if context.threads > 0:
+        arguments += ["-t", str(context.threads)]
+    if context.threads_batch > 0:
+        arguments += ["-tb", str(context.threads_batch)]
+    if context.swa_full:
+        flag = catalogue.SWA_FULL.flag_in(dialect)
+        if flag is None:
+            raise BadInputError(
+                f"{dialect} has no --swa-full that spectui knows; measure without it, or export "
+                "for another dialect"
+            )
+        arguments.append(flag)
+    return arguments
+
+
+def _path(path: Path) -> str:
+    """The path as an argument that no program mistakes for an option."""
+    text = str(path)
+    return f"./{text}" if text.startswith("-") else text
+
+
+def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[str]:
+    """The drafting parameters, all of them: their defaults changed between versions.
+
+    Raises:
+        BadInputError: the dialect has no words that spectui knows for what drafts.
+    """
+    if dialect is Dialect.LLAMA_CPP:
+        kinds = ",".join(one.kind for one in speculation.chain)
+        flags = [word for one in speculation.chain for word in _words(one, -1)]
+        return ["--spec-type", kinds, *flags]
+    if dialect is Dialect.IK:
+        return _ik_stages(speculation)
+    for one in speculation.chain:
+        if not isinstance(one, DraftSimple):
+            # Older builds spell it in several ways, if they know it at all.
+            raise BadInputError(
+                f"{dialect} has no flags for {one.kind} that spectui knows; export for "
+                f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
+            )
+    # A draft model is reason enough for these builds to draft.
+    return _words(speculation.own, 0)
+
+
+def _words(drafter: DrafterSetting, spelling: int) -> list[str]:
+    """The numbers of a drafter, by the first or the last of their flags."""
+    words = []
+    for number in numbers_of(type(drafter)):
+        words += [number.flags[spelling], number.argument(getattr(drafter, number.name))]
+    return words
+
+
+def _ik_stages(speculation: Speculation) -> list[str]:
+    """A ``--spec-type`` per drafter, its numbers behind it.
+
+    Raises:
+        BadInputError: there are more of them than it takes, or it lacks one.
+    """
+    ahead, own = speculation.ahead, speculation.own
+    is_lacking = isinstance(own, HiddenStateDrafter)
+    if is_lacking or len(ahead) > 1 or (ahead and speculation.model is None):
+        kinds = ", ".join(one.label for one in speculation.chain)
+        raise BadInputError(
+            f"{Dialect.IK} cannot draft with {kinds}: it takes one drafter, and one n-gram drafter "
+            f"ahead of a draft model or of MTP layers; export for {Dialect.LLAMA_CPP}, or choose "
+            "another setting"
+        )
+    return [word for one in speculation.chain for word in ("--spec-type", _ik_stage(one))]
+
+
+def _ik_stage(drafter: DrafterSetting) -> str:
+    numbers = numbers_of(type(drafter))
+    # A number that became one of two stands under both.
+    keys = [(key, one) for one in numbers for key in one.ik[:-1]]
+    keys += [(one.ik[-1], one) for one in numbers]
+    settings = ",".join(f"{key}={one.argument(getattr(drafter, one.name))}" for key, one in keys)
+    kind = drafter.ik_kind or drafter.kind
+    return f"{kind}:{settings}" if settings else kind

@@ -1,0 +1,249 @@
+"""A command of llama-server, read once: its start, and its options by position and by name."""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+
+from spectui.commands.items import Item, divide, words_of
+from spectui.commands.reader import NEW
+from spectui.commands.server_options import canonical
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+INI = "ini"
+LLAMA_SWAP = "llama-swap"
+COMPOSE = "compose"
+LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
+BY_LAYERS = frozenset({MTP_KIND, "mtp"})
+"""Kinds that draft with the target's own layers."""
+BY_SWITCH = "multi-token-prediction"
+"""Name of ik_llama.cpp's switch for them."""
+
+Edits = Mapping[int | None, tuple[str, ...]]
+"""Words that replace the items at these places, none to remove one; at None those that are
+appended."""
+
+_UNIFIED = ("serve",)
+"""Words after a program that holds the server among others."""
+_DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
+_NO_KIND = "none"
+_OLD_NAMES = frozenset(
+    {"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min", "--no-mmap", "--mlock"}
+    | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
+    | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
+)
+_NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *HIDDEN_STATE_KINDS})
+"""Kinds of ``--spec-type`` since spring 2026."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The way a program is started, independent of its arguments."""
+
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that the command sets, without those that stand for options."""
+    program: tuple[str, ...] = ("llama-server",)
+    """Words that start the program, including wrappers."""
+
+    @property
+    def wrappers(self) -> tuple[str, ...]:
+        """Words before the program, such as ``numactl`` and its options."""
+        return self.program[: -2 if self.program[-1:] == _UNIFIED else -1]
+
+    @property
+    def assignments(self) -> str:
+        """The variables before a command of a shell; empty without any."""
+        return "".join(f"{name}={shlex.quote(value)} " for name, value in self.environment)
+
+    @property
+    def text(self) -> str:
+        """The start as one line for a POSIX shell."""
+        return f"{self.assignments}{shlex.join(self.program)}"
+
+    def running(self, program: str | None) -> "Start":
+        """This start with another program; None keeps the program."""
+        return self if program is None else replace(self, program=(*self.wrappers, program))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file's entry for one server, without its command, for exports into such a file."""
+
+    format: str
+    """Kind of the file: ``INI``, ``LLAMA_SWAP`` or ``COMPOSE``."""
+    name: str | None
+    """Name that clients use; None if it has none."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Other settings of the entry, without those that an export writes itself."""
+    around: Mapping[str, object] = field(default_factory=dict)
+    """Parts of the file beside the entry that it may refer to."""
+    ahead: tuple[str, ...] = ()
+    """Words before llama-server's arguments in a container's command."""
+    variables: frozenset[str] = frozenset()
+    """Names of its variables; the settings hold all of these that are kept."""
+    notes: tuple[str, ...] = ()
+    """Remarks for readers of the export."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCommand:
+    """One command that starts llama-server."""
+
+    prelude: tuple[str, ...] = ("llama-server",)
+    """Words before the arguments: the program, wrappers, and their variables."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that reach the program from around the command, without ``LLAMA_ARG_*``."""
+    items: tuple[Item, ...] = ()
+    """Variables that stand for options, then the arguments, which override them."""
+    is_old: bool = False
+    """Whether the defaults are those of builds before spring 2026, judged by the original names:
+    those that were removed, or ik_llama.cpp's."""
+    inside: "ServerCommand | None" = None
+    """The same command as seen inside its container; None without one. This one has the host's
+    paths, as far as the host has the files."""
+    entries: tuple[Entry, ...] = ()
+    """The file entries that it was taken from, at most one of each kind; the outermost first."""
+    target_tensors: frozenset[str] | None = None
+    """Names of the target's tensors; None where its file was not read."""
+    draft_tensors: frozenset[str] | None = None
+    draft_kind: str | None = None
+    """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> "ServerCommand":
+        """A command of these options, whose names tell how old it is."""
+        found = tuple(items)
+        return cls(items=found, is_old=_is_old(found))
+
+    @property
+    def ahead(self) -> tuple[str, ...]:
+        """All words before the arguments, with variables as assignments."""
+        return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
+
+    @property
+    def start(self) -> Start:
+        """Variables of the command, and its program after any wrappers."""
+        words = [word for word in self.ahead if word != "exec"]
+        at = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), 0)
+        if words[at : at + 1] == ["env"] and any(map(ASSIGNMENT.fullmatch, words[at + 1 : at + 2])):
+            del words[at]
+        own = list(takewhile(ASSIGNMENT.fullmatch, words))
+        pairs = (word.partition("=") for word in own)
+        return Start(
+            environment=tuple((name, value) for name, _, value in pairs),
+            program=tuple(words[len(own) :]),
+        )
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All words, variables as arguments."""
+        return words_of(self.items)
+
+    @property
+    def text(self) -> str:
+        """The command as one line that a POSIX shell splits back into these words."""
+        return " ".join([*map(_quoted, self.ahead), *map(shlex.quote, self.arguments)])
+
+    @property
+    def is_section(self) -> bool:
+        """Whether it is of a models preset file, whose router may find models by section."""
+        return self.entry(INI) is not None
+
+    @property
+    def known_as(self) -> str | None:
+        """The name that clients know from the command's own file; None without one."""
+        return next((entry.name for entry in self.entries if entry.name), None)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of its models."""
+        values = (self.value(name) for name in ("model", "model-draft"))
+        return tuple(Path(value) for value in values if value)
+
+    def entry(self, format_: str) -> Entry | None:
+        """The entry of the command's own file of that kind; None if it was in none."""
+        return next((entry for entry in self.entries if entry.format == format_), None)
+
+    def edited(self, edits: Edits) -> "ServerCommand":
+        """The command after ``edits``."""
+        items: list[Item] = []
+        for at, item in enumerate(self.items):
+            items += [item] if at not in edits else divide(edits[at])
+        return replace(self, items=(*items, *divide(edits.get(None, ()))))
+
+    def all(self, *names: str) -> Iterator[tuple[int, Item]]:
+        """Yield the items with one of these names, with their positions."""
+        return ((at, item) for at, item in enumerate(self.items) if item.name in names)
+
+    def last(self, *names: str) -> tuple[int, Item] | None:
+        """The effective item among those with one of these names."""
+        return max(self.all(*names), default=None, key=lambda found: found[0])
+
+    def has(self, *names: str) -> bool:
+        """Whether any of these options is given."""
+        return self.last(*names) is not None
+
+    def value(self, *names: str) -> str | None:
+        """The effective value of an option."""
+        found = self.last(*names)
+        return None if found is None else found[1].value
+
+    def number(self, *names: str) -> float | None:
+        """The effective value as a number; None if it is not a number."""
+        text = self.value(*names)
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            return None
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether a draft model is given, as a file or from the hub."""
+        return self.has(*_DRAFTS)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds in ``--spec-type``, across repeats of the option; without ``none``."""
+        named: list[str] = []
+        for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
+            if item.name == "spec-type":
+                kinds = item.value.partition(":")[0].split(",")
+                named += [] if _NO_KIND in kinds else kinds
+            elif not item.is_negation:
+                named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def drafts_with_model(self) -> bool:
+        """Whether a draft model or the target's MTP layers draft, or are meant to."""
+        kinds = self.kinds
+        if any(kind in BY_LAYERS for kind in kinds):
+            return True
+        is_asked = any(kind.startswith("draft") for kind in kinds)
+        return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
+
+
+def _is_old(items: tuple[Item, ...]) -> bool:
+    """Whether the command has removed names, and no newer ones."""
+    if any(_is_of_ik(item) for item in items):
+        return True
+    shown = {canonical(item.shown) for item in items}
+    kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
+    is_new = kinds & _NEW_KINDS or any(NEW.match(name) for name in shown)
+    return bool(shown & _OLD_NAMES) and not is_new
+
+
+def _is_of_ik(item: Item) -> bool:
+    """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
+    if item.name == "spec-type":
+        return ":" in item.value
+    return item.name == BY_SWITCH and not item.is_negation
+
+
+def _quoted(word: str) -> str:
+    """Quote a word before the arguments; of an assignment, only the value may be quoted."""
+    match = ASSIGNMENT.fullmatch(word)
+    return shlex.quote(word) if match is None else f"{match[1]}={shlex.quote(match[2])}"

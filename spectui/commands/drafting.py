@@ -1,0 +1,306 @@
+"""How commands name their drafters and the drafters' numbers, in every build's form."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from spectui.commands.command import BY_SWITCH, Edits, ServerCommand
+from spectui.commands.items import Item
+from spectui.commands.reader import Reader, is_new
+from spectui.errors import BadInputError
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MODELS,
+    MTP_KIND,
+    NGRAM_KINDS,
+    NGRAMS,
+    ONLY_BY_SERVER,
+    DraftMtp,
+    DraftSimple,
+    NgramMod,
+    NgramSimple,
+    kind_of,
+    ngram_of,
+    numbers_of,
+)
+
+_NONE = "none"
+_NAMES = {"draft": MODEL_KIND, "mtp": MTP_KIND}
+"""Names of kinds in builds before spring 2026 and in ik_llama.cpp."""
+_OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
+_KNOWN = frozenset({_NONE, *map(kind_of, _OWN_ENGINE)})
+
+SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
+    "spec-type": (kind_of(NgramMod),),
+    **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
+}
+"""Options that ``--spec-default`` stands for."""
+_OWN: dict[str, dict[str, str]] = {
+    kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
+    for drafter in NGRAMS
+    if numbers_of(drafter)
+}
+"""Replacements of the shared options, by kind."""
+SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
+"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
+LENGTHS = ("draft-max", "draft-min")
+_SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
+_CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
+OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
+"""Defaults until spring 2026, and in ik_llama.cpp."""
+NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
+KINDS_BY_NAME = {
+    "eagle": "draft-eagle3",
+    "mtp": MTP_KIND,
+    "dflash": "draft-dflash",
+    "dspark": "draft-dspark",
+}
+"""Kinds of drafts that llama-server recognises by their files, by parts of the files' names."""
+IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
+"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
+KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
+_LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
+_SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}
+_SUFFIX = {
+    "suffix-pattern-len": "suffix_min_match_len",
+    "suffix-max-depth": "suffix_max_depth",
+    "suffix-corpus": "suffix_corpus",
+}
+_OWN_KEYS = {
+    one.name.replace("_", "-"): one.ik[-1] for drafter in NGRAMS for one in numbers_of(drafter)
+}
+
+
+def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str, ...]]:
+    """Options that one ``--spec-type`` stands for, by spectui's names.
+
+    In ik_llama.cpp the kind's numbers stand behind it: ``draft:n_max=8,p_min=0.5``.
+
+    Args:
+        value: the option's value, unchanged.
+        through_server: whether drafters that only llama-server has can be run.
+
+    Raises:
+        BadInputError: spectui cannot draft like that.
+    """
+    kind, colon, settings = value.partition(":")
+    named = [_NAMES.get(one, one) for one in (kind if colon else value).split(",")]
+    for one in HIDDEN_STATE_KINDS:
+        if one in named and not through_server:
+            raise BadInputError(
+                f"--spec-type {value} asks for {one}: {ONLY_BY_SERVER}; take it out"
+            )
+    if not _KNOWN.union(HIDDEN_STATE_KINDS).issuperset(named):
+        raise _unknown(value)
+    found = _settings(value, named, settings) if colon else {}
+    # llama-server takes a list with none in it for none.
+    return found if _NONE in named else {"spec-type": (",".join(named),), **found}
+
+
+def joined(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
+    """Two values of ``--spec-type`` as one: the option adds to previous values."""
+    return (",".join(dict.fromkeys(",".join((*earlier, *later)).split(","))),)
+
+
+def _settings(value: str, named: list[str], settings: str) -> dict[str, tuple[str, ...]]:
+    """Numbers behind one kind.
+
+    Raises:
+        BadInputError: one is unknown, or there are several kinds.
+    """
+    pairs = [setting.partition("=") for setting in settings.split(",") if setting]
+    [kind, *others] = named
+    drafter = next((one for one in _OWN_ENGINE if kind_of(one) == kind), None)
+    numbers = () if drafter is None else numbers_of(drafter)
+    # Of two that became one the last counts.
+    keys = {key: one.option for one in numbers for key in one.ik}
+    if others or not all(key in keys for key, _, _ in pairs):
+        raise _unknown(value)
+    given = {key: text for key, _, text in pairs}
+    return {name: (given[key],) for key, name in keys.items() if key in given}
+
+
+def _unknown(value: str) -> BadInputError:
+    return BadInputError(
+        f"--spec-type {value}: spectui drafts with a model and as "
+        f"{', '.join((MTP_KIND, *NGRAM_KINDS))}; take the rest out"
+    )
+
+
+def own_options(
+    kind: str, name: str, values: tuple[str, ...], given: Callable[[str], str | None]
+) -> dict[str, tuple[str, ...]]:
+    """Options of ``kind`` with the effect of the former option ``name``; empty if none.
+
+    Args:
+        kind: the drafter's kind.
+        name: name of a shared option.
+        values: values of that option.
+        given: the value of any other option of the command; None where it is not given.
+    """
+    own = _OWN.get(kind, {}).get(name)
+    if own is None:
+        return {}
+    if (kind, name) == (kind_of(NgramSimple), "draft-max"):
+        return {own: (_as_long_as_looked_up(values[-1], given),)}
+    if (kind, name) == (kind_of(NgramMod), "draft-max") and not any(map(given, _SHORTEST)):
+        # Its shortest draft was 0 unless told, and is 48 today.
+        return {own: values, _SHORTEST[1]: ("0",)}
+    return {own: values}
+
+
+def told_of_length(longest: str, size_m: str) -> str | None:
+    """Reason why ``ngram-simple`` drafts more than requested; None if it does not."""
+    if longest == size_m:
+        return None
+    return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
+
+
+def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> str:
+    """A longest draft of at least the length that ``ngram-simple`` looks up.
+
+    It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
+    """
+    looked_up = given("spec-ngram-simple-size-n") or given("spec-ngram-size-n")
+    size_n = NgramSimple().size_n if looked_up is None else _whole(looked_up)
+    n_max = _whole(longest)
+    return str(size_n) if n_max is not None and size_n is not None and n_max < size_n else longest
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def told_apart(
+    options: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, has_old_lengths: bool
+) -> dict[str, tuple[str, ...]]:
+    """Replace the shared options by each drafter's own.
+
+    Args:
+        options: values by name.
+        kinds: the drafters' kinds.
+        has_old_lengths: whether lengths of drafts stand under names that served all drafters.
+    """
+    ngrams = [kind for kind in kinds if kind in _OWN]
+    lengths = LENGTHS if has_old_lengths and kinds and ngrams == list(kinds) else ()
+    # Of two that became one, the drafter's own size counts.
+    shared = (*SHARED, *lengths)
+    found = {name: values for name, values in options.items() if name not in shared}
+    for name in shared:
+        for kind in ngrams:
+            if name in options:
+                own = own_options(kind, name, options[name], lambda n: options.get(n, (None,))[-1])
+                found = {**own, **found}
+    return found
+
+
+def assumed_lengths(command: ServerCommand, reader: Reader) -> dict[str, str]:
+    """Default lengths that the command's author had, where it gives none; by spectui's names.
+
+    Names tell which builds it was written for; where none does, it is for its reader.
+    """
+    if not command.drafts_with_model:
+        return {}
+    is_old = command.is_old or (not reader.is_current and not _has_new_names(command))
+    lengths = OLD_LENGTHS if is_old else NEW_LENGTHS
+    given = _behind_kinds(command)
+    return {n: value for n, value in lengths.items() if not command.has(n) and n not in given}
+
+
+def _behind_kinds(command: ServerCommand) -> frozenset[str]:
+    """Names of the numbers behind ``--spec-type`` in ik_llama.cpp's form."""
+    found: set[str] = set()
+    for _at, item in command.all("spec-type"):
+        # What cannot be read says nothing of lengths.
+        with suppress(BadInputError):
+            found |= drafting(item.value).keys()
+    return frozenset(found)
+
+
+def old_lengths(command: ServerCommand) -> dict[str, str]:
+    """The old default lengths that a command for builds before spring 2026 leaves out."""
+    lengths = assumed_lengths(command, Reader())
+    return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
+
+
+def _has_new_names(command: ServerCommand) -> bool:
+    return any(is_new(item.flag) for item in command.items) or any(
+        kind.startswith("draft-") for kind in command.kinds
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stage:
+    kind: str
+    numbers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        settings = ",".join(f"{key}={value}" for key, value in self.numbers.items())
+        return ("--spec-type", f"{self.kind}:{settings}" if settings else self.kind)
+
+
+def is_of_stage(item: Item) -> bool:
+    """Whether the item selects or configures drafters, one option in ik_llama.cpp."""
+    names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
+    return item.name in names or ngram_of(item.name) is not None
+
+
+def in_stages(command: ServerCommand) -> Edits:
+    """All of a command's drafting in ik_llama.cpp's form, at its first drafting option."""
+    items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
+    if not items:
+        return {}
+    named = [at for at, item in items if item.name in {"spec-type", BY_SWITCH}]
+    place = named[0] if named else items[0][0]
+    words = tuple(word for stage in _stages(command) for word in stage.words)
+    return {at: words if at == place else () for at, _item in items}
+
+
+def _stages(command: ServerCommand) -> list[_Stage]:
+    stages: list[_Stage] = []
+    for _at, item in command.all("spec-type", BY_SWITCH):
+        for stage in _named(item):
+            same = next((one for one in stages if one.kind == stage.kind), None)
+            if same is None or (same.numbers and stage.numbers):
+                # Of two with numbers only their author knows which counts.
+                stages.append(stage)
+            else:
+                same.numbers |= stage.numbers
+    if not stages and command.has_draft:
+        stages.append(_Stage(kind="draft"))
+    of_models = [one for one in stages if one.kind in IK_KINDS.values()]
+    for item in command.items:
+        for stage in stages:
+            stage.numbers |= _numbers(item, stage.kind, has_model=bool(of_models))
+    return stages
+
+
+def _named(item: Item) -> Iterator[_Stage]:
+    if item.name == BY_SWITCH:
+        if not item.is_negation:
+            yield _Stage(kind="mtp")
+        return
+    kinds, colon, settings = item.value.partition(":")
+    pairs = (pair.partition("=") for pair in settings.split(",") if pair)
+    numbers = {key: value for key, _, value in pairs} if colon else {}
+    for kind in kinds.split(","):
+        yield _Stage(kind=IK_KINDS.get(kind, kind), numbers=dict(numbers))
+
+
+def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:
+    """Numbers that one of the separate options adds to a stage."""
+    is_ngram = kind in NGRAM_KINDS
+    own = ngram_of(item.name)
+    if own is not None:
+        key = _OWN_KEYS.get(item.name.removeprefix(f"spec-{own}-")) if own == kind else None
+    elif item.name in _SIZES:
+        key = _SIZES[item.name] if is_ngram else None
+    elif item.name in _SUFFIX:
+        key = _SUFFIX[item.name] if kind == "suffix" else None
+    elif is_ngram and (has_model or item.name == "draft-p-min"):
+        key = None
+    else:
+        key = _LENGTHS.get(item.name)
+    return {} if key is None else {key: item.value}

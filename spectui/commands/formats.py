@@ -1,0 +1,286 @@
+"""Renders one launch as a shell command, a file, or a list of arguments."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+import spectui
+from spectui.commands.command import INI
+from spectui.commands.container_formats import compose, llama_swap
+from spectui.commands.items import Item
+from spectui.commands.launch import Launch, commented, printable, slug
+from spectui.commands.reader import Reader
+from spectui.commands.server_options import NEGATION, PREFIX, canonical
+from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
+
+_OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_TOKEN"}
+"""Variables with names unlike those of their options."""
+_PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
+"""Options of which the first that matches a tensor applies, in the order of llama-server's table,
+in which it reads variables."""
+_CPU = "CPU"
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
+_READS_IT = "--models-preset"
+_CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
+
+
+def variables_file(launch: Launch) -> str:
+    """Assignments for a POSIX shell, or for systemd's ``EnvironmentFile=``.
+
+    Raises:
+        BadInputError: the dialect reads no variables, or has none for an argument.
+    """
+    dialect = launch.reader.dialect
+    if dialect is Dialect.IK:
+        raise BadInputError(
+            f"{dialect} reads no environment variables about drafting; choose another format"
+        )
+    check_placing(launch, "variables", in_order=_PLACING)
+    assigned = dict(launch.start.environment)
+    for name, value in _assigned(launch):
+        if name in assigned:
+            raise BadInputError(
+                f"{name} would be given twice, but the environment holds each variable once; "
+                "choose another format"
+            )
+        assigned[name] = value
+    start = f"set -a; . ./FILE; set +a; {printable(shlex.join(launch.start.program))}"
+    lines = (f"{name}={shlex.quote(value)}\n" for name, value in assigned.items())
+    return commented((*launch.comments, start)) + "".join(lines)
+
+
+def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ()) -> None:
+    """Refuse placements whose order matters but would be lost.
+
+    Args:
+        launch: launch to export.
+        where: format that would lose the order.
+        in_order: names of the options in the order in which they are read there; empty for none
+            that can be relied on.
+
+    Raises:
+        BadInputError: there are such placements.
+    """
+    placing = [item for item in launch.command.items if _name(item) in _PLACING]
+    names = [_name(item) for item in placing]
+    is_kept = bool(in_order) and names == sorted(names, key=_PLACING.index)
+    if len(set(names)) > 1 and not is_kept and any(map(_moves, placing)):
+        flags = " and ".join(dict.fromkeys(item.flag for item in placing))
+        raise BadInputError(
+            f"the first of {flags} that matches a tensor counts, and {where} would not keep their "
+            "order; choose another format"
+        )
+
+
+def _name(item: Item) -> str:
+    server = item.server
+    return "" if server is None else server.long_flag.lstrip("-")
+
+
+def _moves(item: Item) -> bool:
+    """Whether the placement sends weights anywhere but to RAM."""
+    return any(not part.endswith(f"={_CPU}") for v in item.values for part in v.split(",")) and (
+        _name(item) == "override-tensor"
+    )
+
+
+def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
+    missing: list[str] = []
+    for item in launch.command.items:
+        name = _variable(item, launch)
+        if name is None or len(item.values) > 1:
+            missing.append(item.flag)
+        else:
+            yield name, item.values[0] if item.values else "1"
+    if missing:
+        reader = (
+            launch.reader.dialect
+            if launch.reader.accepted is None
+            else launch.reader.accepted.program
+        )
+        flags = dict.fromkeys(missing)
+        raise BadInputError(
+            f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
+            f"variable in {reader}; choose another format"
+        )
+
+
+def _variable(item: Item, launch: Launch) -> str | None:
+    flag, option, server = canonical(item.flag), item.option, item.server
+    accepted = launch.reader.accepted
+    if flag in _OTHERS:
+        return _OTHERS[flag]
+    if option is not None and accepted is not None:
+        return accepted.variable_of(option)
+    if option is not None:
+        return option.variable_in(launch.reader.dialect)
+    if server is None or server.variable is None:
+        return None
+    if accepted is not None and server.variable not in accepted.variables:
+        return None
+    is_off = flag in server.negations
+    return server.variable.replace(PREFIX, NEGATION, 1) if is_off else server.variable
+
+
+def preset_file(launch: Launch) -> str:
+    """The file with this one model in it.
+
+    Raises:
+        BadInputError: the dialect reads no such file, or it cannot hold a value.
+    """
+    if launch.reader.dialect is Dialect.IK:
+        raise BadInputError(
+            f"{launch.reader.dialect} reads no models preset file; choose another format, such as "
+            "llama-swap"
+        )
+    accepted = launch.reader.accepted
+    if accepted is not None and _READS_IT not in accepted.flags:
+        raise BadInputError(
+            f"{accepted.program} reads no models preset file; choose another format"
+        )
+    own = launch.elsewhere("the router that reads the file")
+    check_placing(own, "a models preset file")
+    entry = launch.command.entry(INI)
+    entries = {**_entries(own), **({} if entry is None else entry.settings)}
+    lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
+    program = printable(launch.start.text)
+    start = (f"start it with: {program} {_READS_IT} FILE",)
+    comments = commented((*own.comments, *start), ";")
+    return f"{comments}version = 1\n\n[{_section(launch)}]\n{lines}"
+
+
+def _section(launch: Launch) -> str:
+    """The section's name: the one that clients use, if the syntax can hold it."""
+    name = launch.command.known_as or ""
+    return name if _SECTION.fullmatch(name) and name.isprintable() else slug(launch.name)
+
+
+def _entries(launch: Launch) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    names: set[str] = set()
+    for item in launch.command.items:
+        key, name = _key(item, launch.reader), item.name
+        if name in names:
+            raise BadInputError(
+                f"{item.flag} is given twice, but a models preset file holds each option once; "
+                f"choose another format"
+            )
+        names.add(name)
+        entries[key] = _value(item)
+    return entries
+
+
+def _key(item: Item, reader: Reader) -> str:
+    flag = item.flag
+    if item.option is not None and not flag.startswith("--"):
+        option = item.option
+        accepted = reader.accepted
+        flag = option.long_flag if accepted is None else accepted.long_flag_of(option)
+    key = flag.lstrip("-")
+    if not flag.startswith("-") or not _KEY.fullmatch(key):
+        raise BadInputError(
+            f"{item.flag!r} is no option that a models preset file can hold; choose another format"
+        )
+    return key
+
+
+def _value(item: Item) -> str:
+    if len(item.values) > 1:
+        raise BadInputError(
+            f"{item.flag} has {len(item.values)} values, but a models preset file holds one per "
+            f"option; choose another format"
+        )
+    value = item.values[0] if item.values else "true"
+    if _CUTS.search(value):
+        raise BadInputError(
+            f"{item.flag} {value!r}: a models preset file cannot hold ';', '#', line ends, or "
+            f"blanks at either end; choose another format, or rename the file"
+        )
+    return value
+
+
+class Format(StrEnum):
+    """Format of the rendered flags."""
+
+    LLAMA_SERVER = "llama-server"
+    ARGS = "args"
+    ENV = "env"
+    INI = "ini"
+    LLAMA_SWAP = "llama-swap"
+    COMPOSE = "compose"
+    JSON = "json"
+
+
+def render(launch: Launch, format_: Format) -> str:
+    """The text of a file, ended by a newline.
+
+    Raises:
+        BadInputError: the format has no words for what the launch says.
+    """
+    launch.check()
+    return _RENDERERS[format_](launch)
+
+
+def file_name(name: str, format_: Format) -> str:
+    """A name for the file that holds the rendering of the model ``name``."""
+    return f"{slug(name)}.{_SUFFIXES[format_]}"
+
+
+def _command(launch: Launch) -> str:
+    """The command on one line for a POSIX shell, below the comments."""
+    return f"{commented(launch.comments)}{launch.text}\n"
+
+
+def _args(launch: Launch) -> str:
+    """One argument per line and nothing else, for ``mapfile -t arguments < FILE``.
+
+    Raises:
+        BadInputError: an argument holds a line end.
+    """
+    for argument in launch.arguments:
+        if "\n" in argument or "\r" in argument:
+            raise BadInputError(
+                f"{argument!r} holds a line end, and a file of arguments has one per line; choose "
+                "another format"
+            )
+    return "".join(f"{argument}\n" for argument in launch.arguments)
+
+
+def _json(launch: Launch) -> str:
+    document: dict[str, object] = {
+        "schema": "spectui.export/1",
+        "spectui": spectui.__version__,
+        "name": launch.name,
+        "dialect": str(launch.reader.dialect),
+        **launch.document,
+        "environment": dict(launch.start.environment),
+        "program": list(launch.start.program),
+        "arguments": list(launch.arguments),
+        "command": launch.text,
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+_RENDERERS: dict[Format, Callable[[Launch], str]] = {
+    Format.LLAMA_SERVER: _command,
+    Format.ARGS: _args,
+    Format.ENV: variables_file,
+    Format.INI: preset_file,
+    Format.LLAMA_SWAP: llama_swap,
+    Format.COMPOSE: compose,
+    Format.JSON: _json,
+}
+
+_SUFFIXES: dict[Format, str] = {
+    Format.LLAMA_SERVER: "sh",
+    Format.ARGS: "args",
+    Format.ENV: "env",
+    Format.INI: "ini",
+    Format.LLAMA_SWAP: "llama-swap.yaml",
+    Format.COMPOSE: "compose.yaml",
+    Format.JSON: "json",
+}

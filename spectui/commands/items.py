@@ -1,0 +1,203 @@
+"""Divides the words of a command, and the variables that stand for options, into items."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from spectui.commands.server_options import (
+    FALSE,
+    NEGATION,
+    TRUE,
+    Arity,
+    ServerOption,
+    canonical,
+    option_of_variable,
+    server_option,
+)
+from spectui.errors import BadInputError
+from spectui.options.catalogue import BY_FLAG, BY_VARIABLE
+from spectui.options.option import Option
+
+FLASH_ATTENTION = {
+    **dict.fromkeys(("on", "1", "true", "enabled"), "on"),
+    **dict.fromkeys(("off", "0", "false", "disabled"), "off"),
+    **dict.fromkeys(("auto", "-1"), "auto"),
+}
+"""Values of ``-fa``; before autumn 2025 it took none."""
+
+_NUMBER = re.compile(r"-\.?\d")
+_SPECULATIVE = re.compile(
+    r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
+    r"|-(md|ngld|otd|ctkd|ctvd|n?cmoed|tb?d|Cr?b?d|devd|cd|hfr?d|lc[sd]|ps|draft|(no-)?mtp)$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One option of a command with its values."""
+
+    flag: str
+    """The option without its value; a stray word that follows no option is a flag too."""
+    option: Option | None
+    """None if spectui's own command line has no such option."""
+    values: tuple[str, ...]
+    words: tuple[str, ...]
+    """All of its words, unchanged."""
+    variable: str | None = None
+    """The variable that stands for the option in the command; None for an argument."""
+
+    @property
+    def server(self) -> ServerOption | None:
+        """The option in llama-server's tables; None if no table has it."""
+        return server_option(self.flag)
+
+    @property
+    def name(self) -> str:
+        """One name for all spellings."""
+        if self.option is not None:
+            return self.option.name
+        server = self.server
+        return (self.flag if server is None else server.long_flag).lstrip("-")
+
+    @property
+    def value(self) -> str:
+        """The last value; empty for a switch."""
+        return self.values[-1] if self.values else ""
+
+    @property
+    def shown(self) -> str:
+        """The option's spelling in the command."""
+        return self.flag if self.variable is None else self.variable
+
+    @property
+    def text(self) -> str:
+        """Its words as they are told to people."""
+        return " ".join(self.words)
+
+    @property
+    def separate(self) -> tuple[str, ...]:
+        """The words as llama-server reads them: with ``--flag=value`` split."""
+        server = self.server
+        if len(self.words) != 1 or not self.values or server is None:
+            return self.words
+        if server.arity_of(canonical(self.flag)) is not Arity.NONE:
+            return (self.flag, *self.values)
+        if FLASH_ATTENTION.get(self.values[0].lower()) != "off":
+            return (self.flag,)
+        # What switches nothing on is left out.
+        is_negation = canonical(self.flag) in server.negations
+        other = server.long_flag if is_negation else server.negation
+        return () if other is None else (other,)
+
+    @property
+    def is_speculative(self) -> bool:
+        """Whether the option configures drafting."""
+        return _SPECULATIVE.match(canonical(self.flag)) is not None
+
+    @property
+    def is_negation(self) -> bool:
+        """Whether the option switches something off."""
+        return self.flag.startswith(("-no-", "--no-"))
+
+
+def words_of(items: Iterable[Item]) -> tuple[str, ...]:
+    """All words of some items."""
+    return tuple(word for item in items for word in item.words)
+
+
+def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
+    """Pair every option with its values.
+
+    Options take what they take in llama-server. What follows one that no table has and does not
+    look like an option is its value: only its own parser knows better.
+
+    Args:
+        words: arguments of a command.
+        variable: the variable that stands for them.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+    at = 0
+    while at < len(words):
+        item = _item(words, at, variable)
+        yield item
+        at += len(item.words)
+
+
+def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
+    flag, equals, attached = words[at].partition("=")
+    option, arity = BY_FLAG.get(canonical(flag)), _arity(flag)
+    if equals and arity in {None, Arity.UNTOLD}:
+        flag, equals, option, arity = words[at], "", None, None
+    end = at + 1 if equals else _end(flag, arity, words, at + 1)
+    return Item(
+        flag=flag,
+        option=option,
+        values=(attached,) if equals else tuple(words[at + 1 : end]),
+        words=tuple(words[at:end]),
+        variable=variable,
+    )
+
+
+def _arity(flag: str) -> Arity | None:
+    option = server_option(flag)
+    return None if option is None else option.arity_of(canonical(flag))
+
+
+def _end(flag: str, arity: Arity | None, words: Sequence[str], start: int) -> int:
+    """Index behind the values of an option, which begin at ``start``."""
+    match arity:
+        case None | Arity.UNTOLD:
+            options = (n for n in range(start, len(words)) if _is_option(words[n]))
+            return next(options, len(words))
+        case Arity.MAYBE:
+            # No llama-server takes a word by itself: it can only be meant for the option.
+            return start + int(start < len(words) and not _is_option(words[start]))
+        case Arity.NONE:
+            return start
+    wanted = 2 if arity is Arity.TWO else 1
+    if len(words) < start + wanted:
+        raise BadInputError(
+            f"{flag} lacks its value{'s' if wanted > 1 else ''}; write "
+            f"{'both' if wanted > 1 else 'it'} after the option"
+        )
+    return start + wanted
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not _NUMBER.match(word)
+
+
+def items_of_variable(variable: str, value: str) -> Iterator[Item]:
+    """Yield a variable's option as an item; nothing for a switch that is left off.
+
+    Raises:
+        BadInputError: the variable is unknown, or its value is no switch's.
+    """
+    return divide(_as_arguments(variable, value), variable)
+
+
+def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
+    option = option_of_variable(variable)
+    if option is None:
+        # What only builds before spring 2026 read.
+        ours = BY_VARIABLE.get(variable)
+        if ours is None:
+            raise BadInputError(
+                f"spectui does not know the variable {variable}; give it as an option instead"
+            )
+        if ours.is_switch:
+            return (ours.long_flag,) if value in TRUE else ()
+        return (ours.long_flag, value)
+    flag, off = option.long_flag, option.negation
+    if off is not None and variable.startswith(NEGATION):
+        # llama-server looks only whether it is there.
+        return (off,)
+    if off is None:
+        if option.arity is Arity.NONE:
+            return (flag,) if value in TRUE or variable.startswith(NEGATION) else ()
+        return (flag, value)
+    if value not in TRUE | FALSE:
+        raise BadInputError(f"{variable} is {value!r}; give it 1 or 0")
+    return (flag,) if value in TRUE else (off,)

@@ -1,0 +1,233 @@
+"""One start of llama-server in a dialect's words, as input of every format."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from spectui.commands.arguments import server_arguments
+from spectui.commands.command import LAYERS, ServerCommand, Start
+from spectui.commands.items import Item, divide, words_of
+from spectui.commands.reader import Accepted, Reader
+from spectui.commands.rewriting import rewritten
+from spectui.commands.server_options import canonical
+from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
+from spectui.options.setup import Setup
+from spectui.options.speculation import Speculation
+
+_LISTENING = ("--host", "--port")
+_ALWAYS = frozenset(
+    {
+        *("model", "model-draft", "spec-type"),
+        *(one.option for one in numbers_of(DraftSimple)),
+        # Written only where the dialect would take the target's instead.
+        *("cache-type-k-draft", "cache-type-v-draft"),
+    }
+)
+"""Options that are always written, since their defaults changed between versions."""
+_STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
+"""Options that a dialect uses in place of one that it lacks."""
+_NGRAM_DEFAULTS = {
+    one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
+}
+OFF = "speculation off: no speculative flag is written"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A command of llama-server, written for one reader."""
+
+    name: str
+    """Name for formats that hold several models."""
+    command: ServerCommand
+    """Its options, and the file entries that they were taken from."""
+    start: Start
+    """Its program, with the environment."""
+    reader: Reader
+    has_gpu: bool = True
+    """Whether llama.cpp has a GPU on this machine."""
+    comments: tuple[str, ...] = ()
+    """Remarks for readers of the export, one line each."""
+    notes: tuple[str, ...] = ()
+    """Differences from the user's command, to be told beside the export."""
+    document: Mapping[str, object] = field(default_factory=dict)
+    """Further fields of the JSON format."""
+
+    def check(self) -> None:
+        """Make sure that files can hold it.
+
+        Raises:
+            BadInputError: a word is not valid UTF-8.
+        """
+        variables = (word for pair in self.start.environment for word in pair)
+        for word in (*self.start.program, *variables, *self.arguments):
+            if not _is_text(word):
+                raise BadInputError(
+                    f"{word!r} is not valid UTF-8, which export files are; rename the file"
+                )
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All words behind the program."""
+        return self.command.arguments
+
+    @property
+    def text(self) -> str:
+        """One line for a POSIX shell."""
+        program = shlex.join([*self.start.program, *self.arguments])
+        return f"{self.start.assignments}{program}"
+
+    def elsewhere(self, who: str) -> "Launch":
+        """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
+        items = self.command.items
+        given = [item for item in items if canonical(item.flag) in _LISTENING]
+        if not given:
+            return self
+        kept = tuple(item for item in items if item not in given)
+        told = f"left out, since {who} chooses it: {printable(shlex.join(words_of(given)))}"
+        return replace(
+            self, command=replace(self.command, items=kept), comments=(*self.comments, told)
+        )
+
+
+def slug(name: str) -> str:
+    """The name in characters that every format accepts."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
+
+
+def commented(lines: tuple[str, ...], mark: str = "#") -> str:
+    """Lines as comments, each ended; an empty text for none."""
+    # A line can hold what some reader takes for a line's end.
+    return "".join(f"{mark} {part}\n" for line in lines for part in line.splitlines())
+
+
+def printable(text: str) -> str:
+    """The text on one line, without what a terminal or an editor would act on."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSetup(Setup):
+    """The setup of one llama-server to start.
+
+    Without ``speculation`` nothing speculative is written, whatever ``draft`` and ``extra`` are.
+    """
+
+    name: str
+    """Name for formats that hold several models."""
+    has_gpu: bool = True
+    """Whether llama.cpp has a GPU on this machine."""
+    start: Start = field(default_factory=Start)
+    """The words before the arguments."""
+    program: str | None = None
+    """Program to start instead of that of ``start``."""
+    accepted: Accepted | None = None
+    """Options that the program takes; None for all of its dialect."""
+    given: frozenset[str] | None = None
+    """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
+
+    def launch(self, dialect: Dialect) -> Launch:
+        """The launch of a llama-server of that dialect with this setup.
+
+        Raises:
+            BadInputError: the dialect or the program has no words for it.
+        """
+        command, dropped = self._written(dialect)
+        left_out = printable(" ".join(item.flag for item in dropped))
+        missing = (f"left out, since {dialect} has no such option: {left_out}",)
+        return Launch(
+            name=self.name,
+            command=command,
+            start=self.start.running(self.program),
+            reader=Reader(dialect=dialect, accepted=self.accepted),
+            has_gpu=self.has_gpu,
+            comments=(*self.comments(), *(missing if dropped else ())),
+            document=self._document(),
+        )
+
+    def arguments(self, dialect: Dialect) -> list[str]:
+        """All arguments, without the program's name.
+
+        Raises:
+            BadInputError: the dialect or the program has no words for it.
+        """
+        return list(self._written(dialect)[0].arguments)
+
+    def comments(self) -> tuple[str, ...]:
+        """Remarks for readers of the export, one printable line each."""
+        if self.speculation is not None:
+            return ()
+        left_out = " ".join(item.flag for item in divide(self.extra) if item.is_speculative)
+        lines = [OFF, f"left out of your own arguments: {left_out}"] if left_out else [OFF]
+        return tuple(map(printable, lines))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of its models."""
+        return tuple(options.path for options in self.models)
+
+    def _written(self, dialect: Dialect) -> tuple[ServerCommand, tuple[Item, ...]]:
+        """The command in the reader's words, and the user's own options that it does not have."""
+        extra = self._extra()
+        # A value that is no number, such as auto, remains there.
+        said = {item.name for item in extra} & LAYERS
+        words = server_arguments(
+            self.target, self.draft, self.context, self.speculation, dialect=dialect
+        )
+        own = [item for item in divide(words) if item.name not in said and self._is_wanted(item)]
+        command, dropped = rewritten(
+            ServerCommand(items=(*own, *extra)),
+            Reader(dialect=dialect, accepted=self.accepted),
+            start=len(own),
+        )
+        if self.accepted is not None:
+            command = replace(command, items=self.accepted.spelled(command.items))
+        return command, dropped
+
+    def _extra(self) -> tuple[Item, ...]:
+        """The user's own options; when speculation is off, without those about drafting."""
+        is_off = self.speculation is None
+        return tuple(one for one in divide(self.extra) if not (is_off and one.is_speculative))
+
+    def _is_wanted(self, written: Item) -> bool:
+        name = "" if written.option is None else written.option.name
+        if self.given is None or name in _ALWAYS:
+            return True
+        if name in _NGRAM_DEFAULTS and written.values != (_NGRAM_DEFAULTS[name],):
+            # What the server would not do of itself.
+            return True
+        return not self.given.isdisjoint({name, _STANDS_FOR.get(name, name)})
+
+    def _document(self) -> dict[str, object]:
+        target, draft = self.target, self.used_draft
+        document: dict[str, object] = {
+            "target": str(target.path),
+            "draft": None if draft is None else str(draft.path),
+            "speculation": None if self.speculation is None else told(self.speculation),
+        }
+        if self.speculation is None:
+            document |= {"draft_reason": OFF, "speculation_reason": OFF}
+        elif not self.speculation.needs_draft:
+            document["draft_reason"] = f"{self.speculation.own.kind} needs no draft model"
+        return document
+
+
+def told(speculation: Speculation) -> dict[str, object]:
+    """A setting for the JSON of an export."""
+    *ahead, own = map(_drafter, speculation.chain)
+    return {**own, "ahead": ahead} if ahead else own
+
+
+def _drafter(drafter: DrafterSetting) -> dict[str, object]:
+    return {"kind": drafter.label, **drafter.numbers}

@@ -1,0 +1,54 @@
+"""Applies all rules, and their corrections."""
+
+from collections.abc import Callable, Iterator
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.lint.caches import caches_rule, serving_rule
+from spectui.commands.lint.drafters import drafters_rule, kinds_rule
+from spectui.commands.lint.finding import Finding
+from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
+from spectui.commands.lint.placement import placement_rule, tensors_rule
+from spectui.commands.lint.spelling import repeats_rule, spelling_rule
+from spectui.commands.lint.values import values_rule
+from spectui.commands.reader import Reader
+from spectui.severity import Severity
+
+Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
+
+_RULES: tuple[Rule, ...] = (
+    lengths_rule,
+    spelling_rule,
+    kinds_rule,
+    values_rule,
+    repeats_rule,
+    drafters_rule,
+    ngrams_rule,
+    caches_rule,
+    placement_rule,
+    tensors_rule,
+    serving_rule,
+)
+"""Rules in the order of their corrections: old names reveal which defaults were meant."""
+_MOST_ROUNDS = 500
+"""Maximum number of rounds of corrections: more than any command has options."""
+
+
+def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
+    """All findings, the worst first, and then in the command's order."""
+    order = list(Severity)
+    found = (finding for rule in _RULES for finding in rule(command, reader))
+    end = len(command.items)
+    return tuple(
+        sorted(found, key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end))
+    )
+
+
+def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
+    """The command after all corrections that need no answer from its author."""
+    for _ in range(_MOST_ROUNDS):
+        found = (finding for rule in _RULES for finding in rule(command, reader))
+        edits = next((finding.edits for finding in found if finding.edits), None)
+        if edits is None:
+            break
+        command = command.edited(edits)
+    return command

@@ -1,0 +1,224 @@
+"""Rules for draft lengths and limits, and for the numbers of n-gram drafters."""
+
+from collections.abc import Iterator
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
+from spectui.commands.items import Item
+from spectui.commands.lint.drafters import KINDS
+from spectui.commands.lint.finding import (
+    Finding,
+    error,
+    note,
+    warning,
+)
+from spectui.commands.reader import Reader
+from spectui.commands.rewriting import own_words
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import Ngram, NgramMod, NgramSimple, kind_of, ngram_of, number_of
+from spectui.severity import Severity
+
+_OFFLOAD_BATCH = 32
+"""Batch size from which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+_LONG = 8
+"""Draft length from which a finding reports drafting regardless of probability."""
+
+
+_FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
+"""Present flags of the options whose defaults changed; their names are the former flags."""
+_SHORTEST_MATCH = 16
+"""Tokens below which llama-server warns about ``ngram-mod``."""
+_UNREAD = {
+    "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
+    # common_ngram_map_draft
+    "spec-ngram-map-k-min-hits": "ngram-map-k drafts from a key alone, before it counts the hits",
+}
+
+
+def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on the draft lengths of models."""
+    if not command.drafts_with_model:
+        return
+    if reader.dialect is not Dialect.IK:
+        yield from _changed(command, reader)
+    yield from _shorter_than_shortest(command, reader)
+    yield from _never(command)
+    yield from _to_the_end(command)
+    yield from _large_batches(command)
+
+
+def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    is_old = command.is_old
+    for name, value in assumed_lengths(command, reader).items():
+        flag = _FLAGS[name] if reader.is_current else f"--{name}"
+        meant = (
+            "the command's other names are of before, so its author had the old value"
+            if is_old and reader.is_current
+            else "written out, it means the same in every build"
+        )
+        yield Finding(
+            flag=flag,
+            severity=Severity.WARNING if is_old and reader.is_current else Severity.NOTE,
+            what=f"{flag} is not given",
+            why=f"its default was {OLD_LENGTHS[name]} until spring 2026 and is "
+            f"{NEW_LENGTHS[name]} since; {meant}",
+            replacement=f"{flag} {value}",
+            edits={None: (flag, value)},
+        )
+
+
+def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    found = command.last("draft-min")
+    shortest, longest = command.number("draft-min"), command.number("draft-max")
+    if longest is None:
+        longest = 3 if reader.is_current and not command.is_old else 16
+    if found is None or shortest is None or shortest <= longest:
+        return
+    at, item = found
+    yield error(
+        (at, item),
+        f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
+        "every draft is computed and none is used",
+        fix=(item.flag, "0"),
+    )
+
+
+def _never(command: ServerCommand) -> Iterator[Finding]:
+    """Find lengths and probabilities with which nothing is ever drafted."""
+    longest, p_min = command.number("draft-max"), command.number("draft-p-min")
+    is_empty = longest is not None and longest < 1
+    for name, instead, is_wrong, why in (
+        ("draft-max", "3", is_empty, "a draft has no tokens, so that nothing is drafted"),
+        (
+            "draft-p-min",
+            "0.75",
+            p_min is not None and p_min > 1,
+            "no token is more probable than 1, so that nothing is drafted",
+        ),
+    ):
+        found = command.last(name)
+        if found is not None and is_wrong:
+            at, item = found
+            yield error(
+                (at, item),
+                f"{item.shown} {item.value} ends every draft before it begins",
+                why,
+                write=(item.flag, instead),
+            )
+
+
+def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
+    found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
+    longest = command.number("draft-max")
+    if found is None or p_min is None or longest is None or longest < _LONG or p_min > 0:
+        return
+    at, item = found
+    yield note(
+        (at, item),
+        f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
+        f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
+        write=(item.flag, "0.75"),
+    )
+
+
+def _large_batches(command: ServerCommand) -> Iterator[Finding]:
+    found, longest = command.last("draft-max"), command.number("draft-max")
+    overrides = (part for _at, item in command.all("override-tensor") for part in item.values)
+    in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in overrides)
+    has_gpu = command.value("gpu-layers") != "0"
+    if found is None or longest is None or longest < _OFFLOAD_BATCH - 1:
+        return
+    if in_ram and has_gpu:
+        at, item = found
+        yield warning(
+            (at, item),
+            f"drafts of {longest:.0f} tokens, beside weights in RAM",
+            f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+            "the GPU, which costs more than it saves for so few tokens",
+            write=(item.flag, str(_OFFLOAD_BATCH - 2)),
+        )
+
+
+def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on options that no drafter reads, or that one reads unexpectedly."""
+    if not reader.is_current:
+        return
+    kinds = command.kinds
+    if not set(KINDS).issuperset(kinds):
+        # Which drafter is meant, nobody knows yet.
+        return
+    for at, item in enumerate(command.items):
+        own = ngram_of(item.name)
+        if own is not None and own not in kinds:
+            yield _idle(at, item, f"{own} is not in --spec-type")
+        elif own is not None and item.name in _UNREAD:
+            yield _idle(at, item, _UNREAD[item.name])
+    if kinds and all(kind.startswith("ngram-") for kind in kinds):
+        yield from _lengths(command, kinds, reader)
+    if kind_of(NgramSimple) in kinds:
+        yield from _of_simple(command)
+    if kind_of(NgramMod) in kinds:
+        yield from _of_mod(command)
+
+
+def _idle(at: int, item: Item, why: str) -> Finding:
+    return warning((at, item), f"nothing reads {item.shown}", why, fix=())
+
+
+def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
+    for at, item in command.all("draft-max", "draft-min", "draft-p-min"):
+        if reader.takes(item.flag) is False:
+            continue
+        words = own_words(item, command)
+        yield warning(
+            (at, item),
+            f"{', '.join(kinds)} does not read {item.shown}",
+            "it is of draft models; n-gram drafters have lengths of their own",
+            fix=words,
+        )
+
+
+def _number(command: ServerCommand, drafter: type[Ngram], name: str) -> float:
+    """The command's number, 0 included, or else the server's default."""
+    number = number_of(drafter, name)
+    found = command.number(number.option)
+    return number.default if found is None else found
+
+
+def _of_simple(command: ServerCommand) -> Iterator[Finding]:
+    size_n, size_m = (_number(command, NgramSimple, name) for name in ("size_n", "size_m"))
+    found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
+    if found is not None and size_n > size_m:
+        yield error(
+            found,
+            f"ngram-simple drafts at most {size_m:.0f} tokens, and drops drafts below "
+            f"{size_n:.0f}, which is what it looks up",
+            "no draft is long enough"
+            if command.has("spec-ngram-simple-size-n")
+            else f"its size-n is {size_n:.0f} unless told",
+            write=("--spec-ngram-simple-size-m", f"{size_n:.0f}"),
+        )
+
+
+def _of_mod(command: ServerCommand) -> Iterator[Finding]:
+    match = command.last("spec-ngram-mod-n-match")
+    n_match = command.number("spec-ngram-mod-n-match")
+    if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
+        yield warning(
+            match,
+            f"{match[1].shown} {match[1].value} is short",
+            f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
+            "llama-server warns of it",
+            write=(match[1].flag, "24"),
+        )
+    shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
+    found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
+    if found is not None and shortest > longest:
+        yield error(
+            found,
+            f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below {shortest:.0f}",
+            "no draft is long enough"
+            if command.has("spec-ngram-mod-n-min")
+            else "its n-min is 48 unless told",
+            write=("--spec-ngram-mod-n-min", "0"),
+        )

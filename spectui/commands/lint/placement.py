@@ -1,0 +1,206 @@
+"""Rules for placements of weights: without effect, of several GPUs, or matching no tensor."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from spectui.commands.arguments import EXPERTS
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
+from spectui.commands.lint.finding import (
+    Finding,
+    note,
+    warning,
+)
+from spectui.commands.reader import Reader
+from spectui.options.dialect import Dialect
+from spectui.severity import Severity
+
+_PARTS = ("up", "down", "gate")
+_MOST_LAYERS = 128
+_EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
+_IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
+_CPU = "CPU"
+_EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """One placement of an ``-ot`` option."""
+
+    text: str
+    """The text as given."""
+    pattern: str
+    buffer: str
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether Python accepts the pattern: llama-server's dialect is another one."""
+        try:
+            re.compile(self.pattern)
+        except re.error:
+            return False
+        return True
+
+    def matches_all(self, names: Iterable[str]) -> bool:
+        """Whether the pattern matches every one of these tensors."""
+        return self.is_readable and all(re.search(self.pattern, name) for name in names)
+
+    def matches_any(self, names: Iterable[str]) -> bool:
+        """Whether the pattern matches one of these tensors."""
+        return self.is_readable and any(re.search(self.pattern, name) for name in names)
+
+
+def overrides(item: Item) -> Iterator[Override]:
+    """Yield the placements of an option, in its order."""
+    for text in (part for value in item.values for part in value.split(",")):
+        pattern, _, buffer = text.partition("=")
+        yield Override(text=text, pattern=pattern, buffer=buffer)
+
+
+def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on placements that conflict."""
+    if command.value("gpu-layers") == "0":
+        yield from _without_gpu(command)
+    else:
+        yield from _experts(command)
+    if not command.has("gpu-layers") and not reader.is_current:
+        yield from _no_layers(command, reader)
+    yield from _several_gpus(command)
+
+
+def _experts(command: ServerCommand) -> Iterator[Finding]:
+    """Find experts that are sent to RAM more than once, or to a GPU too late."""
+    everything = command.last("cpu-moe")
+    patterns = list(command.all("override-tensor"))
+    sending = [(at, item) for at, item in patterns if _sends_all(item)]
+    cause = sending[0] if sending else everything
+    if cause is not None:
+        yield from _sent_again(command, cause, everything)
+    if everything is not None:
+        yield from _too_late(everything, patterns)
+
+
+def _sent_again(
+    command: ServerCommand, cause: tuple[int, Item], everything: tuple[int, Item] | None
+) -> Iterator[Finding]:
+    others = list(command.all("n-cpu-moe"))
+    others += [everything] if everything is not None and everything[0] != cause[0] else []
+    shown = cause[1].text
+    for at, item in others:
+        yield warning(
+            (at, item),
+            f"{item.text} does nothing beside {shown}",
+            "that keeps the experts of all layers in RAM already; take out the one that you "
+            "do not mean",
+            fix=(),
+        )
+
+
+def _sends_all(item: Item) -> bool:
+    return any(one.matches_all(_EXPERTS) for one in overrides(item) if one.buffer == _CPU)
+
+
+def _too_late(everything: tuple[int, Item], patterns: list[tuple[int, Item]]) -> Iterator[Finding]:
+    for at, item in patterns:
+        late = [
+            f"{one.pattern}={one.buffer}"
+            for one in overrides(item)
+            if one.buffer != _CPU and one.matches_any(_EXPERTS)
+        ]
+        if at > everything[0] and late:
+            first = everything[1].words
+            yield warning(
+                (at, item),
+                f"{item.flag} {','.join(late)} comes after {first[0]}",
+                "the first placement that matches a tensor counts, so that the experts stay in RAM",
+                write=(*item.words, *first),
+            )
+
+
+def _without_gpu(command: ServerCommand) -> Iterator[Finding]:
+    for at, item in command.all(*_IN_RAM):
+        to_gpu = any(one.buffer != _CPU for one in overrides(item))
+        if item.name == "override-tensor" and to_gpu:
+            yield warning(
+                (at, item),
+                f"{item.text}, beside -ngl 0",
+                "one sends weights to a GPU, the other keeps all layers in RAM",
+                write=("-ngl", "99"),
+            )
+        else:
+            yield warning(
+                (at, item),
+                f"{item.text} does nothing beside -ngl 0",
+                "all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
+                "was meant",
+                fix=(),
+            )
+
+
+def _no_layers(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    found = command.last(*_IN_RAM, "split-mode", "tensor-split", "main-gpu")
+    if found is None:
+        return
+    at, item = found
+    many = "999" if reader.dialect is Dialect.IK else "99"
+    yield Finding(
+        flag="-ngl",
+        severity=Severity.WARNING,
+        what=f"-ngl is not given, but {item.shown} is",
+        why=f"most builds of {reader.name} keep all layers in RAM unless told",
+        replacement=f"-ngl {many}",
+        at=at,
+    )
+
+
+def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
+    mode = command.value("split-mode")
+    split, main = command.last("tensor-split"), command.last("main-gpu")
+    if mode == "none" and split is not None:
+        yield _idle_gpu(split, "with -sm none one GPU has everything, and nothing is split")
+    if mode == "layer" and main is not None:
+        yield _idle_gpu(main, "with -sm layer no GPU is the main one")
+
+
+def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
+    return warning(found, f"{found[1].text} does nothing", why, fix=())
+
+
+def tensors_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield findings on placements that match no tensor."""
+    if command.target_tensors is not None:
+        yield from _unmatched(command, "the model", command.target_tensors, "")
+    if command.draft_tensors is not None:
+        yield from _unmatched(command, "the draft", command.draft_tensors, "-draft")
+
+
+def _unmatched(
+    command: ServerCommand, who: str, tensors: frozenset[str], suffix: str
+) -> Iterator[Finding]:
+    """Find placements of a model without effect; ``suffix`` ends the names of their options."""
+    layers = {int(one[1]) for one in map(_EXPERT.match, tensors) if one is not None}
+    for at, item in command.all(f"override-tensor{suffix}"):
+        for one in overrides(item):
+            if one.is_readable and not one.matches_any(tensors):
+                yield warning(
+                    (at, item),
+                    f"{item.flag} {one.text} matches no tensor of {who}",
+                    "a pattern that is part of no name does nothing",
+                )
+    first = f"n-cpu-moe{suffix}"
+    for at, item in command.all(f"cpu-moe{suffix}", first):
+        if not layers:
+            yield warning(
+                (at, item),
+                f"{item.text} does nothing: {who} has no experts",
+                "it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
+                fix=(),
+            )
+    found, wanted = command.last(first), command.number(first)
+    if found is not None and wanted is not None and layers and wanted > max(layers) + 1:
+        yield note(
+            found,
+            f"{found[1].text}, but {len(layers)} layers have experts",
+            "it means all of them, as the option for all of them does",
+        )

@@ -1,0 +1,210 @@
+"""Rules for flags and variables that the reader does not take, and options given more than once."""
+
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.drafting import is_of_stage, told_of_length
+from spectui.commands.items import Item
+from spectui.commands.lint.finding import Finding, about, error, note
+from spectui.commands.reader import Reader
+from spectui.commands.rewriting import DASHES, instead_of, meant_by, together
+from spectui.commands.server_options import Arity, canonical, option_of_variable
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import NgramSimple, number_of
+from spectui.severity import Severity
+
+_SINCE = {
+    "flash-attn": "since autumn 2025 it takes on, off or auto",
+    "fit": "here it takes on or off",
+}
+"""Options that are switches in some builds."""
+_IN_IK = {"flash-attn": "today it takes on, off or auto"}
+"""Options of these that have values in today's ik_llama.cpp, too."""
+_STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
+"""Variables that builds since spring 2026 recognise only to refuse them."""
+_ADDING = frozenset(
+    {"override-tensor", "override-tensor-draft", "override-kv", "spec-type", "n-cpu-moe"}
+    | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
+    | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
+    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
+)
+"""Options that add to previous values."""
+_LISTS = ("override-tensor", "lora")
+"""Options that add, but whose repetition current builds deprecate."""
+
+
+def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on flags that the reader refuses and variables that it ignores."""
+    for at, item in enumerate(command.items):
+        if item.variable is not None:
+            yield from _variable(at, item, command, reader)
+        elif item.values and len(item.words) == 1:
+            yield _attached(at, item, reader)
+        elif not item.flag.startswith("-"):
+            yield _stray(at, item, reader)
+        else:
+            yield from _flag(at, item, command, reader)
+
+
+def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    variable = item.shown
+    option = option_of_variable(variable)
+    is_read = option is not None and reader.dialect in option.dialects
+    if reader.dialect is Dialect.IK:
+        why = "it reads no variables: what it shall do has to be given as options"
+    elif reader.is_current and not is_read:
+        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
+        why = f"it is of builds before spring 2026, and today's {does}"
+    else:
+        return
+    words: tuple[str, ...] | None = item.words
+    if reader.takes(item.flag) is False:
+        words = instead_of(item, command, reader)
+    yield Finding(
+        flag=variable,
+        severity=Severity.ERROR,
+        what=f"{reader.name} does not read {variable}",
+        why=why,
+        replacement=shlex.join(words or ()),
+        # As an argument first: what that is called comes next.
+        edits={at: item.words},
+        at=at,
+    )
+
+
+def _attached(at: int, item: Item, reader: Reader) -> Finding:
+    return error(
+        (at, item),
+        f"{reader.name} reads no {item.flag}=VALUE",
+        "it looks for an option of that whole name, finds none, and stops",
+        fix=item.separate,
+    )
+
+
+def _stray(at: int, item: Item, reader: Reader) -> Finding:
+    words = meant_by(item) if item.flag[:1] in DASHES else None
+    return error(
+        (at, item),
+        f"{item.flag!r} belongs to no option",
+        f"{reader.name} takes no words by themselves, and stops",
+        fix=words or None,
+    )
+
+
+def _unknown(at: int, item: Item) -> Finding:
+    words = meant_by(item)
+    return about(
+        Severity.WARNING if words is None else Severity.ERROR,
+        (at, item),
+        f"no llama-server that spectui knows takes {item.flag}",
+        "a build that does not know it stops; see llama-server --help",
+        fix=words,
+    )
+
+
+def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    flag = item.flag
+    match reader.takes(flag):
+        case True:
+            yield from _deprecated(at, item, reader)
+        case None:
+            yield _unknown(at, item)
+        case False:
+            words = instead_of(item, command, reader)
+            shared = together(item, command, reader)
+            edits = shared or ({} if words is None else {at: words})
+            # What takes the place of several is told of each.
+            words = next(filter(None, shared.values()), words)
+            yield Finding(
+                flag=flag,
+                severity=Severity.ERROR,
+                what=f"{reader.name} does not take {flag}",
+                why="; ".join((_why(item, reader), *_longer(item, words))),
+                replacement=None if words is None else shlex.join(words),
+                edits=edits,
+                at=at,
+            )
+
+
+def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
+    """Reason why a different length is written than the given one."""
+    flag = number_of(NgramSimple, "size_m").flags[0]
+    size_m = dict(pairwise(words or ())).get(flag)
+    told = None if size_m is None else told_of_length(item.value, size_m)
+    if item.name == "draft-max" and told is not None:
+        yield told
+
+
+def _why(item: Item, reader: Reader) -> str:
+    server = item.server
+    if server is None or reader.accepted is not None:
+        return "it stops at an option that it does not know"
+    if reader.dialect is Dialect.IK and is_of_stage(item):
+        return "its place is behind --spec-type by now, and it stops the server"
+    if server.dialects == {Dialect.IK}:
+        return "it is an option of ik_llama.cpp, and stops the server"
+    if reader.is_current:
+        return "it was removed, and stops the server"
+    return "its name is of llama.cpp since spring 2026, and stops the server"
+
+
+def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
+    if canonical(item.flag) in {"-dt", "--defrag-thold"} and reader.is_current:
+        yield note(
+            (at, item),
+            f"{item.flag} does nothing any more",
+            "the KV cache needs no defragmentation",
+            fix=(),
+        )
+    server = item.server
+    bare = server is not None and server.arity is Arity.MAYBE and not item.values
+    since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name)
+    if bare and since is not None and item.flag not in reader.bare:
+        yield error(
+            (at, item),
+            f"{item.flag} has no value",
+            f"{since}, and would take the next word for it",
+            fix=(item.flag, "on"),
+        )
+
+
+def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for every option that a later one overrides."""
+    if reader.is_current:
+        yield from _lists(command)
+    last: dict[str, int] = {}
+    for at, item in enumerate(command.items):
+        last[item.name] = at
+    for at, item in enumerate(command.items):
+        winner = last[item.name]
+        is_known = item.server is not None or item.option is not None
+        if winner != at and is_known and item.name not in _ADDING:
+            yield _overruled(at, item, command.items[winner], reader)
+
+
+def _lists(command: ServerCommand) -> Iterator[Finding]:
+    for name in _LISTS:
+        found = [one for one in command.all(name) if one[1].variable is None]
+        if len(found) > 1 and len({item.flag for _at, item in found}) < len(found):
+            first = found[0][1]
+            values = ",".join(value for _at, item in found for value in item.values)
+            yield note(
+                found[0],
+                f"{first.shown} is given {len(found)} times",
+                "llama-server warns that only the last counts, though it takes all of them",
+                write=(first.flag, values),
+            )
+
+
+def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
+    by = "an argument" if item.variable is not None else "the last of them"
+    same = item.words == winner.words and item.variable is None
+    return about(
+        Severity.NOTE if same or item.variable is not None else Severity.WARNING,
+        (at, item),
+        f"{item.shown} is given again as {winner.text}",
+        f"{reader.name} takes {by}, so that this one does nothing",
+        fix=(),
+    )

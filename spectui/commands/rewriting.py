@@ -1,0 +1,230 @@
+"""Rewrites a whole command for its reader; what the reader takes stays unchanged, in its place."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from spectui.commands.arguments import all_layers, first_experts
+from spectui.commands.command import LAYERS, Edits, ServerCommand
+from spectui.commands.drafting import in_stages, is_of_stage, own_options
+from spectui.commands.items import FLASH_ATTENTION, Item, divide
+from spectui.commands.reader import Reader
+from spectui.commands.server_options import FALSE, TRUE, Arity, canonical, server_option
+from spectui.options.dialect import Dialect
+
+_ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
+DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
+"""Characters that editors and web pages substitute for the dashes of an option."""
+_LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
+_MODES = {
+    "none": ("--no-mmap",),
+    "mlock": ("--mlock", "--no-mmap"),
+    "mmap+mlock": ("--mlock",),
+    "dio": ("--direct-io",),
+}
+"""Equivalents of ``--load-mode`` as separate switches."""
+_LOADING = ("no-mmap", "mmap", "mlock")
+"""Switches that ``--load-mode`` replaced."""
+OFF = FALSE | {"none"}
+_ON = TRUE | {"auto", "llamacpp"}
+_WORDS = frozenset({"all", "auto"})
+"""Values for layers that are words; older builds take numbers only."""
+_DEFAULTS = frozenset(
+    {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
+    | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
+)
+"""Options that may be dropped silently, since they state the default."""
+_MOST_ROUNDS = 500
+"""Maximum number of rounds of rewriting: more than any command has options."""
+
+
+def meant_by(item: Item) -> tuple[str, ...] | None:
+    """The intended words; none where the flag has no effect; None if the intention is unknown."""
+    flag, values = item.flag, item.values
+    if not flag.strip("-"):
+        return values
+    attached = _ATTACHED.fullmatch(flag)
+    if attached is not None:
+        option = server_option(attached[1])
+        is_value = option is not None and option.arity_of(attached[1]) is Arity.ONE
+        return (attached[1], attached[2], *values) if is_value else None
+    bare = flag.lstrip(f"-{DASHES}")
+    spellings = (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}")
+    found = next((one for one in spellings if server_option(one) is not None), None)
+    if found is not None:
+        return (found, *values)
+    return None if not _is_off_anyway(bare) else ()
+
+
+def _is_off_anyway(bare: str) -> bool:
+    """Whether it is the ``no-`` form of a switch that is off unless given."""
+    option = server_option(f"--{bare.removeprefix('no-')}") if bare.startswith("no-") else None
+    return option is not None and option.arity is Arity.NONE and not option.negations
+
+
+def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
+    """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
+    has_own = reader.is_current and item.name in _LENGTHS and command.kinds
+    other = None if has_own else _other_spelling(item, reader)
+    if other is not None:
+        return (other, *item.values)
+    if item.server is None and item.option is None:
+        return meant_by(item)
+    match reader.dialect:
+        case Dialect.LLAMA_CPP:
+            return _current(item, command)
+        case Dialect.LEGACY:
+            return _modes(item, reader)
+        case Dialect.IK:
+            return () if is_of_stage(item) else _modes(item, reader)
+
+
+def together(item: Item, command: ServerCommand, reader: Reader) -> Edits:
+    """Edits that replace several items by one option; empty if the item stands alone."""
+    if reader.is_current and item.name in _LOADING and command.has("mlock"):
+        return {at: _load_mode(one, command) for at, one in command.all(*_LOADING)}
+    if reader.dialect is Dialect.IK and is_of_stage(item):
+        return in_stages(command)
+    return {}
+
+
+def _other_spelling(item: Item, reader: Reader) -> str | None:
+    option, server = item.option, item.server
+    spellings: list[str] = []
+    if server is not None:
+        is_negation = canonical(item.flag) in server.negations
+        spellings += server.negations if is_negation else server.flags
+    spellings += () if option is None else option.flags
+    return next((flag for flag in spellings if reader.takes(flag)), None)
+
+
+def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
+    """The item in llama.cpp's words since spring 2026."""
+    match item.name:
+        case "draft-max" | "draft-min":
+            return _length(item, command)
+        case "spec-ngram-size-n" | "spec-ngram-size-m" | "spec-ngram-min-hits":
+            return own_words(item, command)
+        case "no-mmap" | "mmap" | "mlock" | "direct-io":
+            return _load_mode(item, command)
+        case "no-flash-attn":
+            return ("-fa", "off")
+        case "multi-token-prediction" if not item.is_negation:
+            return ("--spec-type", "draft-mtp")
+        case _:
+            return ()
+
+
+def _length(item: Item, command: ServerCommand) -> tuple[str, ...]:
+    """A length for the drafter in use; that of a model, if there is one or no other drafter."""
+    is_ngrams = any(kind.startswith("ngram-") for kind in command.kinds)
+    if command.drafts_with_model or not is_ngrams:
+        return (f"--spec-draft-{_LENGTHS[item.name]}", *item.values)
+    return own_words(item, command)
+
+
+def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
+    """Options of the command's n-gram drafters that replace an option they once shared."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in command.kinds:
+        own = own_options(kind, item.name, item.values, command.value)
+        found |= {name: values for name, values in own.items() if not command.has(name)}
+    return tuple(word for name, values in found.items() for word in (f"--{name}", *values))
+
+
+def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
+    if command.has("mlock"):
+        # One option took the place of two.
+        is_read = command.has("no-mmap") or command.value("load-mode") == "none"
+        mode = "mlock" if is_read else "mmap+mlock"
+        return ("--load-mode", mode) if item.name == "mlock" else ()
+    if item.flag.startswith(("-nd", "--no-direct")):
+        return ()
+    modes = {"no-mmap": "none", "mmap": "mmap", "direct-io": "dio"}
+    return ("--load-mode", modes[item.name])
+
+
+def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
+    switches = _MODES.get(item.value, ()) if item.name == "load-mode" else ()
+    return tuple(switch for switch in switches if reader.takes(switch))
+
+
+def rewritten(
+    command: ServerCommand, reader: Reader, *, start: int = 0
+) -> tuple[ServerCommand, tuple[Item, ...]]:
+    """The command in words that the reader takes, and the options that it has under no name.
+
+    Unknown options stay, since only their own reader knows better.
+
+    Args:
+        command: command to rewrite.
+        reader: llama-server that will read it.
+        start: index of the first item that may change; those before it are in the reader's words.
+    """
+    command = replace(
+        command, items=tuple(own for item in command.items for own in _detached(item))
+    )
+    dropped: list[Item] = []
+    for _ in range(_MOST_ROUNDS):
+        found = next(_changes(command, reader, start), None)
+        if found is None:
+            break
+        item, edits = found
+        if not any(edits.values()) and (item.name, item.value) not in _DEFAULTS:
+            dropped.append(item)
+        command = command.edited(edits)
+    return command, tuple(dropped)
+
+
+def _detached(item: Item) -> tuple[Item, ...]:
+    """Split ``--flag=value`` into separate words, the only form that llama-server reads."""
+    words = item.separate
+    return (item,) if words == item.words else tuple(divide(words, item.variable))
+
+
+def _changes(command: ServerCommand, reader: Reader, start: int) -> Iterator[tuple[Item, Edits]]:
+    for at, item in enumerate(command.items[start:], start):
+        words = _words(item, reader)
+        if words != item.words:
+            yield item, {at: words}
+        elif reader.takes(item.flag) is False:
+            edits = _instead(at, item, command, reader)
+            if edits:
+                yield item, edits
+
+
+def _instead(at: int, item: Item, command: ServerCommand, reader: Reader) -> Edits:
+    edits = together(item, command, reader)
+    words = instead_of(item, command, reader)
+    if not edits and words is not None:
+        edits = {at: words}
+    # What a binary lacks of its dialect is not left out without a word, but refused later.
+    is_own = replace(reader, accepted=None).takes(item.flag) is not False
+    return {} if is_own and not any(edits.values()) else edits
+
+
+def _words(item: Item, reader: Reader) -> tuple[str, ...]:
+    """The option with a value that the reader takes."""
+    flag, value = item.flag, item.value
+    match item.name, reader.dialect:
+        case "flash-attn", _ if not item.values or value in FLASH_ATTENTION:
+            # In its value form: the bare one ended in autumn 2025.
+            wanted = FLASH_ATTENTION[value or "on"]
+            return item.words if value == wanted else (flag, wanted)
+        case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
+            # What is left to the server stays so, as its default.
+            return (flag, all_layers(reader.dialect)) if value == "all" else ()
+        case "n-cpu-moe", Dialect.IK if value.isascii() and value.isdigit() and int(value):
+            # It counts from the last layer, where llama.cpp counts from the first.
+            override = first_experts(int(value))
+            return ("-ot", f"{override.pattern}={override.buffer}")
+        case _, Dialect.LLAMA_CPP | Dialect.LEGACY if value in OFF | _ON and _is_switch(item):
+            # Some builds of ik_llama.cpp take a value there.
+            off = None if item.server is None else item.server.negation_of(flag)
+            return (off if value in OFF and off is not None else flag,)
+    return item.words
+
+
+def _is_switch(item: Item) -> bool:
+    server = item.server
+    return server is not None and server.arity is Arity.MAYBE and bool(server.negations)

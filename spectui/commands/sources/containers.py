@@ -1,0 +1,353 @@
+"""The command, environment and mounts of a container, and the settings that an export keeps.
+
+Containers are described by the keys of a Compose service, those of ``docker run`` too.
+"""
+
+import csv
+import dataclasses
+import os
+import os.path
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
+
+from spectui.commands.command import COMPOSE, Entry, ServerCommand
+from spectui.commands.server_options import PREFIX
+from spectui.commands.sources.files import Replacement, Tree, assignments, text_of_file
+from spectui.commands.sources.source import CONTAINERS, names_server, with_paths
+from spectui.errors import BadInputError
+
+_FULL_IMAGE = re.compile(r":full\b")
+_ROLES = frozenset({"--server", "-s"})
+"""First words with which the full image starts the server."""
+_WRITTEN = frozenset({"entrypoint", "command", "environment", "env_file"})
+"""Keys that an export writes itself."""
+_OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
+"""Keys about other services, which are not exported."""
+_ONE = {
+    **dict.fromkeys(("-u", "--user"), "user"),
+    **dict.fromkeys(("-w", "--workdir"), "working_dir"),
+    **{f"--{key}": key for key in ("restart", "ipc", "runtime", "entrypoint")},
+    "--name": "container_name",
+    "--shm-size": "shm_size",
+}
+"""Keys that hold one value."""
+_MANY = {
+    **dict.fromkeys(("-v", "--volume", "--mount"), "volumes"),
+    **dict.fromkeys(("-e", "--env"), "environment"),
+    **dict.fromkeys(("-p", "--publish"), "ports"),
+    "--env-file": "env_file",
+    "--device": "devices",
+    "--group-add": "group_add",
+    "--cap-add": "cap_add",
+    "--security-opt": "security_opt",
+}
+"""Keys that hold a list."""
+_OF_THE_RUN = frozenset({"--rm", "--detach", "--interactive", "--tty", "--quiet", "--replace"})
+"""Switches that concern a single run only; short ones are those of ``_LETTERS``."""
+_SWITCHES = _OF_THE_RUN | frozenset(
+    {"--init", "--privileged", "--read-only", "--publish-all", "--no-healthcheck", "--sig-proxy"}
+    | {"--oom-kill-disable", "--tls-verify", "--no-hosts", "--disable-content-trust"}
+)
+"""Options that take no value."""
+_LETTERS = frozenset("ditq")
+_NETWORK_MODES = frozenset({"host", "none", "bridge"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A service of Compose, or a ``docker run``."""
+
+    words: tuple[str, ...]
+    """The program with its arguments."""
+    environment: Mapping[str, str]
+    mounts: Mapping[PurePosixPath, Path]
+    """Folders of the host by the container's, the deepest first."""
+    service: Tree
+    """The whole service, by Compose's keys."""
+    folder: Path
+    """Folder where its relative paths start."""
+    name: str | None = None
+    around: Tree = field(default_factory=dict)
+    """Parts of a Compose file that the service may refer to."""
+    notes: tuple[str, ...] = ()
+    """Notes on options that Compose cannot express."""
+
+    @classmethod
+    def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
+        """The container of a service whose variables are already expanded.
+
+        Args:
+            service: settings by Compose's keys.
+            folder: folder of its relative paths.
+            variables: asked for those of the environment that have no value there.
+
+        Raises:
+            BadInputError: a file cannot be read, or quotes are not balanced.
+        """
+        entry, command = _as_words(service.get("entrypoint")), _as_words(service.get("command"))
+        words = [*entry, *command[len(_role(service)) :]]
+        # The image's own program runs where no entrypoint says otherwise.
+        has_program = entry or names_server(words[:1])
+        return cls(
+            words=tuple(words if has_program else ["llama-server", *words]),
+            environment=_environment(service, folder, variables),
+            mounts=_mounts(service, folder),
+            service=service,
+            folder=folder,
+        )
+
+    def entry(self, program: tuple[str, ...]) -> Entry:
+        """The entry that an export into a Compose file keeps.
+
+        Args:
+            program: its program without the arguments.
+        """
+        command = _as_words(self.service.get("command"))
+        ahead = _role(self.service) or (program if names_server(command[:1]) else ())
+        has_entry = bool(self.service.get("entrypoint"))
+        left = [key for key in _OF_OTHERS if self.service.get(key)]
+        told = f"left out, since other services are not written: {', '.join(left)}"
+        return Entry(
+            format=COMPOSE,
+            name=self.name,
+            settings={
+                **self._kept_settings(),
+                **({"entrypoint": list(program)} if has_entry and program else {}),
+                **self._kept_environment(),
+            },
+            variables=frozenset(self.environment),
+            around=self.around,
+            ahead=() if has_entry else tuple(ahead),
+            notes=(*self.notes, *((told,) if left else ())),
+        )
+
+    def _kept_settings(self) -> dict[str, Any]:
+        """The service without its command, environment, and references to other services."""
+        left = _WRITTEN.union(_OF_OTHERS)
+        kept = {k: v for k, v in self.service.items() if k not in left and v}
+        if isinstance(kept.get("volumes"), list):
+            kept["volumes"] = [self._kept_volume(volume) for volume in kept["volumes"]]
+        build = kept.get("build")
+        if isinstance(build, str):
+            kept["build"] = self._absolute(build)
+        elif isinstance(build, dict) and "context" in build:
+            kept["build"] = {**build, "context": self._absolute(str(build["context"]))}
+        return kept
+
+    def _kept_environment(self) -> dict[str, Any]:
+        """The service's variables unchanged, without those that are written as arguments.
+
+        Values that stand elsewhere stay there: they may be secrets.
+        """
+        own, files = _own_variables(self.service), list(_env_files(self.service))
+        of_files = {name: value for name, value in self.environment.items() if name not in own}
+        if any(name.startswith(PREFIX) for name in of_files):
+            own, files = {**of_files, **own}, []
+        kept = {name: value for name, value in own.items() if not name.startswith(PREFIX)}
+        found = {"environment": kept, "env_file": [self._kept_file(file) for file in files]}
+        return {key: value for key, value in found.items() if value}
+
+    def _kept_file(self, file: object) -> object:
+        if isinstance(file, dict):
+            return {**file, "path": self._absolute(str(file.get("path", "")))}
+        return self._absolute(str(file))
+
+    def _kept_volume(self, volume: object) -> object:
+        if isinstance(volume, dict):
+            source = str(volume.get("source", ""))
+            is_path = source.startswith((".", "~"))
+            return {**volume, "source": self._absolute(source)} if is_path else volume
+        source, colon, rest = str(volume).partition(":")
+        is_path = source.startswith((".", "~"))
+        return f"{self._absolute(source)}{colon}{rest}" if is_path else volume
+
+    def _absolute(self, path: str) -> str:
+        return path if "://" in path else os.path.abspath(self.folder / os.path.expanduser(path))  # noqa: PTH100, PTH111 - links stay
+
+
+def outside(inner: ServerCommand, mounts: Mapping[PurePosixPath, Path]) -> ServerCommand:
+    """The command with the host's paths for files in the container's mounts.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+
+    def moved(path: str) -> str:
+        inside = PurePosixPath(path)
+        for target, folder in mounts.items():
+            if inside.is_relative_to(target):
+                return os.path.normpath(folder / inside.relative_to(target))
+        return path
+
+    # The container's program is none of the host's.
+    return dataclasses.replace(
+        with_paths(inner, moved), prelude=ServerCommand().prelude, inside=inner
+    )
+
+
+def plain_words(text: str) -> list[str]:
+    r"""Split like programs that know quotes, blanks and ``\``, but no other shell syntax.
+
+    Raises:
+        BadInputError: quotes are not balanced.
+    """
+    try:
+        return shlex.split(text.replace("\\\n", " "))
+    except ValueError as error:
+        told = str(error).lower()
+        raise BadInputError(f"the command cannot be read ({told}); check its quotes") from error
+
+
+def _role(service: Tree) -> tuple[str, ...]:
+    """The argument with which the full image starts the server; none for other images."""
+    command = _as_words(service.get("command"))
+    is_full = _FULL_IMAGE.search(str(service.get("image", ""))) is not None
+    return tuple(command[:1]) if is_full and command[:1] and command[0] in _ROLES else ()
+
+
+def _as_words(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [_scalar(word) for word in value]
+    return [] if value is None else plain_words(str(value))
+
+
+def _scalar(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _environment(service: Tree, folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    bounded = Replacement()
+    for file in _env_files(service):
+        path = folder / str(file.get("path", "") if isinstance(file, dict) else file)
+        found |= assignments(bounded.of(text_of_file(path, f"env_file {path}")))
+    for name, value in _own_variables(service).items():
+        # One without a value is taken from where the container is started.
+        text = variables.get(name) if value is None else _scalar(value)
+        if text is not None:
+            found[name] = text
+    return found
+
+
+def _env_files(service: Tree) -> Iterator[object]:
+    files = service.get("env_file")
+    yield from files if isinstance(files, list) else [files] if files else []
+
+
+def _own_variables(service: Tree) -> dict[str, Any]:
+    """Variables of a service's ``environment``; None for those taken from around it."""
+    environment = service.get("environment")
+    if isinstance(environment, dict):
+        return {str(name): value for name, value in environment.items()}
+    listed = environment if isinstance(environment, list) else []
+    pairs = (str(item).partition("=") for item in listed)
+    return {name: value if equals else None for name, equals, value in pairs}
+
+
+def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, Path]:
+    """Folders of the host by the container's; named volumes are left out."""
+    found: dict[PurePosixPath, Path] = {}
+    volumes = service.get("volumes")
+    for volume in volumes if isinstance(volumes, list) else []:
+        if isinstance(volume, dict):
+            source, target = str(volume.get("source", "")), str(volume.get("target", ""))
+        else:
+            source, target, *_mode = (*str(volume).split(":"), "")
+        if source.startswith((".", "/", "~")) and target:
+            found[PurePosixPath(target)] = folder / os.path.expanduser(source)  # noqa: PTH111 - may be relative
+    return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
+
+
+def docker_run(words: Sequence[str], folder: Path) -> Container | None:
+    """The container that a command runs in ``folder``; None for any other command.
+
+    Raises:
+        BadInputError: a file of its environment cannot be read.
+    """
+    program = next((n for n, w in enumerate(words) if PurePath(w).name in CONTAINERS), None)
+    if program is None or "run" not in words[program + 1 : program + 3]:
+        return None
+    at = words.index("run", program) + 1
+    service: dict[str, Any] = {}
+    left: list[str] = []
+    while at < len(words) and words[at].startswith("-"):
+        flag, equals, value = words[at].partition("=")
+        is_short = not flag.startswith("--")
+        at += 1
+        if flag in _OF_THE_RUN or (is_short and _LETTERS.issuperset(flag[1:])):
+            continue
+        if flag in _SWITCHES or flag == "-P":
+            left.append(flag)
+            continue
+        if not equals and is_short and len(flag) > 2:  # noqa: PLR2004 - as -vA:B
+            flag, value = flag[:2], flag[2:]
+        elif not equals:
+            value = words[at] if at < len(words) else ""
+            at += 1
+        if not _keep(service, flag, value):
+            left.append(flag)
+    image = words[at] if at < len(words) else ""
+    service = {"image": image, **service, "command": list(words[at + 1 :])}
+    told = f"left out, since spectui knows no word of Compose for it: {', '.join(left)}"
+    return dataclasses.replace(
+        Container.of(service, folder, os.environ),
+        name=service.get("container_name"),
+        around=_around(service),
+        notes=(told,) if left else (),
+    )
+
+
+def _keep(service: dict[str, Any], flag: str, value: str) -> bool:
+    """Set the service's Compose key for an option; return whether there is one."""
+    if flag in _MANY:
+        kept = _mount(value) if flag == "--mount" else value
+        service.setdefault(_MANY[flag], []).append(kept)
+    elif flag in _ONE:
+        service[_ONE[flag]] = [value] if flag == "--entrypoint" else value
+    elif flag == "--gpus":
+        service["deploy"] = {"resources": {"reservations": {"devices": [_gpus(value)]}}}
+    elif flag in {"--network", "--net"} and value in _NETWORK_MODES:
+        service["network_mode"] = value
+    else:
+        return False
+    return True
+
+
+def _mount(value: str) -> dict[str, Any]:
+    """A mount ``type=bind,source=A,target=B``, with any of the keys' names."""
+    pairs = dict(part.partition("=")[::2] for part in value.split(","))
+    source = pairs.get("source") or pairs.get("src", "")
+    target = pairs.get("target") or pairs.get("dst") or pairs.get("destination", "")
+    mount = {"type": pairs.get("type", "volume"), "source": source, "target": target}
+    kept: dict[str, Any] = {key: text for key, text in mount.items() if text}
+    return kept if {"readonly", "ro"}.isdisjoint(pairs) else {**kept, "read_only": True}
+
+
+def _gpus(value: str) -> dict[str, Any]:
+    """``all``, a number, or ``"device=0,1"`` with quotes of its own."""
+    device: dict[str, Any] = {"driver": "nvidia", "capabilities": ["gpu"]}
+    for part in next(csv.reader([value]), []):
+        key, equals, text = part.partition("=")
+        if key == "device":
+            device["device_ids"] = text.split(",")
+        elif key in {"driver", "capabilities"}:
+            device[key] = text if key == "driver" else text.split(",")
+        else:
+            count = text if equals else key
+            device["count"] = int(count) if count.isdecimal() else count
+    return device
+
+
+def _around(service: dict[str, Any]) -> dict[str, Any]:
+    """Volumes that docker made before, by name."""
+    names: dict[str, Any] = {}
+    for volume in service.get("volumes", ()):
+        is_text = isinstance(volume, str)
+        name = volume.partition(":")[0] if is_text else volume.get("source", "")
+        if name and not name.startswith((".", "/", "~")) and (not is_text or ":" in volume):
+            names[name] = {"external": True}
+    return {"volumes": names} if names else {}

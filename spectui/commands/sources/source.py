@@ -1,0 +1,181 @@
+"""Finds the program and the arguments among a command's words, and moves its paths."""
+
+import os.path
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.items import Item, divide, items_of_variable
+from spectui.commands.server_options import PREFIX
+from spectui.commands.sources.files import Replacement
+from spectui.errors import BadInputError
+
+PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
+IMAGES = re.compile(r"llama[._-]?(cpp|server)")
+"""Pattern in the names of container images."""
+_OTHERS = re.compile(
+    r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|node|java|nginx|caddy|(ba|da|z|fi)?sh|ssh"
+)
+"""Programs that take other options, or a script."""
+CONTAINERS = frozenset({"docker", "docker-compose", "podman"})
+OF_LLAMA = (
+    *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
+    *("MUSA_", "SYCL_", "ONEAPI_", "ZE_", "VK_", "OMP_", "GOMP_", "KMP_"),
+)
+"""Prefixes of variables that llama-server, its backends and their libraries read."""
+_WRAPPERS = frozenset({"env", "exec"})
+_OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
+"""Variables of the session rather than of the command."""
+_UNIFIED = frozenset({"llama", "llama.exe"})
+"""The program that starts the server if ``serve`` follows."""
+_FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
+"""Options whose value is several paths; the last two have a number behind each."""
+_FILE_VARIABLES = frozenset({"LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+"""Variables that hold a path."""
+_FOLDER_VARIABLES = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
+"""Variables that hold several folders."""
+_SEPARATOR = ":"
+
+Change = Callable[[str], str]
+
+
+def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerCommand:
+    """Find program and arguments among a command's words; variables before them are the command's.
+
+    Args:
+        words: words of one command, split.
+        variables: variables that reach the program from outside the command, by name.
+
+    Raises:
+        BadInputError: a container is started, or another program; an option lacks its value, or a
+            variable is unknown.
+    """
+    start = check_program(words)
+    prelude: list[str] = []
+    own = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
+    for word in words[:start]:
+        match = ASSIGNMENT.fullmatch(word)
+        if match is not None and match[1].startswith(PREFIX):
+            own[match[1]] = match[2]
+        else:
+            prelude.append(word)
+    of_variables = (item for pair in own.items() for item in items_of_variable(*pair))
+    return replace(
+        ServerCommand.of((*of_variables, *divide(words[start:]))),
+        prelude=tuple(prelude) or ServerCommand().prelude,
+        environment=tuple(
+            (name, value)
+            for name, value in variables.items()
+            if name not in _OF_SHELLS and not name.startswith(PREFIX)
+        ),
+    )
+
+
+def check_program(words: Sequence[str]) -> int:
+    """Index of the first word after the program; the program may be left out.
+
+    Raises:
+        BadInputError: a container is started, or another program.
+    """
+    bare = takewhile(lambda word: not word.startswith("-"), words)
+    if any(_file_name(word) in CONTAINERS for word in bare):
+        raise BadInputError(
+            "the command starts a container in a way that spectui does not know; give "
+            "llama-server's own part of it, with paths as they are on this machine"
+        )
+    start = _first_argument(words)
+    program = _file_name(words[start - 1]) if start else ""
+    if _OTHERS.fullmatch(program):
+        raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
+    return start
+
+
+def names_server(words: Sequence[str]) -> bool:
+    """Whether one of a command's words is the program llama-server."""
+    return any(_file_name(word) in PROGRAMS for word in words)
+
+
+def _file_name(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def runs_other(image: str) -> bool:
+    """Whether a container's image contains a program with other options."""
+    name = re.split(r"[:@-]", image.rpartition("/")[2], maxsplit=1)[0]
+    return _OTHERS.fullmatch(name) is not None
+
+
+def _first_argument(words: Sequence[str]) -> int:
+    named = [n for n, word in enumerate(words) if _file_name(word) in PROGRAMS]
+    if named:
+        return named[0] + 1
+    unified = [n for n, word in enumerate(words) if _file_name(word) in _UNIFIED]
+    if unified and list(words[unified[0] + 1 : unified[0] + 2]) == ["serve"]:
+        return unified[0] + 2
+    is_prelude = (word in _WRAPPERS or ASSIGNMENT.fullmatch(word) is not None for word in words)
+    first = next((n for n, prelude in enumerate(is_prelude) if not prelude), len(words))
+    has_program = first < len(words) and not words[first].startswith("-")
+    return first + has_program
+
+
+def below(command: ServerCommand, folder: str) -> ServerCommand:
+    """The command with its relative paths resolved from ``folder``."""
+
+    def moved(path: str) -> str:
+        return os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
+
+    return replace(
+        with_paths(command, moved),
+        prelude=tuple(_below(word, moved) for word in command.prelude),
+        environment=_changed_variables(command.environment, moved),
+    )
+
+
+def with_paths(command: ServerCommand, change: Change) -> ServerCommand:
+    """The command with the paths in its arguments and its options' variables replaced.
+
+    Raises:
+        BadInputError: the paths get too long.
+    """
+    bounded = Replacement()
+
+    def changed(path: str) -> str:
+        return bounded.of(change(path))
+
+    return replace(command, items=tuple(_changed(item, changed) for item in command.items))
+
+
+def _below(word: str, moved: Change) -> str:
+    """Resolve a word before the arguments: a variable, or a program given by path."""
+    match = ASSIGNMENT.fullmatch(word)
+    if match is not None:
+        [(name, value)] = _changed_variables(((match[1], match[2]),), moved)
+        return f"{name}={value}"
+    is_program = word.startswith(("./", "../")) or (names_server((word,)) and "/" in word)
+    return moved(word) if is_program else word
+
+
+def _changed_variables(
+    variables: Sequence[tuple[str, str]], change: Change
+) -> tuple[tuple[str, str], ...]:
+    return tuple((name, _changed_value(name, value, change)) for name, value in variables)
+
+
+def _changed(item: Item, change: Change) -> Item:
+    server = item.server
+    is_list = server is not None and server.long_flag in _FILE_LISTS
+    is_path = server is not None and (server.is_file or is_list)
+    if not item.values or not is_path or (item.variable is not None and not item.value):
+        return item
+    first, *others = item.values
+    moved = ",".join(map(change, first.split(","))) if is_list else change(first)
+    values = (moved, *others)
+    return replace(item, values=values, words=(item.flag, *values))
+
+
+def _changed_value(name: str, value: str, change: Change) -> str:
+    if name in _FOLDER_VARIABLES:
+        return _SEPARATOR.join(map(change, value.split(_SEPARATOR)))
+    return change(value) if name in _FILE_VARIABLES and value else value

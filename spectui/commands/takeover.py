@@ -1,0 +1,335 @@
+"""Reads the user's existing llama-server command into spectui's options."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spectui.commands.arguments import EXPERTS, first_experts
+from spectui.commands.command import LAYERS, ServerCommand, Start
+from spectui.commands.drafting import (
+    SHARED,
+    SPEC_DEFAULT,
+    drafting,
+    joined,
+    old_lengths,
+    told_apart,
+)
+from spectui.commands.items import FLASH_ATTENTION, Item, words_of
+from spectui.commands.server_options import canonical
+from spectui.errors import BadInputError
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
+from spectui.options.reading import read_setup
+from spectui.options.setup import Setup
+
+_HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
+_HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
+_ROUTER = frozenset({"--models-dir", "--models-preset"})
+_SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
+_BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
+"""Prefixes of switches that stand for a model of the hub and its settings."""
+_MOST_LAYERS = 256
+_PARTS = ("up", "down", "gate", "gate_up")
+_REPEATABLE = frozenset({"override-tensor", "override-kv"})
+_EXPERTS = ("cpu-moe", "n-cpu-moe")
+_LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
+_NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
+_LOADING = frozenset({"mmap", "load-mode"})
+_OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
+"""Former flags for the draft lengths of every drafter."""
+_LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
+    "none": {"no-mmap": ()},
+    "mlock": {"no-mmap": ()},
+    "mmap": {},
+    "auto": {},
+}
+"""Equivalents of ``--load-mode`` in spectui's options, which only turn mapping on or off."""
+_LOCKED = "mlock"
+"""Part of modes that spectui does not apply but passes on."""
+_SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
+    "mmap": {},
+    "no-flash-attn": {"flash-attn": ("off",)},
+    "spec-default": SPEC_DEFAULT,
+}
+"""Switches that stand for options of other names."""
+
+
+def check_serves(items: Sequence[Item]) -> None:
+    """Make sure that the command names a model, wherever it is.
+
+    Raises:
+        BadInputError: it names neither a model nor where models are.
+    """
+    if not any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items):
+        raise BadInputError(
+            "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
+            "give the part that starts llama-server alone"
+        )
+
+
+def check_local(items: Sequence[Item]) -> None:
+    """Make sure that the models are local files.
+
+    Raises:
+        BadInputError: one comes from the hub, the server is a router, or there is no model.
+    """
+    has_model = False
+    for item in items:
+        flag, shown = canonical(item.flag), item.text
+        if flag in _HUB or flag in _HUB_DRAFT:
+            needed = "-m FILE" if flag in _HUB else "-md FILE"
+            raise BadInputError(
+                f"the command takes a model from the hub ({shown}), and spectui reads local GGUF "
+                f"files; write {needed} instead, with the file that llama-server keeps in the "
+                f"Hugging Face cache"
+            )
+        if flag.startswith(_BUNDLES) and not item.values:
+            raise BadInputError(
+                f"{flag} stands for a model of the hub and its settings; write them out, with "
+                f"-m FILE"
+            )
+        has_model = has_model or (item.option is not None and item.option.name == "model")
+    if has_model:
+        return
+    router = next((item for item in items if canonical(item.flag) in _ROUTER), None)
+    if router is not None:
+        raise BadInputError(
+            f"the command starts a router ({router.text}), which has several models; "
+            f"give one of them: its own command, or FILE:SECTION of a models preset file"
+        )
+    raise BadInputError(
+        "the command names no model file; spectui reads local GGUF files, so add -m FILE"
+    )
+
+
+def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
+    """Pattern for ``--cpu-moe`` or ``--n-cpu-moe``, if their coming first makes a difference.
+
+    llama-server takes the first placement that matches a tensor. spectui, as its export, writes
+    ``-ot`` before them; so where an ``-ot`` that stands behind them moves some of the same experts
+    elsewhere, they have to become a pattern before it.
+
+    Args:
+        options: options taken over so far.
+        overrides: values of the ``-ot`` that comes now.
+    """
+    n_layers = _n_layers(options)
+    if not any(_moves(part, n_layers) for value in overrides for part in value.split(",")):
+        return None
+    pattern = rf"\.{EXPERTS}" if "cpu-moe" in options else first_experts(n_layers).pattern
+    return f"{pattern}=CPU"
+
+
+def _n_layers(options: Mapping[str, tuple[str, ...]]) -> int:
+    if "cpu-moe" in options:
+        return _MOST_LAYERS
+    given = options.get("n-cpu-moe", ("0",))[-1]
+    return min(int(given), _MOST_LAYERS) if given.isascii() and given.isdigit() else 0
+
+
+def _moves(override: str, n_layers: int) -> bool:
+    """Whether the override puts experts of the first layers anywhere but in RAM."""
+    pattern, _, buffer = override.partition("=")
+    if buffer == "CPU":
+        return False
+    try:
+        compiled = re.compile(pattern)
+    except re.error:
+        # llama-server's dialect of regular expressions is another one.
+        return n_layers > 0
+    return any(
+        compiled.search(f"blk.{layer}.ffn_{part}_exps.weight")
+        for layer in range(n_layers)
+        for part in _PARTS
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """A command in spectui's options."""
+
+    options: Mapping[str, tuple[str, ...]]
+    """Values by the long name of spectui's option, without dashes; none for a switch."""
+    extra: tuple[str, ...]
+    """Arguments that an export does not write itself, unchanged and in their order.
+
+    That is what spectui does not know, and sampling, which it knows and an export leaves out.
+    """
+    elsewhere: tuple[str, ...] = ()
+    """Drafting options that only llama-server supports, unchanged; they are in neither of the
+    others."""
+    start: Start = field(default_factory=Start)
+    """The words before its arguments."""
+    typed: frozenset[str] = frozenset()
+    """Names of the options that were typed beside the command, which override its own."""
+
+    @property
+    def left(self) -> Mapping[str, tuple[str, ...]]:
+        """Sizes that the command leaves to the server, and a measurement chooses."""
+        return {name: values for name, values in self.options.items() if _is_left(name, values)}
+
+    @property
+    def settled(self) -> "Takeover":
+        """The command without the sizes that it leaves to the server."""
+        kept = {n: v for n, v in self.options.items() if n not in self.left}
+        return replace(self, options=kept)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the options that are written back; drafting options always are."""
+        return _NGRAM_OPTIONS | self.typed | self.settled.options.keys()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Arguments written back unchanged: unknown options, and sizes left to the server."""
+        left = ((n, v) for n, v in self.left.items() if n not in self.typed)
+        return (*(w for name, values in left for w in (f"--{name}", *values)), *self.extra)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """Its own arguments for a server that is started in its place.
+
+        What it leaves to its server is left to that one as well; in-process nothing is fitted, so
+        that all layers are on the GPU there.
+        """
+        settled = self.typed | self.settled.options.keys()
+        left = (flag for name, flag in _LAYER_FLAGS.items() if name not in settled)
+        return (*self.extra, *(word for flag in left for word in (flag, "auto")))
+
+    def to_setup(self) -> Setup:
+        """The setup that the command runs, as far as spectui measures it.
+
+        Raises:
+            UsageError: an option has a value that it cannot have, or options contradict each other.
+        """
+        return replace(read_setup(self.options), extra=self.extra)
+
+
+def _is_left(name: str, values: tuple[str, ...]) -> bool:
+    # Its number -1 means auto in llama-server.
+    if name in LAYERS and values == ("-1",):
+        return True
+    return (values == ("auto",) and name != "flash-attn") or (name, values) == ("ctx-size", ("0",))
+
+
+def take_over(
+    command: ServerCommand, *, other_drafts: bool = False, through_server: bool = False
+) -> Takeover:
+    """Translate a command into spectui's options.
+
+    Args:
+        command: the command.
+        other_drafts: whether other ways to draft are looked for, so that one which only
+            llama-server has may be set aside.
+        through_server: whether such drafters can be run.
+
+    Raises:
+        BadInputError: it names no model of this machine, or drafts in a way that spectui cannot
+            measure.
+    """
+    items = command.items
+    check_local(items)
+    elsewhere = tuple(item for item in items if other_drafts and _is_elsewhere(item))
+    if elsewhere:
+        # Their draft is none that drafts on its own.
+        elsewhere += tuple(item for item in items if _names(item, "model-draft"))
+        items = tuple(item for item in items if item not in elsewhere)
+    options, extra = taken_options(items, through_server=through_server)
+    # What is set aside leaves no draft whose lengths would matter.
+    lengths = {} if elsewhere else old_lengths(command)
+    return Takeover(
+        options={**{name: (value,) for name, value in lengths.items()}, **options},
+        extra=extra,
+        elsewhere=words_of(elsewhere),
+        start=command.start,
+    )
+
+
+def taken_options(
+    items: Iterable[Item], *, through_server: bool = False
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """The items in spectui's options, whatever models they name, and the words of the others.
+
+    Args:
+        items: options of a command.
+        through_server: as ``take_over``.
+
+    Raises:
+        BadInputError: they draft in a way that spectui cannot measure.
+    """
+    options: dict[str, tuple[str, ...]] = {}
+    extra: list[str] = []
+    has_old_lengths = False
+    for item in items:
+        has_old_lengths = has_old_lengths or canonical(item.flag) in _OLD_LENGTHS
+        found = _taken(item, through_server=through_server)
+        if found is None or not _is_written(item):
+            extra += item.separate
+        if item.option is not None and item.option.name in _LOADING:
+            options.pop("no-mmap", None)
+        for name, values in (found or {}).items():
+            options[name] = _joined(options, name, values)
+    kinds = [kind for value in options.get("spec-type", ()) for kind in value.split(",")]
+    options = told_apart(options, kinds, has_old_lengths=has_old_lengths)
+    if kinds == [MODEL_KIND]:
+        # A draft model is reason enough to draft with it.
+        del options["spec-type"]
+    return options, tuple(extra)
+
+
+def _names(item: Item, name: str) -> bool:
+    return item.option is not None and item.option.name == name
+
+
+def _is_elsewhere(item: Item) -> bool:
+    """Whether the option names a drafter that only llama-server has."""
+    kinds = ",".join(item.values).split(",")
+    return _names(item, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
+
+
+def _is_all_cores(item: Item) -> bool:
+    """Whether ``-tb`` asks for all cores; without ``-tb`` it equals ``-t``."""
+    return item.name == "threads-batch" and item.values in {("0",), ("-1",)}
+
+
+def _is_written(item: Item) -> bool:
+    is_locked = item.name == "load-mode" and any(_LOCKED in mode for mode in item.values)
+    return item.option is not None and item.option.is_written and not is_locked
+
+
+def _joined(
+    options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Values merged with previous ones; options that they override are removed from ``options``."""
+    if name == "spec-type":
+        return joined(options.pop(name, ()), values)
+    if name not in _REPEATABLE:
+        return values
+    before = options.pop(name, ())
+    if name == "override-tensor":
+        pattern = experts_first(options, values)
+        if pattern is not None:
+            for option in _EXPERTS:
+                options.pop(option, None)
+            before = (*before, pattern)
+    return (*before, *values)
+
+
+def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
+    """The option in spectui's names; None if spectui does not know it."""
+    if item.option is None:
+        return None
+    match item.option.name, item.values:
+        case "load-mode", (mode,):
+            return _LOAD_MODES.get(mode)
+        case "spec-type", (kind,):
+            return drafting(kind, through_server=through_server)
+        case "flash-attn", values:
+            wanted = values[0] if values else "on"
+            return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}
+        case name, () if name in _SWITCHES:
+            return _SWITCHES[name]
+        case "threads" | "seed", ("-1",):
+            return {}  # the default, spelled out
+        case name, values if (item.option.is_ours or name in SHARED) and not _is_all_cores(item):
+            return {name: values}
+    return None

@@ -1,0 +1,253 @@
+"""An existing command in other words, with every option in its place."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from spectui.commands.arguments import speculation_arguments
+from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
+from spectui.commands.drafting import (
+    KINDS_BY_NAME,
+    KNOWN_TO_IK,
+    NEW_LENGTHS,
+    OLD_LENGTHS,
+    SHARED,
+    assumed_lengths,
+    told_of_length,
+)
+from spectui.commands.items import Item, divide, words_of
+from spectui.commands.launch import Launch, printable, told
+from spectui.commands.lint.checking import lint
+from spectui.commands.reader import Reader
+from spectui.commands.rewriting import rewritten
+from spectui.commands.takeover import taken_options
+from spectui.errors import BadInputError, UsageError
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import (
+    MTP_KIND,
+    NGRAM_KINDS,
+    NGRAMS,
+    NgramSimple,
+    number_of,
+    numbers_of,
+)
+from spectui.options.reading import read_speculation
+from spectui.options.speculation import Speculation
+from spectui.severity import Severity
+
+_SETTINGS = frozenset(
+    {
+        *("spec-type", "spec-default", BY_SWITCH),
+        *("draft-max", "draft-min", "draft-p-min", *SHARED),
+        *(one.option for drafter in NGRAMS for one in numbers_of(drafter)),
+    }
+)
+"""Options that configure drafting, except the model and its placement."""
+_OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
+"""Drafters whose settings spectui knows."""
+_NOTHING = "nothing drafts"
+_SIZE_M = number_of(NgramSimple, "size_m").option
+_NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
+"""Options that name the served model, the most specific first."""
+_NO_FILE = "the command names no file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """A command whose drafting means the same to its new reader."""
+
+    command: ServerCommand
+    speculation: Speculation | None = None
+    reason: str = _NOTHING
+    """Reason why there is no ``speculation``."""
+    notes: tuple[str, ...] = ()
+    """Sentences about changes to the drafting."""
+
+
+def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
+    """Write out the drafters and their settings, as far as spectui knows them.
+
+    Raises:
+        BadInputError: the reader has no words for who drafts.
+    """
+    kinds = {kind.partition(":")[0] for kind in command.kinds}
+    if not kinds and command.has("spec-type"):
+        return _none(command, reader)
+    if not kinds and not command.has_draft:
+        return Drafting(command=_without_settings(command, reader))
+    if not kinds <= _OURS or (not kinds and _is_recognised(command)):
+        return _by_server(command, kinds, reader)
+    if _is_readers_own(command, kinds, reader):
+        return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
+    taken = _options(command)
+    assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
+    options = {**{name: (value,) for name, value in assumed.items()}, **taken}
+    try:
+        speculation = read_speculation(options)
+    except UsageError as error:
+        # What spectui would not measure its server may take all the same.
+        return Drafting(command=command, reason=f"spectui cannot draft so: {error}")
+    written = divide(speculation_arguments(speculation, reader.dialect))
+    wanted = (item for item in written if _is_wanted(item, options))
+    return Drafting(
+        command=_settled(command, words_of(wanted)),
+        speculation=speculation,
+        notes=(*_notes(assumed), *_longer(command, taken)),
+    )
+
+
+def _without_settings(command: ServerCommand, reader: Reader) -> ServerCommand:
+    """Drop settings where nothing drafts; in ik_llama.cpp's form they would enable a drafter."""
+    if reader.dialect is not Dialect.IK:
+        return command
+    kept = (item for item in command.items if item.name not in _SETTINGS)
+    return replace(command, items=tuple(kept))
+
+
+def _none(command: ServerCommand, reader: Reader) -> Drafting:
+    """Handle ``--spec-type none``: older builds draft with any draft model, so it has to go."""
+    if reader.is_current:
+        return Drafting(command=command)
+    kept = (item for item in command.items if not item.is_speculative)
+    return Drafting(command=replace(command, items=tuple(kept)))
+
+
+def _by_server(command: ServerCommand, kinds: set[str], reader: Reader) -> Drafting:
+    shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server recognises by its file"
+    is_read = reader.is_current or _is_readers_own(command, kinds, reader)
+    if not is_read:
+        raise BadInputError(
+            f"{reader.dialect} has no flags for {shown} that spectui knows; export for "
+            f"{Dialect.LLAMA_CPP}, or take it out"
+        )
+    return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
+
+
+def _is_recognised(command: ServerCommand) -> bool:
+    name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
+    return any(mark in name for mark in KINDS_BY_NAME)
+
+
+def _is_readers_own(command: ServerCommand, kinds: set[str], reader: Reader) -> bool:
+    """Whether an older reader takes all of it unchanged, and not only a draft model's part."""
+    settings = [item for item in command.items if item.name in _SETTINGS]
+    is_ik = reader.dialect is Dialect.IK
+    # Numbers behind a kind are ik_llama.cpp's form, and so are kinds beyond n-gram drafters.
+    is_form = is_ik or not any(":" in item.value for item in settings)
+    return (
+        not reader.is_current
+        and is_form
+        and kinds.issubset(KNOWN_TO_IK if is_ik else NGRAM_KINDS)
+        and bool(kinds - {"draft", "draft-simple", MTP_KIND})
+        and all(reader.takes(item.flag) for item in settings)
+    )
+
+
+def _options(command: ServerCommand) -> dict[str, tuple[str, ...]]:
+    """The settings by spectui's names."""
+    settings = (item for item in command.items if item.name in _SETTINGS - {BY_SWITCH})
+    options, _others = taken_options(settings)
+    if not BY_LAYERS.isdisjoint(command.kinds):
+        named = (MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds)
+        options["spec-type"] = (",".join(named),)
+    return options
+
+
+def _is_wanted(written: Item, options: Mapping[str, object]) -> bool:
+    """Whether the option was given, or its default changed between builds."""
+    return written.name in options or not written.name.startswith("spec-ngram-")
+
+
+def _settled(command: ServerCommand, words: tuple[str, ...]) -> ServerCommand:
+    """The command with these words in place of its previous drafting options."""
+    places = [at for at, item in enumerate(command.items) if item.name in _SETTINGS]
+    behind = [at for at, item in enumerate(command.items) if _is_draft(item)]
+    at = places[0] if places else (behind or [len(command.items) - 1])[-1]
+    ahead = () if places else command.items[at].words
+    return command.edited({**dict.fromkeys(places, ()), at: (*ahead, *words)})
+
+
+def _is_draft(item: Item) -> bool:
+    return item.name in {"model-draft", "spec-draft-hf"}
+
+
+def _longer(command: ServerCommand, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Reason why a different length is written than the given one."""
+    longest, size_m = command.value("draft-max"), taken.get(_SIZE_M)
+    is_own = command.has("spec-ngram-size-m", _SIZE_M)
+    if longest is not None and size_m is not None and not is_own:
+        told = told_of_length(longest, size_m[-1])
+        if told is not None:
+            yield f"mind that {told}: it is written for {longest}"
+
+
+def _notes(assumed: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        f"mind that the command gives no --{name}, whose default was {OLD_LENGTHS[name]} until "
+        f"spring 2026 and is {NEW_LENGTHS[name]} since: {value} is written out"
+        for name, value in assumed.items()
+    )
+
+
+def translated(
+    command: ServerCommand, reader: Reader, *, program: str | None = None, has_gpu: bool = True
+) -> Launch:
+    """The command in the words of the llama-server that will read it.
+
+    Args:
+        command: the command.
+        reader: the llama-server.
+        program: program to start instead of the command's own.
+        has_gpu: whether llama.cpp has a GPU on this machine.
+
+    Raises:
+        BadInputError: the reader has no words for it.
+    """
+    drafting = drafting_of(command, reader)
+    written, dropped = rewritten(drafting.command, reader)
+    # Variables are written as arguments.
+    items = tuple(replace(item, variable=None) for item in written.items)
+    refused = _refused(replace(written, items=items), reader)
+    left_out = printable(shlex.join(words_of(dropped)))
+    missing = (f"left out, since {reader.name} has no such option: {left_out}",)
+    if reader.accepted is not None:
+        items = reader.accepted.spelled(items)
+    return Launch(
+        name=_name(command),
+        command=replace(written, items=items),
+        start=command.start.running(program),
+        reader=reader,
+        has_gpu=has_gpu,
+        notes=(*drafting.notes, *refused, *(missing if dropped else ())),
+        document=_document(command, drafting),
+    )
+
+
+def _name(command: ServerCommand) -> str:
+    """Name of the served model, for formats that hold several."""
+    if command.known_as is not None:
+        return command.known_as
+    value = next((v for name in _NAMES if (v := command.value(name))), "model")
+    path = Path(value.partition(":")[0])
+    return path.stem if path.suffix in {".gguf", ".ini"} else path.name
+
+
+def _refused(written: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Warnings about options that the reader would refuse or ignore."""
+    for finding in lint(written, reader):
+        if finding.severity is Severity.ERROR:
+            instead = f" (write: {finding.replacement})" if finding.replacement else ""
+            yield printable(f"mind that {finding.what}: {finding.why}{instead}")
+
+
+def _document(command: ServerCommand, drafting: Drafting) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for key, name in (("target", "model"), ("draft", "model-draft")):
+        value = command.value(name)
+        document[key] = value
+        if value is None:
+            document[f"{key}_reason"] = f"{_NO_FILE} with {'-m' if key == 'target' else '-md'}"
+    if drafting.speculation is None:
+        return document | {"speculation": None, "speculation_reason": drafting.reason}
+    return document | {"speculation": told(drafting.speculation)}

@@ -1,0 +1,34 @@
+"""Results as JSON documents: fields by their names, and a reason beside each unknown value."""
+
+from typing import Any
+
+import msgspec
+
+from spectui.errors import CancelledError
+
+Json = dict[str, Any]
+
+
+def or_reason(name: str, value: object, reason: str) -> Json:
+    """A value, or null with its sibling ``<name>_reason``."""
+    return {name: value} if value is not None else {name: None, f"{name}_reason": reason}
+
+
+def fields_of(source: object, reason: str, *names: str) -> Json:
+    """The named attributes; ``reason`` stands in for those that are None."""
+    found: Json = {}
+    for name in names:
+        found |= or_reason(name, getattr(source, name), reason)
+    return found
+
+
+def encoded(value: object) -> Any:  # noqa: ANN401 - what JSON holds
+    """A value of plain types or of classes of fields, which keep their names; paths are text."""
+    return msgspec.to_builtins(value, enc_hook=str)
+
+
+def ending(ended: BaseException | None) -> Json:
+    """Whether a measurement was interrupted, or which error ended it."""
+    interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
+    error = None if ended is None or interrupted else str(ended)
+    return {"interrupted": interrupted, "error": error}

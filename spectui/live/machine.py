@@ -1,0 +1,400 @@
+"""The machine beside a session: who holds its memories, what moves between them, how busy it is."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from spectui.engine.events import Role
+from spectui.live.rounds import N_MEAN, VerifyCost, ratio
+from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.models.weights import WeightTraffic
+from spectui.monitor.readings import GpuReading, HostReading, Reading, Ring, Snapshot
+from spectui.speculative.counters import Round
+
+_NEAR_FULL = 0.92
+"""Share of a memory: the rest is about as large as a longer context or another program needs."""
+_FULL = 0.985
+"""Share of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
+_DISK_BYTES_PER_S = 1e6
+"""Reads that are no longer a log being written or a module being imported."""
+_SWAP_GROWTH_BYTES = 32e6
+
+
+class Use(StrEnum):
+    """Purpose of a part of a memory."""
+
+    TARGET = "target"
+    """The target's weights."""
+    DRAFT = "draft"
+    """The draft's weights."""
+    KV = "KV"
+    """Caches of both models, recurrent state included."""
+    COMPUTE = "compute"
+    """Scratch and logits of both."""
+    OTHER = "other"
+    """Other programs, and what the driver and this process take besides."""
+
+
+def planned(models: Mapping[Role, ModelMemory], belongs: Callable[[Buffer], bool]) -> Counter[Use]:
+    """Return bytes by use, of the buffers that belong to a memory."""
+    sizes: Counter[Use] = Counter()
+    for role, model in models.items():
+        for buffer in model.buffers:
+            if belongs(buffer):
+                sizes[_use(role, buffer.kind)] += buffer.size_bytes
+    return sizes
+
+
+def mapped(models: Mapping[Role, ModelMemory]) -> Counter[Use]:
+    """Return weights that must stay in the page cache for decoding to be fast.
+
+    A mapping spans the file from its first to its last tensor in RAM; what lies between and went to
+    a GPU is not needed again.
+    """
+    sizes: Counter[Use] = Counter()
+    for role, model in models.items():
+        size_bytes = sum(buffer.size_bytes for buffer in model.buffers if buffer.is_mapped)
+        if model.traffic is not None:
+            size_bytes = min(size_bytes, model.traffic.cpu_bytes)
+        sizes[_use(role, BufferKind.WEIGHTS)] += size_bytes
+    return sizes
+
+
+def _use(role: Role, kind: BufferKind) -> Use:
+    if kind is BufferKind.WEIGHTS:
+        return Use.TARGET if role is Role.TARGET else Use.DRAFT
+    if kind in {BufferKind.KV, BufferKind.RECURRENT}:
+        return Use.KV
+    return Use.COMPUTE
+
+
+def fill(plan: Mapping[Use, float], used_bytes: float) -> tuple[tuple[Use, float], ...]:
+    """Return parts that add up to ``used_bytes``: what nobody planned is another's."""
+    left_bytes = used_bytes
+    parts: list[tuple[Use, float]] = []
+    for use in Use:
+        wanted_bytes = left_bytes if use is Use.OTHER else plan.get(use, 0)
+        size_bytes = min(wanted_bytes, left_bytes)
+        left_bytes -= size_bytes
+        parts.append((use, size_bytes))
+    return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPool:
+    """One memory: a GPU's or the host's."""
+
+    name: str
+    total_bytes: float | None
+    parts: tuple[tuple[Use, float], ...]
+    """Bytes by use, in the order of ``Use``; together at most ``total_bytes``."""
+    free_bytes: float | None
+    warning: str | None = None
+    reason: str | None = None
+    """Why total or free are missing; None if they are not."""
+
+    @property
+    def used_bytes(self) -> float | None:
+        """All that is not free."""
+        if self.total_bytes is None or self.free_bytes is None:
+            return None
+        return self.total_bytes - self.free_bytes
+
+
+def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool) -> MemoryPool:
+    """Return the memory of one GPU; ``alone`` says that it is the only one."""
+    plan = planned(models, lambda buffer: buffer.gpu == gpu.index)
+    name = "VRAM" if alone else f"VRAM {gpu.index}"
+    total_bytes, used_bytes = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
+    if total_bytes is None or used_bytes is None:
+        return MemoryPool(
+            name=name,
+            total_bytes=total_bytes,
+            parts=fill(plan, min(plan.total(), total_bytes or plan.total())),
+            free_bytes=None,
+            reason=gpu.memory_used_bytes.reason or gpu.memory_total_bytes.reason,
+        )
+    used_bytes = min(used_bytes, total_bytes)
+    pool = MemoryPool(
+        name=name,
+        total_bytes=total_bytes,
+        parts=fill(plan, used_bytes),
+        free_bytes=total_bytes - used_bytes,
+    )
+    if used_bytes > _FULL * total_bytes:
+        return with_warning(pool, f"{name} is full: the driver may spill into RAM")
+    return with_warning(pool, _near_full(pool))
+
+
+def host_pool(host: HostReading, models: Mapping[Role, ModelMemory]) -> MemoryPool:
+    """RAM. What is mapped counts as used, although the kernel calls the page cache available."""
+    held = planned(models, lambda buffer: buffer.gpu is None and not buffer.is_mapped)
+    kept = mapped(models)
+    unavailable_bytes = max(host.memory_total_bytes - host.memory_available_bytes, 0)
+    other_bytes = max(unavailable_bytes - held.total(), 0)
+    plan = held + kept
+    wanted_bytes = plan.total() + other_bytes
+    missing_bytes = wanted_bytes - host.memory_total_bytes
+    used_bytes = min(wanted_bytes, host.memory_total_bytes)
+    pool = MemoryPool(
+        name="RAM",
+        total_bytes=host.memory_total_bytes,
+        parts=fill(plan, used_bytes),
+        free_bytes=host.memory_total_bytes - used_bytes,
+    )
+    if missing_bytes > 0 and kept.total():
+        return with_warning(
+            pool, f"{missing_bytes / 1e9:.1f} GB more is wanted than there is: weights stay on disk"
+        )
+    return with_warning(pool, _near_full(pool))
+
+
+def _near_full(pool: MemoryPool) -> str | None:
+    if pool.total_bytes and pool.used_bytes is not None:
+        share = pool.used_bytes / pool.total_bytes
+        if share > _NEAR_FULL:
+            return f"{pool.name} is {share:.0%} full"
+    return None
+
+
+def with_warning(pool: MemoryPool, warning: str | None) -> MemoryPool:
+    """Return ``pool`` with a warning, if there is one."""
+    return pool if warning is None else replace(pool, warning=warning)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryState:
+    """All memories, the GPUs' first."""
+
+    pools: tuple[MemoryPool, ...] = ()
+    gpu_reason: str | None = None
+    """Why there is no GPU among them."""
+    reason: str | None = "the machine has not been read yet"
+
+
+def memory_state(
+    snapshot: Snapshot | None,
+    models: Mapping[Role, ModelMemory],
+    *,
+    is_decoding: bool,
+    swap_before_bytes: float | None,
+) -> MemoryState:
+    """Put plan and readings together.
+
+    Args:
+        snapshot: the machine now.
+        models: plans of the loaded models.
+        is_decoding: whether weights are being used, so that disk reads are a bad sign.
+        swap_before_bytes: swap in use when the models were loaded.
+    """
+    if snapshot is None:
+        return MemoryState()
+    host = host_pool(snapshot.host, models)
+    spill = _spill(snapshot.host, swap_before_bytes, is_decoding=is_decoding)
+    pools = (
+        *(gpu_pool(gpu, models, alone=len(snapshot.gpus) == 1) for gpu in snapshot.gpus),
+        with_warning(host, spill),
+    )
+    return MemoryState(pools=pools, gpu_reason=snapshot.gpu_reason, reason=None)
+
+
+def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: bool) -> str | None:
+    """Say if memory does not suffice for what is being decoded."""
+    disk = host.disk_read_bytes_per_s.value
+    if is_decoding and disk is not None and disk > _DISK_BYTES_PER_S:
+        return f"weights are read from disk, {disk / 1e6:.0f} MB/s"
+    faults = host.major_faults_per_s.value
+    if is_decoding and disk is None and faults:
+        return f"weights are read from disk, {faults:.0f} page faults/s"
+    if swap_before_bytes is not None:
+        grown_bytes = host.swap_used_bytes - swap_before_bytes
+        if grown_bytes > _SWAP_GROWTH_BYTES:
+            return f"RAM spills into swap, {grown_bytes / 1e9:.1f} GB"
+    return None
+
+
+_N_SAMPLES = 160
+Samples = tuple[float | None, ...]
+"""A history, oldest first; None where a sample is missing."""
+_UNREAD = Reading(None, "the machine has not been read yet")
+_IDLE = Reading(None, "nothing is being decoded")
+_UNKNOWN = Reading(None, "the target's file does not tell its weights")
+_N_READINGS = 8
+"""Readings: two seconds at the usual pace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficState:
+    """All traffic, with a history each, oldest first."""
+
+    reason: str | None = _UNREAD.reason
+    """Why nothing of the machine was read; None if it was."""
+    cpu_per_core: tuple[float, ...] = ()
+    links: tuple[GpuReading, ...] = ()
+    """GPUs, each with its PCIe link."""
+    link_history: tuple[tuple[Samples, Samples], ...] = ()
+    """Bytes per second that each GPU has received and sent."""
+    gpu_reason: str | None = _UNREAD.reason
+    """Why there are no links; None if there are."""
+    dram_bytes_per_s: Reading = _UNREAD
+    """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
+    dram_best_bytes_per_s: float | None = None
+    """The most that one kind of decode was seen to read."""
+    dram_history: Samples = ()
+    disk_bytes_per_s: Reading = _UNREAD
+    major_faults_per_s: Reading = _UNREAD
+    disk_history: Samples = ()
+
+
+class TrafficHistory:
+    """The last samples of everything."""
+
+    def __init__(self) -> None:
+        """Start without a sample."""
+        self._rings: defaultdict[tuple[str, int], Ring] = defaultdict(lambda: Ring(_N_SAMPLES))
+
+    def add(self, snapshot: Snapshot, dram: Reading) -> None:
+        """Take a sample."""
+        for gpu in snapshot.gpus:
+            self._rings["rx", gpu.index].append(gpu.pcie_rx_bytes_per_s.value)
+            self._rings["tx", gpu.index].append(gpu.pcie_tx_bytes_per_s.value)
+        self._rings["dram", 0].append(dram.value)
+        self._rings["disk", 0].append(snapshot.host.disk_read_bytes_per_s.value)
+
+    def of(self, what: str, gpu: int = 0) -> Samples:
+        """Return the samples of ``rx`` and ``tx`` of a GPU, of ``dram``, or of ``disk``."""
+        return self._rings[what, gpu].values()
+
+
+def traffic_state(
+    snapshot: Snapshot | None, history: TrafficHistory, dram: Reading, best: float | None
+) -> TrafficState:
+    """Put the numbers together."""
+    if snapshot is None:
+        return TrafficState(dram_bytes_per_s=dram, dram_best_bytes_per_s=best)
+    return TrafficState(
+        reason=None,
+        cpu_per_core=snapshot.host.cpu_per_core,
+        links=snapshot.gpus,
+        link_history=tuple(
+            (history.of("rx", gpu.index), history.of("tx", gpu.index)) for gpu in snapshot.gpus
+        ),
+        gpu_reason=snapshot.gpu_reason,
+        dram_bytes_per_s=dram,
+        dram_best_bytes_per_s=best,
+        dram_history=history.of("dram"),
+        disk_bytes_per_s=snapshot.host.disk_read_bytes_per_s,
+        major_faults_per_s=snapshot.host.major_faults_per_s,
+        disk_history=history.of("disk"),
+    )
+
+
+def dram_estimate(
+    models: Mapping[Role, ModelMemory], recent: Sequence[Round], *, is_decoding: bool
+) -> Reading:
+    """Estimate what the last rounds read from RAM per second.
+
+    The draft's own verification pass (schedule ``server``) is left out: a round does not
+    tell it apart.
+    """
+    if not is_decoding or not recent:
+        return _IDLE
+    target, draft = _traffic(models, Role.TARGET), _draft_traffic(models)
+    if target is None:
+        return _UNKNOWN
+    last = recent[-N_MEAN:]
+    read_bytes = sum(target.cpu_bytes_per_decode(r.n_drafted + 1) for r in last)
+    if draft is not None:
+        read_bytes += draft.cpu_bytes_per_decode(1) * sum(r.n_steps for r in last)
+    seconds = sum(r.times.total_s for r in last)
+    return Reading(read_bytes / seconds) if seconds > 0 else _IDLE
+
+
+def ram_share(models: Mapping[Role, ModelMemory], n_tokens: int) -> float | None:
+    """Return the share of the bytes read by one decode of the target that comes from RAM."""
+    target = _traffic(models, Role.TARGET)
+    if target is None:
+        return None
+    cpu_bytes = target.cpu_bytes_per_decode(n_tokens)
+    return ratio(cpu_bytes, cpu_bytes + target.gpu_bytes_per_decode(n_tokens))
+
+
+def verify_rate(models: Mapping[Role, ModelMemory], cost: VerifyCost) -> float | None:
+    """Return the bytes per second that decodes of one batch size read from RAM."""
+    target = _traffic(models, Role.TARGET)
+    if target is None:
+        return None
+    return ratio(target.cpu_bytes_per_decode(cost.n_tokens), cost.seconds)
+
+
+def best_rate(
+    models: Mapping[Role, ModelMemory], costs: Sequence[VerifyCost], draft_step_s: float | None
+) -> float | None:
+    """Return the highest rate of any batch size of the target, and of the draft."""
+    rates = [verify_rate(models, cost) for cost in costs]
+    draft = _draft_traffic(models)
+    if draft is not None:
+        rates.append(ratio(draft.cpu_bytes_per_decode(1), draft_step_s))
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def _traffic(models: Mapping[Role, ModelMemory], role: Role) -> WeightTraffic | None:
+    model = models.get(role)
+    return None if model is None else model.traffic
+
+
+def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
+    """Traffic of a draft step: of a draft model or, without one, of the target's MTP layers."""
+    if Role.DRAFT in models:
+        return _traffic(models, Role.DRAFT)
+    target = models.get(Role.TARGET)
+    return None if target is None else target.mtp_traffic
+
+
+class MachineLoad:
+    """Mean load of the machine over readings made while something was decoded."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._snapshots: deque[Snapshot] = deque(maxlen=_N_READINGS)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Take one."""
+        self._snapshots.append(snapshot)
+
+    def pcie_use(self) -> float | None:
+        """Share of its limit that the busiest link takes, in its busier direction."""
+        return self._mean(lambda snapshot: _most(map(link_use, snapshot.gpus)))
+
+    def gpu_use(self) -> float | None:
+        """Share of time that the busiest GPU computes."""
+        return self._mean(lambda snapshot: _most(gpu.utilisation.value for gpu in snapshot.gpus))
+
+    def cores_busy(self) -> float | None:
+        """Share of time that the busier half of the logical cores computes."""
+        return self._mean(_busier_half)
+
+    def disk_bytes_per_s(self) -> float | None:
+        """Bytes per second that this process reads from disk."""
+        return self._mean(lambda snapshot: snapshot.host.disk_read_bytes_per_s.value)
+
+    def _mean(self, read: Callable[[Snapshot], float | None]) -> float | None:
+        values = [value for value in map(read, self._snapshots) if value is not None]
+        return sum(values) / len(values) if values else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def link_use(gpu: GpuReading) -> float | None:
+    """Return the share of its PCIe limit that the busier direction takes."""
+    busier = _most((gpu.pcie_rx_bytes_per_s.value, gpu.pcie_tx_bytes_per_s.value))
+    return ratio(busier, gpu.pcie_limit_bytes_per_s.value)
+
+
+def _busier_half(snapshot: Snapshot) -> float | None:
+    cores = sorted(snapshot.host.cpu_per_core, reverse=True)
+    half = cores[: (len(cores) + 1) // 2]
+    return sum(half) / len(half) if half else None

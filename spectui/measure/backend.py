@@ -1,0 +1,79 @@
+"""Decoding of prompts, by the engine in this process or by llama-servers."""
+
+from typing import Protocol
+
+from spectui.documents import Json
+from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded
+from spectui.options.setup import Setup
+
+ENGINE: Json = {"backend": "engine"}
+"""The engine in documents, as who decoded."""
+
+
+class Backend(Protocol):
+    """Decoding engine, as far as measuring needs it: an ``Engine`` or its stand-in.
+
+    Who drafts is what was loaded last, by ``Loading``.
+    """
+
+    @property
+    def n_interruptions(self) -> int:
+        """Number of times that others had the engine in between."""
+        ...
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that others had it."""
+        ...
+
+    @property
+    def n_beside_off(self) -> int | None:
+        """Settings that take turns with the target alone, prompt by prompt.
+
+        None for as many as share a draft. 0 where a change loads models, so that turns are long.
+        """
+        ...
+
+    def generate(self, command: Generate) -> GenerationResult:
+        """Continue a prompt."""
+        ...
+
+    def probe_margin(self, command: ProbeMargin) -> MarginProbed | None:
+        """Probe how clear the target's choice is; None where a server does not tell."""
+        ...
+
+
+class Loading(Protocol):
+    """Loader of models, as far as a search needs it: a ``Loader`` or its stand-in."""
+
+    @property
+    def n_cpu_moe(self) -> int | None:
+        """Layers whose experts the target keeps in RAM now; None where that is not searched."""
+        ...
+
+    @property
+    def move_s(self) -> float:
+        """Seconds that the last reload of the target took."""
+        ...
+
+    def load(self, draft: str | None) -> None:
+        """Have a draft ready."""
+        ...
+
+
+def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded | None]:
+    """Load the models of a setup; the target, and the draft if one drafts.
+
+    Raises:
+        SpectuiError: one cannot be loaded.
+    """
+    speculation = setup.speculation
+    target = engine.load_target(
+        setup.target,
+        setup.context,
+        max_draft=1 if speculation is None else speculation.longest,
+        mtp=speculation is not None and speculation.is_mtp,
+    )
+    return target, None if setup.used_draft is None else engine.load_draft(setup.used_draft)

@@ -1,0 +1,54 @@
+"""Whether earlier numbers compare with new ones: digests of conditions, and what differs. Pure."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+_WORDS = {
+    "machine": "on another machine",
+    "drafts": "with other drafts",
+    "prompts": "with other prompts",
+    "server": "with another llama-server",
+    "extra": "with other arguments for llama-server",
+}
+
+
+def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
+    """Differences between two measurements' conditions: ``with another target and with ...``.
+
+    Args:
+        known: earlier conditions that must be equal (``sweep_spec``, ``study_spec``).
+        spec: present conditions.
+
+    Returns:
+        None where nothing differs.
+    """
+    differing = sorted(key for key in {*known, *spec} if known.get(key) != spec.get(key))
+    return " and ".join(_words(key, known.get(key), spec.get(key)) for key in differing) or None
+
+
+def _words(key: str, known: object, spec: object) -> str:
+    if key == "backend" and isinstance(known, dict) and isinstance(spec, dict):
+        return _of_backend(known, spec)
+    return _WORDS.get(key, f"with another {key}")
+
+
+def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    if known.get("name") != spec.get("name"):
+        return "with another backend"
+    if spec.get("name") != "server":
+        return "with another llama.cpp"
+    is_binary = any(known.get(key) != spec.get(key) for key in ("path", "version", "build"))
+    return _WORDS["server" if is_binary else "extra"]
+
+
+def spec_digest(spec: dict[str, Any]) -> str:
+    """Eight characters that stand for what makes trials comparable."""
+    return digest(spec)[:8]
+
+
+def digest(value: object) -> str:
+    """SHA-256 of a value as JSON, with sorted keys."""
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

@@ -1,0 +1,113 @@
+"""Whether speculation changed the output, and whether rounding explains where it did."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.documents import Json, or_reason
+from spectui.engine.commands import ProbeMargin
+from spectui.measure.backend import Backend
+from spectui.measure.measurer import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """The first token at which an output differs from the target-only output.
+
+    A batch of several tokens is computed in another order than one token, so logits move by
+    ``noise``. Two logits can trade places if the gap between them is at most twice that.
+    """
+
+    prompt_id: str
+    position: int
+    margin: float | None
+    """Gap between the two best logits of the target-only run; None where a server decoded, which
+    does not tell."""
+    noise: float | None
+    """Largest difference of a logit between one-by-one and batched decoding of the same text; None
+    as ``margin``."""
+
+    @property
+    def explained(self) -> bool | None:
+        """Whether rounding accounts for it; None where that is not known."""
+        if self.margin is None or self.noise is None:
+            return None
+        return self.margin <= 2 * self.noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LosslessCheck:
+    """The worst divergence of a measurement, None if all outputs were equal."""
+
+    divergence: Divergence | None
+    n_different: int = 0
+    """Prompts whose outputs are not equal."""
+
+    @property
+    def lossless(self) -> bool | None:
+        """Whether outputs are equal but for rounding; None where the two cannot be told apart."""
+        return True if self.divergence is None else self.divergence.explained
+
+
+UNTOLD = (
+    "llama-server does not tell how close the target's choice was, so whether rounding explains "
+    "where the outputs part is not known"
+)
+"""Why a divergence has no margin."""
+
+
+def lossless_document(check: LosslessCheck | None) -> Json:
+    """Whether speculation changed the output, in documents."""
+    if check is None:
+        reason = "only complete runs of greedy output are compared"
+        return {**or_reason("lossless", None, reason), "divergence": None}
+    divergence = check.divergence
+    if divergence is None:
+        return {"lossless": True, "divergence": None}
+    return {
+        **or_reason("lossless", check.lossless, UNTOLD),
+        "divergence": {
+            "prompt": divergence.prompt_id,
+            "position": divergence.position,
+            **or_reason("margin", divergence.margin, UNTOLD),
+            **or_reason("noise", divergence.noise, UNTOLD),
+            "n_prompts": check.n_different,
+        },
+    }
+
+
+def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
+    """Compare the outputs of greedy pairs; probe the target where they differ."""
+    differing = [pair for pair in pairs if differs(pair)]
+    found = [_probe(engine, pair) for pair in _first_of_each(differing)]
+    unexplained = [divergence for divergence in found if not divergence.explained]
+    return LosslessCheck(divergence=next(iter(unexplained or found), None), n_different=len(found))
+
+
+def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:
+    by_prompt: dict[str, Pair] = {}
+    for pair in pairs:
+        by_prompt.setdefault(pair.item.id, pair)
+    return list(by_prompt.values())
+
+
+def differs(pair: Pair) -> bool:
+    """Whether speculation gave another output than the target alone."""
+    return pair.baseline.tokens != pair.speculative.tokens
+
+
+def parting(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """Position of the first token at which two outputs differ; the shorter one's end if none."""
+    shorter = min(len(ours), len(theirs))
+    return next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+
+
+def _probe(engine: Backend, pair: Pair) -> Divergence:
+    ours = pair.baseline.tokens
+    position = parting(ours, pair.speculative.tokens)
+    probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=ours[:position]))
+    return Divergence(
+        prompt_id=pair.item.id,
+        position=position,
+        margin=None if probe is None else probe.margin,
+        noise=None if probe is None else probe.noise,
+    )

@@ -1,0 +1,286 @@
+"""Measuring discipline: warm-up, anchors, and pairs interleaved in time."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from random import Random
+
+from spectui.documents import Json, or_reason
+from spectui.engine.commands import Generate
+from spectui.engine.events import GenerationResult
+from spectui.errors import CancelledError
+from spectui.measure.backend import Backend
+from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
+from spectui.options.setup import Schedule
+from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Counters
+from spectui.speculative.decoder import Stop
+
+_ANCHOR_TOKENS = 24
+
+
+NOTHING_DRAFTED = "nothing was drafted"
+NO_ROUNDS = "llama-server does not tell how many rounds it ran"
+"""The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
+NO_BASELINE = (
+    "nothing was compared: llama-server takes no speculative parameters per request; give a server "
+    "without speculation with --baseline-url"
+)
+_NOTHING_DECODED = "the answer ended before anything was decoded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One continued prompt."""
+
+    item: WorkItem
+    speculative: GenerationResult
+    """By whoever drafts."""
+    baseline: GenerationResult | None = None
+    """By the target alone; None where nothing is compared."""
+
+    @property
+    def has_decoded(self) -> bool:
+        """Whether no answer ended before anything was decoded."""
+        return all(one.n_decoded for one in (self.speculative, self.baseline) if one is not None)
+
+    def document(self) -> Json:
+        """Result of the prompt in documents."""
+        result, counters = self.speculative, self.speculative.counters
+        off, why = None, NO_BASELINE
+        if self.baseline is not None:
+            off, why = self.baseline.tokens_per_s, _NOTHING_DECODED
+        return {
+            "id": self.item.id,
+            "category": self.item.category,
+            "n_prompt_tokens": result.n_prompt_tokens,
+            **or_reason("baseline_tokens_per_s", off, why),
+            **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
+            "n_drafted": counters.n_drafted,
+            "n_accepted": counters.n_accepted,
+            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+            "stop": str(result.stop),
+            "output_sha256": sha256(result.tokens),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair(Run):
+    """One prompt decoded without and with speculation, close in time."""
+
+    baseline: GenerationResult
+
+    @property
+    def measurement(self) -> PairedMeasurement | None:
+        """Seconds and tokens; None where the text ended before anything was decoded."""
+        if not self.has_decoded:
+            return None
+        return PairedMeasurement(
+            prompt_id=self.item.id,
+            category=self.item.category,
+            baseline_s=self.baseline.decode_s,
+            baseline_tokens=self.baseline.n_decoded,
+            speculative_s=self.speculative.decode_s,
+            speculative_tokens=self.speculative.n_decoded,
+            n_accepted=self.speculative.counters.n_accepted,
+        )
+
+
+class Measurer:
+    """Decodes prompts of a workload on the engine's loaded models.
+
+    Prompts are evaluated once and taken up again later, so what is paid for is decoding.
+    """
+
+    def __init__(
+        self, engine: Backend, workload: Workload, schedule: Schedule, *, seed: int | None = None
+    ) -> None:
+        """Measure ``workload``.
+
+        Args:
+            engine: decodes.
+            workload: the prompts, and how they are continued.
+            schedule: schedule of drafting.
+            seed: seed of the order of turns; None for that of the sampling.
+        """
+        self.engine = engine
+        self.workload = workload
+        self._schedule = schedule
+        self._seed = workload.sampling.seed if seed is None else seed
+        self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
+        """Seconds and tokens, by whether a draft model read along."""
+
+    @property
+    def prompt_token_s(self) -> float:
+        """Seconds per token of a prompt that both models evaluate for the first time.
+
+        As in the readings that took longest: most prompts are taken up from memory, and what a
+        short one takes says little of the others.
+        """
+        return sum(seconds / n_tokens for seconds, n_tokens in self._longest_reading.values())
+
+    @property
+    def n_beside_off(self) -> int | None:
+        """Settings as in ``Backend.n_beside_off``."""
+        return self.engine.n_beside_off
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
+        return self._generate(item, speculation, self.workload.n_predict)
+
+    def warm_up(self, speculation: Speculation | None) -> None:
+        """Touch weights and caches: the first tokens after a load are slower than the rest.
+
+        A server is warm when it is ready.
+        """
+        if self.n_beside_off is not None:
+            return
+        self._generate(self.workload.items[0], speculation, WARM_UP_TOKENS)
+
+    def anchor(self) -> float:
+        """Tokens/s of a short run of the target alone: the machine's present speed."""
+        sampling = replace(self.workload.sampling, ignore_eos=True)
+        result = self.engine.generate(
+            Generate(
+                prompt=self.workload.items[0].tokens,
+                n_predict=_ANCHOR_TOKENS,
+                sampling=sampling,
+                reuse_prompt=True,
+            )
+        )
+        _check_complete(result)
+        return result.n_decoded / result.decode_s
+
+    def pairs(
+        self,
+        items: Sequence[WorkItem],
+        speculation: Speculation | None,
+        repeats: int = 1,
+        *,
+        turn: int = 0,
+    ) -> Iterator[Pair]:
+        """Decode every prompt without and with speculation, ``repeats`` times.
+
+        Of two prompts in a row, chance says who begins with the first, and the second has the
+        opposite order: a machine that grows slower or faster at an even pace favours neither side.
+
+        Args:
+            items: the prompts.
+            speculation: the setting; None for the target alone on both sides.
+            repeats: passes over the prompts.
+            turn: passes that were made before, after which the order goes on.
+        """
+        if self.n_beside_off == 0:
+            yield from self._apart(items, speculation, range(turn, turn + repeats))
+            return
+        orders = islice(self._orders(), turn * len(items), None)
+        for item, order in zip(chain.from_iterable([items] * repeats), orders, strict=False):
+            yield from self.block(item, (speculation,), order)
+
+    def _orders(self) -> Iterator[int]:
+        """Turns of ``block``, prompt by prompt: 0 where the target alone begins, or 1."""
+        chance = Random(self._seed)  # noqa: S311 - an order, not a secret
+        while True:
+            first = chance.randrange(2)
+            yield from (first, 1 - first)
+
+    def _apart(
+        self, items: Sequence[WorkItem], speculation: Speculation | None, passes: range
+    ) -> Iterator[Pair]:
+        """Half of the prompts in a row, as each change of the two loads models.
+
+        It goes on with what is loaded, and the halves trade places from repeat to repeat.
+        """
+        middle = -(-len(items) // 2)
+        halves = [half for half in (items[:middle], items[middle:]) if half]
+        legs = chain.from_iterable(halves[:: -1 if n % 2 else 1] for n in passes)
+        for turn, half in enumerate(legs):
+            first, second = (speculation, None) if turn % 2 else (None, speculation)
+            begun = [self.decode(item, first) for item in half]
+            for item, earlier in zip(half, begun, strict=True):
+                later = self.decode(item, second)
+                off, on = (earlier, later) if first is None else (later, earlier)
+                yield Pair(item=item, baseline=off, speculative=on)
+
+    def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
+        """Decode every prompt ``repeats`` times, with nothing to compare it with."""
+        for item in chain.from_iterable([items] * repeats):
+            yield Run(item=item, speculative=self.decode(item, None))
+
+    def block(
+        self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
+    ) -> list[Pair]:
+        """Decode one prompt without speculation and with each of ``settings``.
+
+        The machine's drift is common to all of a block, and what one run does to the next cancels
+        as the order turns round with ``turn``.
+
+        Returns:
+            A pair for each of ``settings``, with the same run without speculation.
+        """
+        runs = (None, *settings)
+        order = [(turn + step) % len(runs) for step in range(len(runs))]
+        results = {index: self.decode(item, runs[index]) for index in order}
+        return [
+            Pair(item=item, baseline=results[0], speculative=results[index])
+            for index in range(1, len(runs))
+        ]
+
+    def _generate(
+        self, item: WorkItem, speculation: Speculation | None, n_predict: int
+    ) -> GenerationResult:
+        result = self.engine.generate(
+            Generate(
+                prompt=item.tokens,
+                n_predict=n_predict,
+                sampling=self.workload.sampling,
+                speculation=speculation,
+                schedule=self._schedule,
+                reuse_prompt=True,
+            )
+        )
+        _check_complete(result)
+        self._learn(result)
+        return result
+
+    def _learn(self, result: GenerationResult) -> None:
+        has_draft = result.counters.n_steps > 0
+        reading = (result.prompt_s, max(result.n_prompt_tokens, 1))
+        self._longest_reading[has_draft] = max(self._longest_reading[has_draft], reading)
+
+
+def _check_complete(result: GenerationResult) -> None:
+    if result.stop is Stop.CANCELLED:
+        raise CancelledError("the measurement was cancelled")
+
+
+def total_counters(results: Sequence[GenerationResult]) -> Counters:
+    """Counters over all results."""
+    return sum((result.counters for result in results), Counters())
+
+
+def throughput(results: Sequence[GenerationResult]) -> float | None:
+    """Tokens/s over all results, decoding only. None if nothing was decoded."""
+    seconds = sum(result.decode_s for result in results)
+    return sum(result.n_decoded for result in results) / seconds if seconds else None
+
+
+def throughput_document(results: Sequence[GenerationResult]) -> Json:
+    """Tokens, seconds and the resulting throughput."""
+    return {
+        **or_reason("tokens_per_s", throughput(results), "nothing was decoded"),
+        "n_tokens": sum(result.n_decoded for result in results),
+        "decode_s": sum(result.decode_s for result in results),
+    }
+
+
+def sha256(tokens: Sequence[int]) -> str:
+    """SHA-256 of the token ids as decimal numbers, one per line."""
+    return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()
+
+
+def measurements(pairs: Sequence[Pair]) -> list[PairedMeasurement]:
+    """Return the pairs that decoded something."""
+    return [m for pair in pairs if (m := pair.measurement) is not None]

@@ -1,0 +1,104 @@
+"""Gain measured in-process, kept to check it against llama-server."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from spectui.measure.measurer import Pair
+from spectui.measure.statistics import PairedMeasurement, Speedup
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
+from spectui.options.speculation import Speculation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One prompt decoded without and with speculation, in-process or by a server."""
+
+    measurement: PairedMeasurement
+    n_drafted: int
+    n_accepted: int
+    digest: str
+    """Digest of the prompt's tokens: prompts of one name may change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case(Setup):
+    """A setup beside off, and how prompts are continued with both."""
+
+    baseline: ModelOptions
+    """The target as off has it."""
+    speculation: Speculation
+    sampling: SamplingConfig
+    n_predict: int
+
+    @property
+    def off(self) -> Setup:
+        """The target alone, as ``baseline`` has it."""
+        return Setup(
+            target=self.baseline,
+            draft=None,
+            context=self.context,
+            speculation=None,
+            extra=self.extra,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Measured gain of a case, and how it was measured."""
+
+    case: Case
+    schedule: Schedule
+    prompts: Path | None
+    """The user's; None for the built-in suite."""
+    observed: tuple[Observed, ...]
+    speedup: Speedup
+    min_gain: float
+    """Least gain with which speculation is worth it."""
+    llama_cpp: str
+    """Version of the engine."""
+    llama_cpp_commit: str | None = None
+    """Commit of the engine's llama.cpp; None where the engine does not tell it."""
+    is_chat: bool = False
+    """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
+    screen_threads: int | None = None
+    """Compute threads beside a screen that kept a core; None where they were the case's."""
+
+    @property
+    def prompt_ids(self) -> tuple[str, ...]:
+        """Prompts in the order in which they were first measured."""
+        return tuple(dict.fromkeys(one.measurement.prompt_id for one in self.observed))
+
+
+def digest_of(tokens: Sequence[int]) -> str:
+    """Sixteen characters that stand for a prompt; they tell nothing of its text."""
+    return hashlib.sha256(msgspec.json.encode(list(tokens))).hexdigest()[:16]
+
+
+def observed_of(pairs: Sequence[Pair]) -> tuple[Observed, ...]:
+    """The pairs that decoded something."""
+    return tuple(
+        Observed(
+            measurement=measurement,
+            n_drafted=pair.speculative.counters.n_drafted,
+            n_accepted=pair.speculative.counters.n_accepted,
+            digest=digest_of(pair.item.tokens),
+        )
+        for pair in pairs
+        if (measurement := pair.measurement) is not None
+    )
+
+
+def lasting(promise: Promise) -> Promise:
+    """A copy with absolute paths, valid from any folder."""
+    case, prompts = promise.case, promise.prompts
+    moved = replace(
+        case,
+        baseline=case.baseline.absolute(),
+        target=case.target.absolute(),
+        draft=None if case.draft is None else case.draft.absolute(),
+    )
+    return replace(promise, case=moved, prompts=None if prompts is None else prompts.absolute())

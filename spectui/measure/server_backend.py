@@ -1,0 +1,199 @@
+"""Llama-servers behind the engine's interface, for measurements that are written for the engine."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.events import GenerationResult
+from spectui.errors import ServerError
+from spectui.options.setup import ModelOptions, Setup
+from spectui.options.speculation import Speculation
+from spectui.server import Completion, LlamaClient
+from spectui.speculative.counters import Counters, Detail
+from spectui.speculative.decoder import Stop
+
+Tokens = tuple[int, ...]
+
+
+def remembers(speculation: Speculation | None) -> bool:
+    """Return whether drafters keep text from request to request.
+
+    The tables of llama.cpp's ``common_ngram_mod``, ``common_ngram_map`` and ``common_ngram_cache``
+    live as long as the server's slot.
+    """
+    return speculation is not None and any(one.remembers for one in speculation.ngrams)
+
+
+REMEMBERS = (
+    "llama-server's n-gram drafters remember earlier requests, so that later prompts may draft "
+    "from what was generated before"
+)
+
+
+_STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
+
+
+class Servers(Protocol):
+    """A ``Fleet``, or servers that run already."""
+
+    @property
+    def n_starts(self) -> int:
+        """Number of servers started so far."""
+        ...
+
+    def of(self, setup: Setup) -> LlamaClient:
+        """The server of a setup."""
+        ...
+
+    def check(self, setup: Setup, done: Completion) -> None:
+        """Refuse an answer that contradicts the server's setup.
+
+        Raises:
+            HopelessError: it does.
+        """
+        ...
+
+    def end(self, setup: Setup) -> None:
+        """End the server of a setup, if spectui has started it."""
+        ...
+
+
+class ServerBackend:
+    """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
+
+    n_interruptions = 0
+    waited_s = 0.0
+    n_cpu_moe = None
+
+    def __init__(
+        self,
+        servers: Servers,
+        base: Setup,
+        drafts: Mapping[str, ModelOptions],
+        *,
+        keeps_off: bool,
+        redoes_rounds: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            servers: decode.
+            base: the setup that all of them share, and the draft that is loaded.
+            drafts: drafts by the names for ``load``.
+            keeps_off: whether the target alone stays alive beside one that speculates.
+            redoes_rounds: as ``result_of``.
+            clock: seconds.
+        """
+        self._servers = servers
+        self._base = base
+        self._drafts = drafts
+        self._draft: ModelOptions | None = base.draft
+        self._redoes_rounds = redoes_rounds
+        self._clock = clock
+        self._had: dict[Setup, set[Tokens]] = {}
+        """Prompts that servers have seen, as far as their drafters remember them."""
+        self.n_beside_off: int | None = int(keeps_off)
+        self.move_s = 0.0
+        """Duration of the last start of a server."""
+
+    def load(self, draft: str | None) -> None:
+        """Use this draft for all speculation from now on."""
+        self._draft = None if draft is None else self._drafts.get(draft)
+
+    def setup(self, speculation: Speculation | None) -> Setup:
+        """Return the setup of the server that decodes with a setting and the loaded draft."""
+        if speculation is None:
+            return self._base.off
+        draft = self._draft if speculation.needs_draft else None
+        return replace(self._base, draft=draft, speculation=speculation)
+
+    def generate(self, command: Generate) -> GenerationResult:
+        """Continue a prompt on the server of the setting, which is started if necessary.
+
+        One whose drafters remember that they had the prompt before is started anew.
+
+        Raises:
+            HopelessError: it does not run as it was started.
+            ServerError: it does not start, or fails; it is ended then.
+        """
+        setup = self.setup(command.speculation)
+        # It would draft what it answered then.
+        if command.prompt in self._had.get(setup, ()):
+            self._servers.end(setup)
+        try:
+            done = _complete(self._started(setup), command)
+            self._servers.check(setup, done)
+        except ServerError:
+            self._servers.end(setup)
+            raise
+        if remembers(setup.speculation):
+            self._had.setdefault(setup, set()).add(command.prompt)
+        return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
+
+    def probe_margin(self, _command: ProbeMargin) -> None:
+        """Return None: a server does not report how close a choice was."""
+
+    def _started(self, setup: Setup) -> LlamaClient:
+        n_starts, began_s = self._servers.n_starts, self._clock()
+        server = self._servers.of(setup)
+        if self._servers.n_starts > n_starts:
+            self._had.pop(setup, None)
+            self.move_s = self._clock() - began_s
+        return server
+
+
+def _complete(server: LlamaClient, command: Generate) -> Completion:
+    """Have a server continue a prompt, evaluated anew, with spectui's sampling."""
+    sampling, drawn = command.sampling, dict[str, Any]()
+    if sampling.temp > 0:
+        drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
+    return server.complete(
+        command.prompt,
+        n_predict=command.n_predict,
+        temperature=sampling.temp,
+        seed=sampling.seed,
+        ignore_eos=sampling.ignore_eos,
+        **drawn,
+    )
+
+
+def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) -> GenerationResult:
+    """Convert a completion into a result of the engine, as far as the server reports it.
+
+    Args:
+        done: the server's completion.
+        n_prompt_tokens: number of prompt tokens sent.
+        redoes_rounds: whether the target may redo a round, which then emits a token more; True
+            where that is not known.
+    """
+    return GenerationResult(
+        tokens=done.tokens,
+        text=done.text,
+        n_prompt_tokens=n_prompt_tokens,
+        prompt_s=done.prompt_s,
+        decode_s=done.predicted_s,
+        native_s=None,
+        counters=_counters(done, redoes_rounds=redoes_rounds),
+        stop=_STOPS.get(done.stop, Stop.LENGTH),
+    )
+
+
+def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
+    """Counts, and the number of rounds if it follows from them.
+
+    A round emits what it accepted and one token more. A text that ends of itself may end inside a
+    draft, whose accepted tokens are counted all the same.
+    """
+    n_rounds = len(done.tokens) - 1 - done.n_accepted
+    is_known = done.n_drafted == 0 or (done.stop == "limit" and not redoes_rounds)
+    if not is_known or n_rounds < 0:
+        return Counters(n_drafted=done.n_drafted, n_accepted=done.n_accepted, detail=Detail.TOTALS)
+    return Counters(
+        n_rounds=n_rounds,
+        n_drafted=done.n_drafted,
+        n_accepted=done.n_accepted,
+        detail=Detail.N_ROUNDS,
+    )

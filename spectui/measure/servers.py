@@ -1,0 +1,365 @@
+"""The llama-servers that decode: those started for it, and those already running."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from spectui.closing import Closing
+from spectui.commands.launch import ExportSetup
+from spectui.commands.measured import own_arguments
+from spectui.documents import Json, or_reason
+from spectui.errors import HopelessError, ServerError
+from spectui.format import bytes_text, counted
+from spectui.measure.served_models import size_bytes
+from spectui.measure.workload import WARM_UP_TOKENS
+from spectui.options.setup import Setup
+from spectui.paths import data_dir, ensure_dir
+from spectui.server import Completion, LlamaClient, LlamaServer
+from spectui.server.binary import ServerBinary
+from spectui.server.help_text import Version
+
+_CACHE = "--cache-ram"
+_WARM_UP_TEXT = "The quick brown fox"
+
+
+def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
+    """Arguments of a server for measurements, in the binary's dialect.
+
+    One slot, as one user has, and no prompt cache. The user's own arguments stay, but for those
+    that say who may reach the server, or that would write the user's files.
+
+    Raises:
+        BadInputError: the binary has no words for what is asked for.
+    """
+    accepted = binary.accepted
+    written = ExportSetup(
+        target=setup.target,
+        draft=setup.draft,
+        context=setup.context,
+        speculation=setup.speculation,
+        extra=own_arguments(setup.extra),
+        name="spectui",
+        accepted=accepted,
+    ).arguments(binary.dialect)
+    cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
+    return (*written, "-np", "1", *cache)
+
+
+_MOST_OF_NAME = 80
+_PREFIX = "LLAMA_ARG_"
+_DRAFTING = ("SPEC", "DRAFT")
+"""Parts of the names of llama-server's variables for drafting."""
+
+
+class Fleet(Closing):
+    """Starts servers on demand, and ends those that have to make room for a new one."""
+
+    def __init__(
+        self,
+        binary: ServerBinary,
+        *,
+        logs: Path,
+        keeps_off: bool,
+        timeout_s: float,
+        on_start: Callable[[Setup], None],
+        on_ready: Callable[[LlamaServer], None],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            binary: the user's llama-server.
+            logs: folder for what the servers print.
+            keeps_off: whether the target alone stays alive beside one that speculates, for which
+                there must be room (``models.both_fit``).
+            timeout_s: most seconds for loading the models, and for an answer.
+            on_start: told before a server is started.
+            on_ready: given each server before anything is measured on it.
+        """
+        self._binary = binary
+        self._logs = logs
+        self._keeps_off = keeps_off
+        self._timeout_s = timeout_s
+        self._on_start = on_start
+        self._on_ready = on_ready
+        self._alive: dict[Setup, LlamaServer] = {}
+        self.n_starts = 0
+
+    def of(self, setup: Setup) -> LlamaServer:
+        """The server of a setup, started if it is not running.
+
+        Raises:
+            BadInputError: the binary has no words for what is asked for.
+            HopelessError: it speculates, and should not.
+            ServerError: it does not start.
+        """
+        if setup not in self._alive:
+            arguments = measuring_arguments(setup, self._binary)
+            self._make_room(setup)
+            self._on_start(setup)
+            self.n_starts += 1
+            server = LlamaServer(
+                Path(self._binary.path),
+                arguments,
+                log_path=self._logs / f"llama-server-{'off' if setup.is_off else 'on'}.log",
+                failed_log_path=self._failed_log(setup, arguments),
+                name=f"llama-server {'without' if setup.is_off else 'with'} speculation",
+                ready_timeout_s=self._timeout_s,
+                request_timeout_s=self._timeout_s,
+            )
+            self._alive[setup] = server
+            try:
+                if setup.is_off:
+                    _check_alone(server, self._binary.path)
+                self._on_ready(server)
+            except BaseException:
+                self.end(setup)
+                raise
+        return self._alive[setup]
+
+    def check(self, setup: Setup, done: Completion) -> None:
+        """Check that an answer is consistent with the setup of its server.
+
+        Raises:
+            HopelessError: it cannot be of such a server.
+        """
+        _check_answer(setup, done, self._binary.path)
+
+    def end(self, setup: Setup) -> None:
+        """End the server of a setup, if it is running; the next request starts it anew."""
+        server = self._alive.pop(setup, None)
+        if server is not None:
+            server.close()
+
+    def close(self) -> None:
+        """End all running servers."""
+        for setup in tuple(self._alive):
+            self.end(setup)
+
+    def _failed_log(self, setup: Setup, arguments: Sequence[str]) -> Path:
+        """Path of the log of a failed server: one per setup, which the next failure overwrites."""
+        name = re.sub(r"[^\w.]+", "-", setup.label)
+        digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
+        return self._logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
+
+    def _make_room(self, setup: Setup) -> None:
+        for other in tuple(self._alive):
+            if not self._keeps_off or other.is_off == setup.is_off:
+                self.end(other)
+
+
+def open_fleet(
+    binary: ServerBinary,
+    *,
+    keeps_off: bool,
+    timeout_s: float,
+    say: Callable[[str], None],
+    name: Callable[[Setup], str] = lambda _setup: "speculation",
+) -> Fleet:
+    """Open a fleet whose servers warm up on first use; nothing is started yet.
+
+    Args:
+        binary: the user's llama-server.
+        keeps_off: as ``Fleet``.
+        timeout_s: as ``Fleet``.
+        say: told of every start.
+        name: name of what a server speculates with.
+    """
+
+    def started(setup: Setup) -> None:
+        size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
+        what = "without speculation" if setup.is_off else f"with {name(setup)}"
+        say(f"starting llama-server {what} ({size} to load)")
+
+    def warm_up(server: LlamaServer) -> None:
+        server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
+
+    return Fleet(
+        binary,
+        logs=ensure_dir(data_dir() / "logs"),
+        keeps_off=keeps_off,
+        timeout_s=timeout_s,
+        on_start=started,
+        on_ready=warm_up,
+    )
+
+
+def plan(n_prompts: int, n_runs: int, *, keeps_off: bool) -> str:
+    """How the servers take turns, and what that costs, in a sentence."""
+    times = f"{counted(n_prompts, 'prompt')}{f' × {n_runs}' if n_runs > 1 else ''}"
+    if keeps_off:
+        return f"{times}, two llama-servers that take turns"
+    n = most_starts(n_runs, keeps_off=False)
+    return (
+        f"{times}, one llama-server at a time: {n} starts at most, each of which loads its models "
+        "anew"
+    )
+
+
+def most_starts(n_runs: int, *, keeps_off: bool) -> int:
+    """Most servers that pairs start, unless one remembers: a change for every half of a pass.
+
+    Args:
+        n_runs: passes over the prompts.
+        keeps_off: as ``Fleet``.
+    """
+    return 2 if keeps_off else 2 * n_runs + 1
+
+
+UNTOLD = "the binary does not tell"
+
+
+def served_by(
+    binary: ServerBinary, arguments: Mapping[str, Sequence[str]], *, keeps_both: bool, n_starts: int
+) -> Json:
+    """The llama-server that has measured and its command lines, in documents."""
+    return {
+        "backend": "server",
+        "server": {
+            "path": binary.path,
+            **version_document(binary.version),
+            "dialect": str(binary.dialect),
+            "keeps_both": keeps_both,
+            "n_starts": n_starts,
+            "arguments": {name: list(words) for name, words in arguments.items()},
+        },
+    }
+
+
+def version_document(version: Version | None) -> Json:
+    """Version, build and commit of a binary, in documents."""
+    return {
+        **or_reason("version", None if version is None else version.text, UNTOLD),
+        **or_reason("build", None if version is None else version.build, UNTOLD),
+        **or_reason("commit", None if version is None else version.commit, UNTOLD),
+    }
+
+
+class RunningServers(Closing):
+    """A running server to measure, and optionally one without speculation to compare with."""
+
+    n_starts = 0
+
+    def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
+        """Take over both servers; closing leaves them running.
+
+        Raises:
+            ServerError: one of them does not answer.
+        """
+        self.server = server
+        self._baseline = baseline
+        both = [server] if baseline is None else [server, baseline]
+        try:
+            self._were = {client: client.identity() for client in both}
+        except BaseException:
+            self.close()
+            raise
+
+    def untold(self, n_drafted: int) -> str | None:
+        """Return why it is unknown whether anything was drafted; None where it is known.
+
+        Args:
+            n_drafted: tokens that all answers together have told of.
+        """
+        if n_drafted or self._were[self.server].speculates is False:
+            return None
+        return "the server told of no drafted tokens: it drafted nothing, or does not tell"
+
+    def of(self, setup: Setup) -> LlamaClient:
+        """The measured server, or the other one for a setup that does not speculate."""
+        return self._baseline if setup.is_off and self._baseline is not None else self.server
+
+    def check(self, setup: Setup, done: Completion) -> None:
+        """Refuse answers of a baseline server that drafts, and of a server that has changed.
+
+        Raises:
+            HopelessError: the one to compare with drafts.
+            ServerError: another server has the port.
+        """
+        client = self.of(setup)
+        change = self._were[client].change(client.identity())
+        if change is not None:
+            raise ServerError(
+                f"the server at {client.base_url} is not the one that it was in the beginning: "
+                f"{change}; measure again while one and the same runs"
+            )
+        if setup.is_off and self._baseline is not None and done.n_drafted:
+            raise HopelessError(
+                f"the server of --baseline-url drafts as well ({done.n_drafted} tokens on one "
+                "prompt), so that nothing is compared; give the address of one that was started "
+                "without speculation"
+            )
+
+    def end(self, _setup: Setup) -> None:
+        """Do nothing: the servers are not spectui's."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.server.close()
+        if self._baseline is not None:
+            self._baseline.close()
+
+
+def _check_alone(server: LlamaClient, program: str) -> None:
+    """Ask a server that was started without speculation whether it speculates.
+
+    Raises:
+        HopelessError: it does.
+    """
+    if server.speculates():
+        raise _not_alone(program)
+
+
+def _check_answer(setup: Setup, done: Completion, program: str) -> None:
+    """Check an answer against the options that its server was started with.
+
+    Raises:
+        HopelessError: it cannot be of such a server.
+    """
+    speculation = setup.speculation
+    if speculation is None:
+        if done.n_drafted:
+            raise _not_alone(program)
+        return
+    n_rounds = most_rounds(done)
+    if done.n_drafted > n_rounds * speculation.longest:
+        raise HopelessError(
+            f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
+            f"{counted(n_rounds, 'round')}, and was started with drafts of {speculation.longest} "
+            f"at most, so that another setting is measured; {_by_program(program)}"
+        )
+
+
+def most_rounds(done: Completion) -> int:
+    """Return the largest possible number of rounds: each emits a token, and those it accepted.
+
+    Of a text that ended within a draft, more was accepted than emitted.
+    """
+    n_decoded = max(done.n_predicted - 1, 0)
+    return max(n_decoded - done.n_accepted, 0) if done.stop == "limit" else n_decoded
+
+
+def _not_alone(program: str) -> HopelessError:
+    return HopelessError(
+        "the llama-server without speculation drafts as well, so that nothing is compared with the "
+        f"target alone; {_remedy(program)}"
+    )
+
+
+def _remedy(program: str, environment: Mapping[str, str] = os.environ) -> str:
+    names = sorted(
+        name
+        for name in environment
+        if name.startswith(_PREFIX) and any(word in name for word in _DRAFTING)
+    )
+    if names:
+        return f"unset {' and '.join(names)}, which every llama-server reads"
+    return _by_program(program)
+
+
+def _by_program(program: str) -> str:
+    return (
+        f"{program} seems to add options of its own: give --server-bin the llama-server itself, or "
+        "leave them out there"
+    )

@@ -1,0 +1,212 @@
+"""Workload of a measurement: prompts as tokens, how far to continue them, how to sample."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from spectui.documents import Json, encoded
+from spectui.engine.commands import Tokenize
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError, UsageError
+from spectui.options.setup import SamplingConfig
+from spectui.prompts import Prompt
+from spectui.server import ChatMessage, LlamaClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """One prompt, ready for the target."""
+
+    id: str
+    category: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The prompts of a measurement and what happens with each."""
+
+    items: tuple[WorkItem, ...]
+    n_predict: int
+    sampling: SamplingConfig
+    prompt_length: int | None = None
+    """Tokens that every prompt was given; None where each has its own."""
+    repeated: tuple[str, ...] = ()
+    """Prompts that were left out, the same text as another one."""
+
+    def first(self, n: int) -> "Workload":
+        """This workload with the first ``n`` prompts only."""
+        return replace(self, items=self.items[:n])
+
+    def document(self) -> Json:
+        """Sampling, and the number of tokens to predict, in documents."""
+        return {**encoded(self.sampling), "n_predict": self.n_predict}
+
+
+def tokenize(
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    n_ctx: int,
+) -> Workload:
+    """Tokenize every prompt with the loaded target, before anything is measured.
+
+    Raises:
+        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
+            or the chat template refuses it.
+    """
+    items = []
+    for prompt in prompts:
+        messages = tuple((message.role, message.content) for message in prompt.messages)
+        tokens = engine.tokenize(Tokenize(text=prompt.text, messages=messages))
+        needed = len(tokens) + max(n_predict, 1) + 1
+        if needed > n_ctx:
+            raise BadInputError(
+                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
+                f"needs a context of {needed}, but it has {n_ctx}; raise -c"
+            )
+        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
+    return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
+
+
+def with_length(workload: Workload, n_tokens: int) -> Workload:
+    """A workload with prompts of ``n_tokens`` tokens: to measure what decoding costs at that depth.
+
+    Before each stand the others, over and over where they are too few, cut off in front; its own
+    end stays, so that what is generated is still an answer to it. The first token stays too, which
+    may be one that has to begin a text.
+    """
+    items = workload.items
+
+    def lengthened(index: int) -> WorkItem:
+        first, *own = items[index].tokens
+        before: list[int] = []
+        others = (*items[index + 1 :], *items[:index]) or items
+        while len(before) + len(own) < n_tokens - 1:
+            for other in others:
+                before += other.tokens
+        kept = (*before, *own)
+        text = (first, *kept[len(kept) - n_tokens + 1 :])
+        return replace(items[index], tokens=text)
+
+    return replace(
+        workload, items=tuple(map(lengthened, range(len(items)))), prompt_length=n_tokens
+    )
+
+
+def variations(
+    workload: Workload,
+    temps: Sequence[float],
+    lengths: Sequence[int],
+    *,
+    n_ctx: int,
+    remedy: str = "raise -c",
+) -> list[Workload]:
+    """The workload with every temperature and length.
+
+    Args:
+        workload: the prompts.
+        temps: temperatures.
+        lengths: tokens that every prompt is given; empty to leave them as they are.
+        n_ctx: tokens that there is room for.
+        remedy: what to do where that is too little.
+
+    Raises:
+        UsageError: a length does not fit.
+    """
+    for length in lengths:
+        if length + workload.n_predict + 1 > n_ctx:
+            raise UsageError(
+                f"--prompt-length {length} and {workload.n_predict} tokens to predict do not fit "
+                f"in a context of {n_ctx}; {remedy}"
+            )
+    drawn = [replace(workload, sampling=replace(workload.sampling, temp=temp)) for temp in temps]
+    return [
+        one if length is None else with_length(one, length)
+        for one, length in product(drawn, lengths or (None,))
+    ]
+
+
+WARM_UP_TOKENS = 8
+"""Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
+
+
+def as_tokens(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    n_ctx: int,
+    remedy: str = "raise -c",
+) -> tuple[WorkItem, ...]:
+    """Render conversations with the server's own template, and tokenize everything.
+
+    Args:
+        server: does it.
+        prompts: prompts of the user.
+        n_predict: tokens that are to follow each.
+        n_ctx: tokens that the server has room for.
+        remedy: what to do where there is too little.
+
+    Raises:
+        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it.
+        ServerError: the server refused one.
+    """
+    items = []
+    for prompt in prompts:
+        messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
+        text = server.apply_template(messages) if prompt.text is None else prompt.text
+        tokens = server.tokenize(text)
+        needed = len(tokens) + n_predict + 1
+        if needed > n_ctx:
+            raise BadInputError(
+                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
+                f"needs a context of {needed}, but it has {n_ctx}; {remedy} or leave it out"
+            )
+        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
+    return tuple(items)
+
+
+def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
+    """The first prompt of each text, and the names of its duplicates."""
+    first: dict[tuple[int, ...], WorkItem] = {}
+    for item in items:
+        first.setdefault(item.tokens, item)
+    kept = tuple(first.values())
+    return kept, tuple(item.id for item in items if item not in kept)
+
+
+def served_workload(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    n_ctx: int,
+    remedy: str = "raise -c",
+    say: Callable[[str], None] = lambda _text: None,
+) -> Workload:
+    """The prompts as tokens of a server, each text once.
+
+    Args:
+        server: as those of ``as_tokens``.
+        prompts: as those.
+        n_predict: as that.
+        sampling: how it continues them.
+        n_ctx: as that of ``as_tokens``.
+        remedy: as that.
+        say: told which prompts are left out.
+
+    Raises:
+        BadInputError: a prompt does not fit, or there is none.
+        ServerError: the server refused one.
+    """
+    found = as_tokens(server, prompts, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy)
+    items, repeated = distinct(found)
+    if not items:
+        raise BadInputError("there are no prompts to measure; give --prompts")
+    if repeated:
+        say(f"left out, the same text as another prompt: {', '.join(repeated)}")
+    return Workload(items=items, n_predict=n_predict, sampling=sampling, repeated=repeated)

@@ -1,1 +1,0 @@
-"""Decodes prompts through llama-servers that are started for it."""

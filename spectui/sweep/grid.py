@@ -1,0 +1,207 @@
+"""Grids by name: the shipped studies, the user's own files, and those made of options."""
+
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from spectui.documents import Json
+from spectui.errors import BadInputError, UsageError
+from spectui.format import counted
+from spectui.paths import config_dir
+from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
+
+_MOST_BYTES = 1_000_000
+_Sentence = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class GridFile(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
+):
+    """Contents of a grid file."""
+
+    description: _Sentence
+    """Description of the grid in a sentence."""
+    source: str = ""
+    """The study that the grid reproduces."""
+    notes: tuple[_Sentence, ...] = ()
+    """Differences from that study."""
+    n_predict: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    """Tokens per prompt, if neither the command line nor a preset sets them."""
+    n_prompts: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Number of prompts from the built-in suite."""
+    repeats: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cells: Annotated[tuple[Axes, ...], msgspec.Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        """Refuse text with terminal control characters."""
+        for text in (self.description, self.source, *self.notes):
+            if not " ".join(text.splitlines()).replace("\t", " ").isprintable():
+                raise ValueError(f"{text!r} has characters that cannot be printed")
+
+
+class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A grid and its name."""
+
+    name: str
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Drafters of all cells."""
+        return frozenset[str]().union(*(axes.kinds for axes in self.cells))
+
+    def document(self) -> Json:
+        """The grid in documents."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "source": self.source or None,
+            "notes": list(self.notes),
+            "cells": [axes.document() for axes in self.cells],
+        }
+
+
+def shipped_grids() -> tuple[Grid, ...]:
+    """The grids that come with spectui, by name."""
+    files = resources.files("spectui.sweep").joinpath("grids").iterdir()
+    return tuple(
+        _decode(file.read_bytes(), name=Path(file.name).stem, where=file.name)
+        for file in sorted(files, key=lambda file: file.name)
+        if file.name.endswith(".toml")
+    )
+
+
+def find_grid(name: str) -> Grid:
+    """Read the grid called ``name``, or the file if it is a path ending in ``.toml``.
+
+    Raises:
+        BadInputError: there is none, or it is malformed.
+    """
+    if name.endswith(".toml"):
+        return _read(Path(name))
+    folder = config_dir() / "grids"
+    own = folder / f"{name}.toml"
+    if own.parent == folder and own.is_file():
+        return _read(own)
+    known = {grid.name: grid for grid in shipped_grids()}
+    if name not in known:
+        mine = {path.stem for path in folder.glob("*.toml")}
+        raise BadInputError(
+            f"no grid is called {name!r}; there are {', '.join(sorted({*known, *mine}))}, or give "
+            "a path that ends in .toml"
+        )
+    return known[name]
+
+
+def _read(path: Path) -> Grid:
+    try:
+        # Opening a pipe would wait for its writer.
+        if path.exists() and not path.is_file():
+            raise BadInputError(f"{path} is no regular file; give a grid's")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror}; give the name of a grid") from error
+    if len(content) > _MOST_BYTES:
+        raise BadInputError(f"{path} is larger than 1 MB; give a grid's file")
+    return _decode(content, name=path.stem, where=str(path))
+
+
+def _decode(content: bytes, *, name: str, where: str) -> Grid:
+    try:
+        found = msgspec.toml.decode(content, type=GridFile)
+        _check_lists(msgspec.toml.decode(content), where)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{where}: {error}; {_what_there_is(str(error))}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{where} is not valid TOML ({error}); correct it") from error
+    except RecursionError as error:
+        raise BadInputError(f"{where} is not valid TOML (nested too deep); correct it") from error
+    return Grid(name=name, **msgspec.structs.asdict(found))
+
+
+def _check_lists(content: dict[str, Any], where: str) -> None:
+    """Refuse empty lists, whose intention is unclear."""
+    for number, entry in enumerate(content["cells"]):
+        for key, value in entry.items():
+            if value == []:
+                raise BadInputError(
+                    f"{where}: {key} is an empty list - at `$.cells[{number}]`; leave it out for "
+                    "what the command says, or give values"
+                )
+
+
+def _what_there_is(problem: str) -> str:
+    """Advice on a problem; for an unknown key, the list of known keys."""
+    if "unknown field" not in problem:
+        return "correct it"
+    fields = msgspec.structs.fields(Axes if "cells" in problem else GridFile)
+    return f"there are {', '.join(field.encode_name for field in fields)}"
+
+
+def given_grid(
+    name: str | None, typed: Mapping[str, tuple[object, ...]]
+) -> tuple[Grid, tuple[str, ...]]:
+    """The grid, and a sentence for the part that is left out here.
+
+    Args:
+        name: value of ``--grid``, None for options alone.
+        typed: axes of the command line, by field names.
+
+    Raises:
+        BadInputError: there is no such grid, or it is malformed.
+        UsageError: options are of drafters that do not draft, or say nothing to compare.
+    """
+    if name is not None:
+        grid = find_grid(name)
+    elif _is_grid(typed):
+        grid = Grid(name="", description="The options of the command line.", cells=(Axes(),))
+    else:
+        raise UsageError(
+            "say what to measure: axes such as --draft-max 2,4,8 and --draft-p-min 0,0.5, or a "
+            "named study with --grid (spectui sweep --list shows them)"
+        )
+    grid = msgspec.structs.replace(grid, cells=tuple(_typed(axes, typed) for axes in grid.cells))
+    for axis, kinds in axis_owners().items():
+        if axis in typed and not kinds & grid.kinds:
+            who = f"no drafter of the grid {grid.name}" if grid.name else "no drafter here"
+            raise UsageError(
+                f"--{axis.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "
+                f"{who} takes it; leave it out, or name in --spec-type who does"
+            )
+    left_out: dict[str, None] = {}
+    if "threads" not in typed:
+        cells = tuple(_on_this_machine(axes, left_out) for axes in grid.cells)
+        grid = msgspec.structs.replace(grid, cells=cells)
+    return grid, tuple(left_out)
+
+
+def _is_grid(typed: Mapping[str, tuple[object, ...]]) -> bool:
+    """Whether the options define a comparison; one temperature or number of threads does not."""
+    around = {"threads", "temp", "prompt_length"}
+    return any(name not in around or len(values) > 1 for name, values in typed.items())
+
+
+def _typed(axes: Axes, typed: Mapping[str, tuple[object, ...]]) -> Axes:
+    # The target alone stays what it is, whoever else is asked to draft.
+    fitting = dict(typed)
+    if axes.alternatives == ((OFF_KIND,),):
+        fitting.pop("spec_type", None)
+    try:
+        return axes.with_typed(fitting)
+    except ValueError as error:
+        raise UsageError(f"--spec-type {error}") from error
+
+
+def _on_this_machine(axes: Axes, left_out: dict[str, None]) -> Axes:
+    """Drop numbers of threads that exceed the processors of this machine."""
+    most = os.cpu_count() or 1
+    usable = tuple(n for n in axes.threads if n <= most)
+    if usable == axes.threads:
+        return axes
+    told = f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
+    left_out[told] = None
+    return msgspec.structs.replace(axes, threads=usable or (most,))

@@ -1,1 +1,0 @@
-"""The plots of a sweep: their data and their drawing."""

@@ -1,0 +1,120 @@
+"""What a sweep measures, on what, and what has to be equal for its cells to be comparable."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spectui.documents import Json
+from spectui.gguf_names import series_of
+from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
+from spectui.measure.backend import ENGINE
+from spectui.measure.comparable import spec_digest
+from spectui.measure.servers import version_document
+from spectui.monitor.machine import Machine
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
+from spectui.paths import text_of
+from spectui.prompts import Prompt
+from spectui.server.binary import ServerBinary, identity_of
+from spectui.sweep.cells import Cell
+from spectui.sweep.grid import Grid
+
+_OF_CELLS = ("cache_type_k", "cache_type_v")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSetup:
+    """A grid, and what its cells have in common."""
+
+    grid: Grid
+    default: Cell
+    """What cells have where the grid is silent; its numbers are those of draft models."""
+    base: Setup
+    """The target alone; cells say the types of its cache, and the threads."""
+    drafts: Mapping[str, ModelOptions]
+    """Drafts by their names in cells."""
+    sampling: SamplingConfig
+    """Cells say the temperature."""
+    schedule: Schedule
+    prompts: Sequence[Prompt]
+    """Prompts of every cell."""
+    machine: Machine
+    binary: ServerBinary | None = None
+    """The llama-server that decodes; None for the engine."""
+    repeats: int = 1
+    name: str | None = None
+    """Name under which it is stored; None for one that follows from the conditions."""
+    retry_failed: bool = False
+    """Whether what has failed before is tried again."""
+    left_out: tuple[str, ...] = ()
+    """Sentences on parts of the grid that were dropped from it for this machine."""
+
+    def backend_document(self) -> Json:
+        """What decodes, in documents."""
+        if self.binary is None:
+            return ENGINE
+        return {
+            "backend": "server",
+            "server": {
+                "path": self.binary.path,
+                **version_document(self.binary.version),
+                "dialect": str(self.binary.dialect),
+            },
+        }
+
+
+def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, Any]:
+    """Everything that must be equal for two cells to be comparable; nothing is loaded.
+
+    What is an axis of a grid is not of it, so that grids share the cells that they have in common.
+
+    Args:
+        setup: of the sweep.
+        backend: ``backend_identity``.
+    """
+    target, context, sampling = setup.base.target, setup.base.context, setup.sampling
+    spec = {
+        "machine": setup.machine.fingerprint,
+        "backend": backend,
+        "target": {key: value for key, value in _identity(target).items() if key not in _OF_CELLS},
+        "drafts": {name: _identity(options) for name, options in setup.drafts.items()},
+        "context": {key: value for key, value in asdict(context).items() if key != "threads"},
+        "sampling": {key: value for key, value in asdict(sampling).items() if key != "temp"},
+        "schedule": setup.schedule,
+        "prompts": spec_digest({"prompts": list(setup.prompts)}),
+    }
+    # Through JSON, as the file will give it back.
+    return dict(json.loads(msgspec.json.encode(spec)))
+
+
+def sweep_name(target: Path, spec: dict[str, Any]) -> str:
+    """Name that depends on the specification alone, so that the same run finds its sweep again."""
+    return f"{text_of(target.stem)}-{spec_digest(spec)}"
+
+
+def backend_identity(setup: SweepSetup) -> dict[str, object]:
+    """Identity of what decodes: numbers of different identities are not comparable."""
+    binary, extra = setup.binary, setup.base.extra
+    if binary is None:
+        versions = [binding_version(), llama_cpp_version(), *sorted(buffer_types())]
+        return {"name": "engine", "llama.cpp": versions}
+    return {
+        "name": "server",
+        "path": binary.path,
+        "version": None if binary.version is None else binary.version.text,
+        # It may be built anew under the same version, for another machine.
+        "build": msgspec.to_builtins(identity_of(Path(binary.path))),
+        **({"extra": list(extra)} if extra else {}),
+    }
+
+
+def _identity(options: ModelOptions) -> dict[str, Any]:
+    """A model by its files' name and size, and its placement: it may move between folders."""
+    placement = asdict(options)
+    path: Path = placement.pop("path")
+    parts = (path.with_name(name) for name in series_of(path.name).names)
+    size_bytes = sum(part.stat().st_size for part in parts if part.exists())
+    return {"file": text_of(path.name), "size_bytes": size_bytes, **placement}

@@ -1,0 +1,299 @@
+"""Runs a grid, cell by cell, and stores every result as it comes."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from spectui.documents import Json, or_reason
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    DoesNotFitError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+    UsageError,
+)
+from spectui.measure.arm import OFF
+from spectui.measure.served_models import UNREAD, look_at
+from spectui.models.gguf import weights_bytes
+from spectui.options.drafters import MODEL_KIND
+from spectui.options.setup import ModelOptions
+from spectui.sweep.cells import Task, Visit
+from spectui.sweep.expand import expand, ordered
+from spectui.sweep.measuring import CellMeasurer
+from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
+from spectui.sweep.store import SweepStore, sweep_folder
+from spectui.sweep.summary import (
+    CellSummary,
+    best_per_category,
+    best_per_drafter,
+    flattenings,
+    summarise,
+)
+
+_RUNS_PER_PROMPT = 2
+"""Runs without and with speculation."""
+
+
+class Sweep:
+    """The cells of a grid, in the order of measuring; ``records`` has the results."""
+
+    def __init__(self, setup: SweepSetup, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Find the cells; nothing is loaded or opened.
+
+        Raises:
+            UsageError: nothing would draft.
+        """
+        kinds = dict.fromkeys(setup.drafts, MODEL_KIND)
+        if setup.binary is not None:
+            kinds = {name: look_at(one).reader or MODEL_KIND for name, one in setup.drafts.items()}
+        self.setup = setup
+        self.cells, left_out = expand(setup.grid.cells, kinds, setup.default)
+        """Names of the cells, in the grid's order."""
+        if all(cell.arm.is_off for cell in self.cells):
+            why = f" ({'; '.join(left_out)})" if left_out else ""
+            raise UsageError(f"nobody would draft in any cell{why}; give other axes")
+        self.left_out = (*setup.left_out, *left_out)
+        """Sentences on parts of the grid that cannot run here."""
+        self.spec = sweep_spec(setup, backend_identity(setup))
+        self.name = setup.name or sweep_name(setup.base.target.path, self.spec)
+        self.visits = ordered(self.cells, setup.repeats, setup.sampling.seed)
+        self.pending = self.visits
+        """Visits that are left to be measured, in their order."""
+        self._clock = clock
+        self._store: SweepStore | None = None
+        self._took: dict[Task, tuple[float, int]] = {}
+        """Seconds and decoded tokens of the measured cells."""
+        self._guess_s: float | None = None
+        """Seconds per token, until cells are measured."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a sweep is stored under its name."""
+        return (sweep_folder(self.name) / "cells.jsonl").exists()
+
+    @property
+    def longest(self) -> int:
+        """Longest draft of all cells."""
+        speculations = [cell.speculation for cell in self.cells]
+        return max((one.longest for one in speculations if one is not None), default=1)
+
+    @property
+    def records(self) -> tuple[VisitRecord, ...]:
+        """The last record of every visit that has ended, of other grids as well."""
+        return () if self._store is None else self._store.records
+
+    def summaries(self) -> tuple[CellSummary, ...]:
+        """Results of the cells that have any, in their order."""
+        return summarise(self.cells, self.records)
+
+    @property
+    def n_decodes(self) -> int:
+        """Number of decodes that are left."""
+        return len(self.pending) * len(self.setup.prompts) * _RUNS_PER_PROMPT
+
+    @contextmanager
+    def open(
+        self, *, restart: bool = False, say: Callable[[str], None] = lambda _text: None
+    ) -> Iterator[None]:
+        """Open the stored sweep, or create it; ``pending`` is what that leaves.
+
+        Args:
+            restart: begin anew; what there is stays under another name.
+            say: told of what was passed over.
+
+        Raises:
+            BadInputError: it cannot be stored, or does not compare with what is stored.
+        """
+        with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
+            self._store = store
+            for record in store.records:
+                self._learn(record)
+            self.pending = tuple(visit for visit in self.visits if self._is_pending(visit, store))
+            yield
+
+    def _is_pending(self, visit: Visit, store: SweepStore) -> bool:
+        record = store.record_of(visit)
+        is_failed = record is not None and record.state is VisitState.FAILED
+        return record is None or (self.setup.retry_failed and is_failed)
+
+    def left_s(self) -> float | None:
+        """Estimated seconds for what is pending; None before the first measurement."""
+        if not self.pending:
+            return 0.0
+        n_tokens = sum(n for _seconds, n in self._took.values())
+        per_token_s = self._guess_s
+        if n_tokens:
+            per_token_s = sum(seconds for seconds, _n in self._took.values()) / n_tokens
+        if per_token_s is None:
+            return None
+        of_task = {task: seconds / n for task, (seconds, n) in self._took.items()}
+        return sum(
+            self._n_tokens(visit) * of_task.get(visit.cell.task, per_token_s)
+            for visit in self.pending
+        )
+
+    def _n_tokens(self, visit: Visit) -> int:
+        return len(self.setup.prompts) * _RUNS_PER_PROMPT * visit.cell.task.n_predict
+
+    def _learn(self, record: VisitRecord) -> None:
+        """Add the duration of a cell. A failed one is ignored."""
+        if record.state is VisitState.COMPLETE:
+            seconds, n_tokens = self._took.get(record.visit.cell.task, (0.0, 0))
+            n_new = self._n_tokens(record.visit)
+            self._took[record.visit.cell.task] = (seconds + record.wall_s, n_tokens + n_new)
+
+    def plan_document(self) -> Json:
+        """``spectui.sweep-plan/1`` but for its header."""
+        return {
+            "name": self.name,
+            "grid": self._grid_document(),
+            "n_cells": len(self.cells),
+            "left_out": list(self.left_out),
+            "n_prompts": len(self.setup.prompts),
+            "n_measurements": len(self.visits),
+            "n_measurements_left": len(self.pending),
+            "n_decodes_left": self.n_decodes,
+            **or_reason("left_s", self.left_s(), "nothing was measured yet"),
+            "order": [
+                {
+                    "name": self.cells[visit.cell],
+                    "repeat": visit.repeat + 1,
+                    "config": visit.cell.document(),
+                }
+                for visit in self.pending
+            ],
+        }
+
+    def document(
+        self, summaries: Sequence[CellSummary], notes: Sequence[str], *, interrupted: bool
+    ) -> Json:
+        """``spectui.sweep/1`` but for its header.
+
+        Args:
+            summaries: ``summaries()``. ``cells`` has for each its ``name``, ``config``, ``state``,
+                sums, ``speedup`` with its interval, what that says ``against_off``, and ``runs``, a
+                row per prompt and repeat. ``best_per_drafter`` and ``best_per_category`` name cells
+                by their index. ``flattening`` holds speedup by ``draft_max``, and from where on
+                longer drafts add less than 2 %.
+            notes: what of the command of ``--from`` is not measured.
+            interrupted: whether it was stopped.
+        """
+        setup = self.setup
+        index = {one.cell: number for number, one in enumerate(summaries)}
+        return {
+            "name": self.name,
+            "grid": self._grid_document(),
+            **setup.backend_document(),
+            "target": _model(self.spec["target"], setup.base.target),
+            "drafts": {
+                name: _model(self.spec["drafts"][name], options)
+                for name, options in setup.drafts.items()
+            },
+            "n_prompts": len(setup.prompts),
+            "interrupted": interrupted,
+            "n_cells_left": len(self.cells) - len(summaries),
+            "left_out": list(self.left_out),
+            "notes": list(notes),
+            "cells": [one.document() for one in summaries],
+            "best_per_drafter": [
+                {"drafter": drafter, "cell": index[one.cell], "name": one.name}
+                for drafter, one in best_per_drafter(summaries).items()
+            ],
+            "best_per_category": [
+                {"cell": index[one.cell], **one.best_document(category)}
+                for category, one in best_per_category(summaries).items()
+            ],
+            "flattening": [one.document() for one in flattenings(summaries)],
+        }
+
+    def _grid_document(self) -> Json:
+        grid = self.setup.grid
+        return {"name": grid.name or None, "source": grid.source or None}
+
+    def estimate(self, measurer: CellMeasurer) -> float | None:
+        """Estimated seconds for what is pending; without measurements, from the target's speed.
+
+        Raises:
+            HopelessError: nothing can be measured.
+            KeyboardInterrupt: it was stopped.
+        """
+        if self.left_s() is None:
+            try:
+                speed = measurer.speed(replace(self.pending[0].cell, arm=OFF, rerun=0))
+            except HopelessError:
+                raise
+            except (BadInputError, DoesNotFitError, ServerError, UsageError):
+                # What cannot run is told of the cell.
+                speed = None
+            self._guess_s = None if speed is None else 1 / speed
+        return self.left_s()
+
+    def run(self, measurer: CellMeasurer, on_event: Callable[[VisitRecord], None]) -> None:
+        """Measure all that is pending; the sweep is open.
+
+        Args:
+            measurer: decodes.
+            on_event: told that a visit has started, and how it has ended.
+
+        Raises:
+            HopelessError: nothing can be measured.
+            KeyboardInterrupt: it was stopped, and so with ``CancelledError``.
+            SpectuiError: a bug, or a store that cannot be written; what was measured is kept.
+        """
+        if self._store is None:
+            raise RuntimeError("the sweep is not open")
+        while self.pending:
+            visit = self.pending[0]
+            try:
+                self._visit(visit, measurer, self._store, on_event)
+            except (KeyboardInterrupt, CancelledError, HopelessError):
+                # Wherever it was stopped, also as its beginning was written down: it is tried
+                # again.
+                self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
+                raise
+
+    def _visit(
+        self,
+        visit: Visit,
+        measurer: CellMeasurer,
+        store: SweepStore,
+        on_event: Callable[[VisitRecord], None],
+    ) -> None:
+        started = VisitRecord(visit=visit, state=VisitState.STARTED)
+        on_event(started)
+        store.append(started)
+        began_s = self._clock()
+        try:
+            record = measurer.measure(visit)
+        except (CancelledError, HopelessError):
+            raise
+        except SpectuiError as error:
+            if getattr(error, "__notes__", None):
+                # A bug: the engine attaches a traceback to those.
+                raise
+            record = replace(
+                started,
+                state=VisitState.FAILED,
+                error=str(error),
+                of_server=isinstance(error, ServerError),
+            )
+        record = replace(record, wall_s=self._clock() - began_s)
+        store.append(record)
+        self._learn(record)
+        self.pending = self.pending[1:]
+        on_event(record)
+
+
+def _model(spec: Json, options: ModelOptions) -> Json:
+    """A model in documents: its files' size, by which a sweep is found again, and its tensors'."""
+    others = {key: value for key, value in spec.items() if key not in {"file", "size_bytes"}}
+    return {
+        "file": spec["file"],
+        **or_reason("size_bytes", weights_bytes(options.path), UNREAD),
+        "file_bytes": spec["size_bytes"],
+        **others,
+    }

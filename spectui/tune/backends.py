@@ -1,0 +1,155 @@
+"""What measures for a search: the engine in this process, or llama-servers."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from spectui.engine.commands import LoadTarget
+from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded
+from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.measure.backend import Loading
+from spectui.measure.served_models import ServedModel
+from spectui.measure.server_backend import ServerBackend
+from spectui.monitor.machine import this_machine
+from spectui.server.binary import ServerBinary
+from spectui.trace.record import Trace
+from spectui.tune.forecast import Forecaster
+from spectui.tune.kept import KeptTrace, identities, study_trace
+from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.spec import served_spec, study_spec
+from spectui.tune.studies.study import TuningStudy
+from spectui.tune.tracing import Tracing, identity, trace_of
+from spectui.tune.tuning import TuningSetup
+
+
+class InProcess:
+    """The engine, which records and replays as well."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        target: ModelLoaded,
+        command: LoadTarget,
+        *,
+        draft: str | None = None,
+        keeps_trace: bool = True,
+    ) -> None:
+        """Measure with an engine that holds the target.
+
+        Args:
+            engine: has loaded the target.
+            target: as it was loaded.
+            command: loads it, in its first place.
+            draft: candidate that is loaded already.
+            keeps_trace: whether the recording is kept beside the study, without text.
+        """
+        self.measuring = engine
+        self._target = target
+        self._command = command
+        self._draft = draft
+        self._keeps_trace = keeps_trace
+
+    @property
+    def llama_cpp(self) -> tuple[str, str | None]:
+        """Version and commit of the library."""
+        return llama_cpp_version(), llama_cpp_commit()
+
+    def spec(self, setup: TuningSetup) -> dict[str, Any]:
+        """Conditions that must be equal for two trials to be comparable."""
+        return study_spec(
+            machine=this_machine(),
+            options=setup.off.target,
+            target=self._target,
+            candidates=setup.candidates,
+            context=setup.measured_context,
+            schedule=setup.schedule,
+            workload=setup.workload,
+            searches_experts=setup.space.placements is not None,
+        )
+
+    def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:
+        """Loader of the drafts, and the forecaster."""
+        placements = study.space.placements
+        loader = Loader(
+            self.measuring,
+            setup.candidates,
+            loaded=self._draft,
+            movable=None
+            if placements is None
+            else MovableTarget(loaded=self._command, placements=placements),
+        )
+        kept = KeptTrace(
+            study_trace(study.name, study.spec),
+            partial(self._trace, setup),
+            identity(self._target),
+            identities(setup.candidates),
+        )
+        forecaster = Forecaster(
+            self.measuring,
+            setup.workload.first(setup.limits.n_trial_prompts),
+            loader,
+            study.space,
+            schedule=setup.schedule,
+            n_ctx=self._target.n_ctx,
+            rollback=self._target.rollback,
+            kept=kept if self._keeps_trace else None,
+        )
+        return loader, forecaster
+
+    def _trace(self, setup: TuningSetup, tracing: Tracing) -> Trace:
+        return trace_of(
+            tracing,
+            machine=this_machine(),
+            target=self._target,
+            candidates=[one for one in setup.candidates if one.error is None],
+            workload=setup.workload,
+            schedule=setup.schedule,
+        )
+
+
+class Served:
+    """Llama-servers, which replay nothing."""
+
+    def __init__(
+        self,
+        backend: ServerBackend,
+        binary: ServerBinary,
+        target: ServedModel,
+        drafts: Mapping[str, ServedModel],
+    ) -> None:
+        """Measure with servers of one binary; ``drafts`` by name."""
+        self.measuring = backend
+        self._binary = binary
+        self._target = target
+        self._drafts = drafts
+
+    @property
+    def llama_cpp(self) -> tuple[str, str | None]:
+        """Version and commit of the binary."""
+        version = self._binary.version
+        return ("unknown", None) if version is None else (version.text, version.commit)
+
+    def spec(self, setup: TuningSetup) -> dict[str, Any]:
+        """Conditions that must be equal for two trials to be comparable."""
+        version = self._binary.version
+        models = (self._target, *self._drafts.values())
+        return served_spec(
+            machine=this_machine(),
+            server={
+                "path": self._binary.path,
+                "version": None if version is None else version.text,
+                "build": None if version is None else version.build,
+                "commit": None if version is None else version.commit,
+            },
+            target=self._target.options,
+            drafts={name: one.options for name, one in self._drafts.items()},
+            sizes_bytes={one.path: one.file_bytes for one in models},
+            context=setup.off.context,
+            workload=setup.workload,
+            extra=setup.off.extra,
+        )
+
+    def prepare(self, _setup: TuningSetup, _study: TuningStudy) -> tuple[Loading, None]:
+        """The servers load their own drafts; without rounds nothing can be forecast."""
+        return self.measuring, None

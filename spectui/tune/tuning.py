@@ -1,0 +1,284 @@
+"""One search from its study to the verdict that it keeps, for the command line and the screen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from spectui.commands.command import Start
+from spectui.commands.launch import ExportSetup
+from spectui.engine.fitting import with_n_cpu_moe
+from spectui.errors import BadInputError, HopelessError, ServerError
+from spectui.measure.arm import Arm
+from spectui.measure.backend import Backend, Loading
+from spectui.measure.measurer import Measurer
+from spectui.measure.promise import Case, Promise, lasting, observed_of
+from spectui.measure.workload import Workload
+from spectui.options.dialect import Dialect
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
+from spectui.speculative.mtp import effective_schedule
+from spectui.tune.candidates import Candidate
+from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.forecast import Forecaster
+from spectui.tune.outcome import advised, outcome_of
+from spectui.tune.placements import ExpertPlan
+from spectui.tune.result import TuneResult
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits, SearchSetup
+from spectui.tune.space import SearchSpace
+from spectui.tune.spec import study_name
+from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.trials import n_measured
+
+_PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
+"""Options that a searched placement needs."""
+_UNKNOWN = "spectui export and verify will not know of this verdict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOptions:
+    """Study that keeps the trials."""
+
+    name: str | None = None
+    """None for one that follows from the conditions."""
+    storage: str | None = None
+    """Optuna URL; None for the file in the user's data folder."""
+    sampler: Sampler = Sampler.TPE
+    seed: int = 0
+    must_exist: bool = False
+    """Whether to refuse to create it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """Form of the llama-server command that is handed over."""
+
+    dialect: Dialect = Dialect.LLAMA_CPP
+    extra: tuple[str, ...] = ()
+    """The user's own arguments, exported unchanged."""
+    given: frozenset[str] | None = None
+    """Names of the options that the user's command gave; None where there was no command."""
+    start: Start = field(default_factory=Start)
+    """Words before the arguments of the user's command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningSetup:
+    """What is searched, on what, and how long."""
+
+    off: Setup
+    """The target alone, as a server is to run it; ``extra`` goes to servers that measure."""
+    candidates: tuple[Candidate, ...]
+    mtp_layers: int
+    """MTP layers of the target; 0 where they may not draft."""
+    workload: Workload
+    space: SearchSpace
+    schedule: Schedule
+    limits: Limits
+    min_gain: float = 0.02
+    """Least gain with which speculation is worth it; 0.02 is 2 %."""
+    study: StudyOptions = field(default_factory=StudyOptions)
+    command: CommandOptions = field(default_factory=CommandOptions)
+    experts: ExpertPlan | None = None
+    """How ``space.placements`` were planned; None where the placement is not searched."""
+    prompts: Path | None = None
+    """The user's; None for the built-in suite and for turns of a chat."""
+    is_chat: bool = False
+    """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
+    screen_threads: int | None = None
+    """Compute threads beside a screen that keeps a core; None where they are the server's."""
+
+    @property
+    def measured_context(self) -> ContextOptions:
+        """Context that the measurements run with."""
+        if self.screen_threads is None:
+            return self.off.context
+        return replace(self.off.context, threads=self.screen_threads)
+
+    def drafts(self) -> dict[str, ModelOptions]:
+        """Files and placements of the candidates by name."""
+        return {one.name: one.options for one in self.candidates}
+
+    def schedule_of(self, arm: Arm | None) -> Schedule:
+        """Schedule that ``arm`` is measured on."""
+        is_mtp = arm is not None and arm.speculation is not None and arm.speculation.is_mtp
+        return effective_schedule(self.schedule, self.mtp_layers if is_mtp else 0)
+
+
+class TuningBackend(Protocol):
+    """Measures for a search: ``InProcess`` or ``Served``."""
+
+    @property
+    def llama_cpp(self) -> tuple[str, str | None]:
+        """Version and commit of the llama.cpp that measures; no commit where it is not known."""
+        ...
+
+    @property
+    def measuring(self) -> Backend:
+        """Decodes."""
+        ...
+
+    def spec(self, setup: TuningSetup) -> dict[str, Any]:
+        """Conditions that must be equal for two trials to be comparable."""
+        ...
+
+    def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster | None]:
+        """Loader of the drafts, and the forecaster if settings can be forecast."""
+        ...
+
+
+class Tuning:
+    """A search that can go on: its study keeps the trials, the verdict and the promise."""
+
+    def __init__(self, setup: TuningSetup, backend: TuningBackend) -> None:
+        """Open nothing yet; ``backend`` has loaded the target, or can start its servers."""
+        self.setup = setup
+        self._backend = backend
+        self._spec = backend.spec(setup)
+        self._study: TuningStudy | None = None
+        self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
+        self.space = setup.space
+        """Search space, with the placements that the study keeps once it was opened."""
+
+    def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
+        """Search, and keep what was found.
+
+        An interrupt ends it early with what was measured; so does an error, which is part of the
+        result.
+
+        Args:
+            on_event: told what happens, on the caller's thread.
+
+        Raises:
+            BadInputError: the storage cannot be used.
+            DoesNotFitError: placements that the study began with do not fit any more.
+            ServerError: llama-server measured nothing, so that nothing can be advised.
+            UsageError: the study belongs to another machine, pair or workload, or is missing.
+        """
+        setup = self.setup
+        with self._open() as study:
+            if setup.experts is not None and study.space.placements is not None:
+                setup.experts.check(study.space.placements, study.name)
+            on_event(StudyOpened(name=study.name))
+            self._study = study
+            loader, forecaster = self._backend.prepare(setup, study)
+            measuring = self._backend.measuring
+            search = SearchSetup(
+                engine=measuring,
+                study=study,
+                workload=setup.workload,
+                measurer=Measurer(measuring, setup.workload, setup.schedule),
+                loader=loader,
+                limits=setup.limits,
+                min_gain=setup.min_gain,
+                on_event=on_event,
+            )
+            try:
+                result = Search(search, forecaster=forecaster).run()
+            finally:
+                self._study = None
+            if isinstance(result.error, ServerError) and _found_nothing(result):
+                raise result.error
+            on_event(SearchEnded())
+            return self._kept(study, result)
+
+    def keep(self, result: TuneResult) -> TuneResult:
+        """Keep another verdict on what was measured: llama-server may rank it otherwise."""
+        try:
+            with self._open() as study:
+                return self._kept(study, result)
+        except BadInputError as error:
+            return replace(result, not_kept=f"{_UNKNOWN}: {error}")
+
+    def importance(self) -> tuple[tuple[str, float], ...]:
+        """(parameter, share of the variance of the speedup), largest first, while it runs."""
+        return () if self._study is None else self._study.importance()
+
+    def _open(self) -> TuningStudy:
+        options = self.setup.study
+        study = TuningStudy(
+            name=self.name,
+            storage=options.storage or own_storage(),
+            spec=self._spec,
+            space=self.setup.space,
+            sampler=options.sampler,
+            seed=options.seed,
+            must_exist=options.must_exist,
+        )
+        self.space = study.space
+        return study
+
+    def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
+        """Store the verdict and what is promised; a storage that fails costs neither."""
+        setup, command = self.setup, self.setup.command
+        arm = advised(result)
+        outcome = outcome_of(
+            result,
+            setup=self.setup_of(arm),
+            schedule=setup.schedule_of(arm),
+            dialect=command.dialect,
+        )
+        try:
+            study.keep(outcome, self.promise_of(result))
+        except BadInputError as error:
+            return replace(result, not_kept=f"{_UNKNOWN}: {error}")
+        return result
+
+    def promise_of(self, result: TuneResult) -> Promise | None:
+        """Gain of the best setting, whether or not it is advised; None if it was not confirmed."""
+        arm, setup = result.best, self.setup
+        if arm is None or arm.speculation is None or result.speedup is None:
+            return None
+        version, commit = self._backend.llama_cpp
+        promise = Promise(
+            case=Case(
+                baseline=self._target_beside(None),
+                target=self._target_beside(arm.draft),
+                draft=self._draft_of(arm) if arm.speculation.needs_draft else None,
+                context=setup.off.context,
+                speculation=arm.speculation,
+                sampling=setup.workload.sampling,
+                n_predict=setup.workload.n_predict,
+                extra=setup.off.extra,
+            ),
+            schedule=setup.schedule_of(arm),
+            prompts=setup.prompts,
+            observed=observed_of(result.pairs),
+            speedup=result.speedup,
+            min_gain=setup.min_gain,
+            llama_cpp=version,
+            llama_cpp_commit=commit,
+            is_chat=setup.is_chat,
+            screen_threads=setup.screen_threads,
+        )
+        return lasting(promise)
+
+    def setup_of(self, arm: Arm) -> ExportSetup:
+        """Setup to export for an arm."""
+        command = self.setup.command
+        given = command.given
+        if given is not None and self.space.placements is not None:
+            given |= _PLACING
+        return ExportSetup(
+            target=self._target_beside(arm.draft),
+            draft=self._draft_of(arm),
+            context=self.setup.off.context,
+            speculation=arm.speculation,
+            extra=command.extra,
+            given=given,
+            start=command.start,
+            name=self.setup.off.target.path.stem,
+        )
+
+    def _draft_of(self, arm: Arm) -> ModelOptions | None:
+        return None if arm.draft is None else self.setup.drafts()[arm.draft]
+
+    def _target_beside(self, draft: str | None) -> ModelOptions:
+        """The target with its placement for a draft; None for no draft."""
+        target, placements = self.setup.off.target, self.space.placements
+        return target if placements is None else with_n_cpu_moe(target, placements.of(draft))
+
+
+def _found_nothing(result: TuneResult) -> bool:
+    return isinstance(result.error, HopelessError) or not n_measured(result.trials)

@@ -1,0 +1,219 @@
+"""Runs a setting on the user's own llama-server, and compares with what was promised of it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
+from spectui.errors import CancelledError, SpectuiError
+from spectui.format import counted
+from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.measure.backend import load_setup
+from spectui.measure.comparison import Comparison, compare
+from spectui.measure.measurer import Measurer, Run
+from spectui.measure.promise import Case, Promise, observed_of
+from spectui.measure.served_models import keeps_off, look_at
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import measuring_arguments, open_fleet, plan
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.workload import Workload, served_workload, tokenize
+from spectui.options.setup import Schedule
+from spectui.prompts import Prompt
+from spectui.server.binary import ServerBinary
+from spectui.speculative.mtp import effective_schedule
+from spectui.verify.builds import Builds
+from spectui.verify.counts import CountCheck, compare_counts, incomparable
+from spectui.verify.result import Verified
+from spectui.verify.subject import Origin, subject
+
+_MIN_GAIN = 0.02
+"""The default of a search."""
+_Results = dict[tuple[int, ...], GenerationResult]
+"""Results of the engine, by the prompts' tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A case to verify, with its prompts and promise."""
+
+    case: Case
+    prompts: tuple[Prompt, ...]
+    promise: Promise | None = None
+    origin: Origin | None = None
+    """Origin of the promise; None without a study."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A binary and how it is used. While it serves, the engine must hold no models."""
+
+    binary: ServerBinary
+    open_engine: Callable[[], AbstractContextManager[Engine]]
+    """Opens an engine that holds no models."""
+    say: Callable[[str], None]
+    """Told of every step that begins."""
+    on_run: Callable[[Run], None]
+    """Told of every measured prompt."""
+    timeout_s: float
+    seed: int
+    """Seed of the order of turns."""
+    repeats: int = 1
+    counts: bool | None = None
+    """Whether counts are compared; None to compare if the models can be loaded here."""
+    keeps_both: bool | None = None
+    """Whether both servers run at once; None to do so if they fit."""
+
+    def verify(self, claim: Claim, *, schedule: Schedule | None = None) -> Verified:
+        """Serve the prompts, then compare counts.
+
+        An interrupt or a failing server ends it early, with what was measured.
+
+        Args:
+            claim: the case, and what was promised of it.
+            schedule: schedule to measure the promise on in this process first; None to take the
+                one of ``claim``.
+
+        Raises:
+            BadInputError: no prompt made the model decode anything, or the binary has no words for
+                what is asked for.
+            HopelessError: a server does not run as it was started.
+            ServerError: a server failed before anything was measured.
+        """
+        case = claim.case
+        # What the binary has no words for is said before anything is measured.
+        arguments = {
+            "off": measuring_arguments(case.off, self.binary),
+            "on": measuring_arguments(case, self.binary),
+        }
+        results: _Results = {}
+        promise, ended = claim.promise, None
+        if schedule is not None:
+            promise, made = self._promise(claim, schedule)
+            ended = made.ended
+            if promise.schedule is Schedule.SERVER:
+                results = {run.item.tokens: run.speculative for run in made.runs}
+        found = Verified(
+            case=case,
+            binary=self.binary.path,
+            builds=self._builds(promise),
+            arguments=arguments,
+            promise=promise,
+            origin=claim.origin,
+            keeps_both=self.has_both(case),
+            repeats=self.repeats,
+            seed=self.seed,
+            ended=ended,
+        )
+        return self._with_counts(
+            found if ended is not None else self._deliver(claim, found), results
+        )
+
+    def _builds(self, promise: Promise | None) -> Builds:
+        """The binary's llama.cpp, and the one that measured in-process, or would."""
+        server = self.binary.version
+        if promise is None:
+            commit = llama_cpp_commit()
+            return Builds(engine=llama_cpp_version(), engine_commit=commit, server=server)
+        commit = promise.llama_cpp_commit
+        return Builds(engine=promise.llama_cpp, engine_commit=commit, server=server)
+
+    def has_both(self, case: Case) -> bool:
+        """Whether both servers run at once."""
+        return keeps_off(case.target, (case.draft,), wanted=self.keeps_both)
+
+    def _promise(self, claim: Claim, wanted: Schedule) -> tuple[Promise, Comparison]:
+        """Measure in-process what a server should deliver."""
+        case = claim.case
+        with self.open_engine() as engine:
+            target, _draft = load_setup(engine, case)
+            schedule = effective_schedule(wanted, target.mtp_layers)
+            workload = tokenize(
+                engine,
+                claim.prompts,
+                n_predict=case.n_predict,
+                sampling=case.sampling,
+                n_ctx=target.n_ctx,
+            )
+            self.say("measuring in-process what llama-server is to deliver")
+            found = self._compare(Measurer(engine, workload, schedule, seed=self.seed), case)
+        observed = observed_of(found.pairs)
+        promise = Promise(
+            case=case,
+            schedule=schedule,
+            prompts=None,
+            observed=observed,
+            speedup=paired_speedup([one.measurement for one in observed]),
+            min_gain=_MIN_GAIN,
+            llama_cpp=llama_cpp_version(),
+            llama_cpp_commit=llama_cpp_commit(),
+        )
+        return promise, found
+
+    def _deliver(self, claim: Claim, found: Verified) -> Verified:
+        """Have the servers continue the prompts."""
+        case, keeps_both = claim.case, found.keeps_both
+        self.say(subject(case, claim.origin))
+        self.say(plan(len(claim.prompts), self.repeats, keeps_off=keeps_both))
+        with open_fleet(
+            self.binary, keeps_off=keeps_both, timeout_s=self.timeout_s, say=self.say
+        ) as fleet:
+            backend = ServerBackend(
+                fleet,
+                case,
+                {},
+                keeps_off=keeps_both,
+                redoes_rounds=look_at(case.target).redoes_rounds,
+            )
+            workload = served_workload(
+                fleet.of(case.off),
+                claim.prompts,
+                n_predict=case.n_predict,
+                sampling=case.sampling,
+                n_ctx=case.context.ctx_size,
+            )
+            measurer = Measurer(backend, workload, Schedule.SERVER, seed=self.seed)
+            served = self._compare(measurer, case)
+        return replace(
+            found,
+            pairs=served.pairs,
+            n_starts=fleet.n_starts,
+            repeated=workload.repeated,
+            ended=served.ended,
+        )
+
+    def _compare(self, measurer: Measurer, case: Case) -> Comparison:
+        return compare(measurer, case.speculation, repeats=self.repeats, on_run=self.on_run)
+
+    def _with_counts(self, found: Verified, results: _Results) -> Verified:
+        """The comparison of counts with the engine's, or the reason why there is none."""
+        reason = incomparable(found.case.speculation, found.case.sampling)
+        if self.counts is False:
+            reason = "--no-counts"
+        if found.ended is not None:
+            reason = "the run was ended before"
+        if reason is not None:
+            return replace(found, counts_reason=reason)
+        try:
+            check = self._count(found, results)
+        except (KeyboardInterrupt, CancelledError) as error:
+            return replace(found, counts_reason="interrupted", ended=error)
+        except SpectuiError as error:
+            ended = error if self.counts else None
+            return replace(found, counts_reason=str(error), ended=ended)
+        return replace(found, counts=check)
+
+    def _count(self, found: Verified, results: _Results) -> CountCheck:
+        """Run what the engine has not run yet."""
+        case = found.case
+        items = dict.fromkeys(pair.item for pair in found.pairs)
+        missing = tuple(item for item in items if item.tokens not in results)
+        if missing:
+            with self.open_engine() as engine:
+                load_setup(engine, case)
+                self.say(f"counting in-process on {counted(len(missing), 'prompt')}")
+                workload = Workload(items=missing, n_predict=case.n_predict, sampling=case.sampling)
+                measurer = Measurer(engine, workload, Schedule.SERVER)
+                for item in missing:
+                    results[item.tokens] = measurer.decode(item, case.speculation)
+        return compare_counts(found.pairs, results)

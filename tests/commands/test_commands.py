@@ -1,0 +1,168 @@
+"""Commands that people have: taken over, written back, and read by the real llama-server."""
+
+import dataclasses
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spectui.commands.items import divide
+from spectui.commands.launch import ExportSetup
+from spectui.commands.lint.checking import lint
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.commands.translation import translated
+from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
+from spectui.options.setup import ModelOptions
+from spectui.severity import Severity
+from tests.support.commands import RealCommand, again, real_commands, setup_of
+
+pytest_plugins = ["tests.support.fixtures"]
+
+COMMANDS = real_commands()
+REAL = pytest.mark.parametrize("real", COMMANDS, ids=[real.name for real in COMMANDS])
+
+SETTLED = {"spec-type", "spec-default", "draft-max", "draft-min", "draft-p-min", "flash-attn"}
+"""Options that are written out, whatever they were."""
+MACHINE = re.compile(r"unknown buffer type|invalid device|RPC not supported|failed to find RPC")
+"""What a machine without those GPUs says of arguments that were read."""
+READ = re.compile(r"failed to load model")
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(COMMANDS) >= 60
+    assert {real.dialect for real in COMMANDS} == set(Dialect)
+
+
+@REAL
+def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path: Path) -> None:
+    taken = take_over(read_command(real.given(tmp_path)))
+    for name, value in real.takes.items():
+        assert " ".join(taken.options[name]) == value, name
+    if real.keeps is not None:
+        assert list(taken.extra) == real.keeps
+
+
+@REAL
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
+    setup = setup_of(take_over(read_command(real.given(tmp_path))))
+    needs_current = setup.speculation is not None and not setup.speculation.needs_draft
+    is_of_model = not needs_current and not has_ngrams(real, tmp_path)
+    if (dialect is Dialect.LEGACY and not is_of_model) or (
+        dialect is Dialect.IK and _is_long(setup)
+    ):
+        with pytest.raises(BadInputError, match=r"has no flags for|it takes one drafter, and one"):
+            setup.arguments(dialect)
+        return
+    taken, _arguments = again(setup, dialect)
+    written = all_layers(setup_of(taken))
+    expected = all_layers(dataclasses.replace(setup, extra=in_words_of(dialect, setup)))
+    if dialect is Dialect.IK:
+        # It counts --n-cpu-moe from the other end, so that a pattern stands there.
+        expected, written = without_experts(expected), without_experts(written)
+    assert written == expected
+    assert again(setup_of(taken), dialect)[0] == taken
+
+
+def _is_long(setup: ExportSetup) -> bool:
+    """Whether there are more drafters than ik_llama.cpp takes."""
+    return setup.speculation is not None and len(setup.speculation.ngrams) > 1
+
+
+def in_words_of(dialect: Dialect, setup: ExportSetup) -> tuple[str, ...]:
+    """The user's own arguments, less what the dialect does not have."""
+    own = len(list(divide(dataclasses.replace(setup, extra=()).arguments(dialect))))
+    written = list(divide(setup.arguments(dialect)))[own:]
+    # What stands for the mode of loading is read back as that.
+    return tuple(w for given in written if given.name != "no-mmap" for w in given.words)
+
+
+@REAL
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_its_rewriting_has_no_errors(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
+    try:
+        launch = translated(read_command(real.given(tmp_path)), Reader(dialect=dialect))
+    except BadInputError:
+        # Older builds and ik_llama.cpp have no words for some drafters.
+        launch = None
+    assert launch is not None or dialect is not real.dialect
+    if launch is None:
+        return
+    again = read_command(launch.text)
+    assert again.arguments == launch.arguments
+    reader = Reader(dialect=dialect)
+    found = [one for one in lint(again, reader) if one.severity is Severity.ERROR]
+    assert [one.what for one in found if reader.takes(one.flag) is False] == []
+
+
+@REAL
+def test_its_rewriting_keeps_every_word_that_is_taken(real: RealCommand, tmp_path: Path) -> None:
+    command, reader = read_command(real.given(tmp_path)), Reader(dialect=real.dialect)
+    own = [dataclasses.replace(item, variable=None) for item in command.items]
+    launch = translated(command, reader)
+    written = [item for item in launch.command.items if item.name not in SETTLED]
+    given = [item for item in own if item.name not in SETTLED]
+    kept = [one for one in given if one in written]
+    assert [one for one in written if one in kept] == kept
+    lost = [one for one in given if one not in written and len(one.words) == 1 + len(one.values)]
+    assert [one.flag for one in lost if reader.takes(one.flag)] == []
+
+
+def has_ngrams(real: RealCommand, folder: Path) -> bool:
+    speculation = setup_of(take_over(read_command(real.given(folder)))).speculation
+    return speculation is not None and bool(speculation.ngrams)
+
+
+def all_layers(setup: ExportSetup) -> ExportSetup:
+    """999 layers are all that there are, which is how older builds have to be told."""
+    target, draft = setup.target, setup.used_draft
+    return dataclasses.replace(setup, target=unbounded(target), draft=draft and unbounded(draft))
+
+
+def unbounded(model: ModelOptions) -> ModelOptions:
+    every = -1 if model.n_gpu_layers == 999 else model.n_gpu_layers
+    return dataclasses.replace(model, n_gpu_layers=every)
+
+
+def without_experts(setup: ExportSetup) -> ExportSetup:
+    target = dataclasses.replace(setup.target, n_cpu_moe=0, override_tensor=())
+    return dataclasses.replace(setup, target=target)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "real",
+    [real for real in COMMANDS if real.dialect is Dialect.LLAMA_CPP],
+    ids=[real.name for real in COMMANDS if real.dialect is Dialect.LLAMA_CPP],
+)
+def test_the_real_server_reads_its_export(
+    real: RealCommand, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    setup = setup_of(take_over(read_command(real.given(tmp_path))))
+    _taken, arguments = again(setup, Dialect.LLAMA_CPP)
+    said = asked(llama_server_binary, arguments, tmp_path)
+    if MACHINE.search(said) is None:
+        assert READ.search(said), said
+
+
+def asked(binary: Path, arguments: list[str], folder: Path) -> str:
+    """What it says of arguments whose model does not exist: it reads them all, and ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ended = subprocess.run(
+        [binary, *arguments, "--host", "127.0.0.1", "--port", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        env={"HOME": str(folder)},
+        timeout=60,
+        check=False,
+    )
+    return ended.stdout.decode(errors="replace")

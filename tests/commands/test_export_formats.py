@@ -1,0 +1,571 @@
+"""Every format, read back by what will read it."""
+
+import dataclasses
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui import __version__
+from spectui.commands.formats import Format, render
+from spectui.commands.items import divide
+from spectui.commands.launch import ExportSetup
+from spectui.errors import BadInputError
+from spectui.options.catalogue import OPTIONS
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.speculation import Speculation
+from spectui.server import LlamaServer
+from tests.commands.test_export import contexts, hostile, models, speculations
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+
+SETUP = ExportSetup(
+    target=ModelOptions(path=Path("/models/target.gguf"), n_gpu_layers=0),
+    draft=ModelOptions(path=Path("/drafts/draft.gguf"), n_gpu_layers=0),
+    context=ContextOptions(),
+    speculation=Speculation(DraftSimple(draft_max=8, draft_p_min=0.75)),
+    extra=("--jinja", "-np", "1"),
+    name="target",
+)
+NGRAM = dataclasses.replace(
+    SETUP, speculation=Speculation(NgramSimple(size_n=4, size_m=8)), extra=()
+)
+OFF = dataclasses.replace(SETUP, speculation=None, extra=("--jinja", "--spec-draft-threads", "2"))
+COMMENTED = [f for f in Format if f not in {Format.JSON, Format.ARGS}]
+
+extras = st.lists(
+    st.tuples(st.sampled_from(["--alias", "--chat-template", "-x"]), hostile).map(
+        lambda pair: (pair[0], pair[1].lstrip("-") or "x")
+    ),
+    max_size=2,
+    unique_by=lambda pair: pair[0],
+).map(lambda pairs: tuple(word for pair in pairs for word in pair))
+setups = st.builds(
+    ExportSetup,
+    target=models(),
+    draft=models(moe=False),
+    context=contexts,
+    speculation=st.none() | speculations,
+    extra=extras,
+    name=hostile,
+    has_gpu=st.booleans(),
+)
+
+
+def changed(setup: ExportSetup = SETUP, **fields: object) -> ExportSetup:
+    return dataclasses.replace(setup, **fields)  # type: ignore[arg-type]
+
+
+def current(setup: ExportSetup, format: Format) -> str:  # noqa: A002 - the option's name
+    return render(setup.launch(Dialect.LLAMA_CPP), format)
+
+
+def without_comments(text: str, mark: str = "#") -> str:
+    lines = text.splitlines(keepends=True)
+    while lines and lines[0].startswith(mark):
+        del lines[0]
+    return "".join(lines)
+
+
+def read_ini(text: str) -> dict[str, dict[str, str]]:
+    """As the grammar in llama.cpp's common/preset.cpp does."""
+    found: dict[str, dict[str, str]] = {}
+    section = "default"
+    for line in re.split(r"\r\n|\n|\r", text):
+        header = re.fullmatch(r"\[[ \t]*([^]]+)\][ \t]*([;#].*)?", line)
+        entry = re.fullmatch(r"([a-zA-Z_][a-zA-Z0-9_.-]*)[ \t]*=[ \t]*(.*)", line, re.DOTALL)
+        if header:
+            section = header[1]
+        elif entry:
+            value = re.split(r"[ \t]*[;#]|[ \t]*\Z", entry[2], maxsplit=1)[0]
+            found.setdefault(section, {})[entry[1]] = value
+        else:
+            assert re.fullmatch(r"[ \t]*([;#].*)?", line, re.DOTALL), f"the server refuses {line!r}"
+    return found
+
+
+def read_llama_swap(text: str) -> tuple[str, list[str]]:
+    """As llama-swap does: comments out, macros in, then a POSIX split."""
+    [(name, model)] = yaml.safe_load(text)["models"].items()
+    lines = [line for line in model["cmd"].split("\n") if not line.strip().startswith("#")]
+    assert not any(line.strip().endswith("\\") for line in lines)
+    command = "\n".join(lines).replace("${PORT}", "5800")
+    assert "${" not in command
+    return name, shlex.split(command)
+
+
+def values_of(arguments: list[str]) -> list[tuple[str, ...]]:
+    return [g.values or ("true",) for g in divide(arguments)]
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+@settings(deadline=None)
+@given(setup=setups)
+def test_a_shell_reads_the_command_back(dialect: Dialect, setup: ExportSetup) -> None:
+    text = render(setup.launch(dialect), Format.LLAMA_SERVER)
+    assert text.endswith("\n")
+    assert shlex.split(without_comments(text)) == ["llama-server", *setup.arguments(dialect)]
+
+
+@settings(deadline=None)
+@given(setup=setups)
+def test_args_hold_one_argument_per_line_and_nothing_else(setup: ExportSetup) -> None:
+    arguments = setup.arguments(Dialect.LLAMA_CPP)
+    if any("\n" in argument or "\r" in argument for argument in arguments):
+        with pytest.raises(BadInputError, match="holds a line end"):
+            current(setup, Format.ARGS)
+        return
+    assert current(setup, Format.ARGS).split("\n") == [*arguments, ""]
+
+
+@settings(deadline=None)
+@given(setup=setups)
+def test_json_holds_the_same_arguments(setup: ExportSetup) -> None:
+    document = json.loads(current(setup, Format.JSON))
+    assert document["schema"] == "spectui.export/1"
+    assert document["spectui"] == __version__
+    assert document["arguments"] == setup.arguments(Dialect.LLAMA_CPP)
+    assert shlex.split(document["command"])[1:] == document["arguments"]
+    assert (document["speculation"] is None) == (setup.speculation is None)
+    assert ("speculation_reason" in document) == (setup.speculation is None)
+
+
+def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
+    document = json.loads(current(NGRAM, Format.JSON))
+    assert document["speculation"] == {"kind": "ngram-simple", "size_n": 4, "size_m": 8}
+    assert document["draft"] is None
+    assert document["draft_reason"] == "ngram-simple needs no draft model"
+    for format_ in (
+        Format.LLAMA_SERVER,
+        Format.ARGS,
+        Format.INI,
+        Format.LLAMA_SWAP,
+        Format.COMPOSE,
+    ):
+        text = current(NGRAM, format_)
+        assert "ngram-simple-size-m" in text
+        assert "draft.gguf" not in text
+    with pytest.raises(
+        BadInputError, match="size-n, --spec-ngram-simple-size-m have no environment variable"
+    ):
+        current(NGRAM, Format.ENV)
+
+
+@settings(deadline=None)
+@given(setup=setups)
+def test_a_shell_reads_the_variables_back(setup: ExportSetup) -> None:
+    setup = changed(setup, context=dataclasses.replace(setup.context, threads_batch=0))
+    lacking = [given.flag for given in divide(setup.extra) if given.flag == "-x"]
+    if lacking:
+        with pytest.raises(BadInputError, match="-x has no environment variable"):
+            current(setup, Format.ENV)
+        return
+    assignments = shlex.split(without_comments(current(setup, Format.ENV)))
+    own = divide(setup.arguments(Dialect.LLAMA_CPP))
+    assert [assignment.partition("=")[2] for assignment in assignments] == [
+        given.values[0] if given.values else "1" for given in own
+    ]
+
+
+@settings(deadline=None)
+@given(setup=setups)
+def test_the_models_preset_file_holds_every_value_or_says_that_it_cannot(
+    setup: ExportSetup,
+) -> None:
+    arguments = setup.arguments(Dialect.LLAMA_CPP)
+    values = [value for (value,) in values_of(arguments)]
+    target = setup.target
+    if (target.cpu_moe or target.n_cpu_moe) and any(
+        override.buffer != "CPU" for override in target.override_tensor
+    ):
+        with pytest.raises(BadInputError, match="would not keep their order"):
+            current(setup, Format.INI)
+        return
+    if any(re.search(r"[;#\r\n]|^[ \t]|[ \t]$", value) for value in values):
+        with pytest.raises(BadInputError, match="models preset file"):
+            current(setup, Format.INI)
+        return
+    sections = read_ini(current(setup, Format.INI))
+    assert sections.pop("default") == {"version": "1"}
+    [entries] = sections.values()
+    assert list(entries.values()) == values
+
+
+@settings(deadline=None)
+@given(setup=setups)
+def test_llama_swap_reads_the_command_back_or_is_spared_it(setup: ExportSetup) -> None:
+    arguments = setup.arguments(Dialect.LLAMA_CPP)
+    if any("${" in word or "\n" in word for word in arguments):
+        with pytest.raises(BadInputError, match="llama-swap"):
+            current(setup, Format.LLAMA_SWAP)
+        return
+    name, command = read_llama_swap(current(setup, Format.LLAMA_SWAP))
+    assert command == ["llama-server", "--port", "5800", *arguments]
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
+
+
+@settings(deadline=None)
+@given(setup=setups)
+def test_compose_reads_the_command_back(setup: ExportSetup) -> None:
+    [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
+    command = [interpolated(word) for word in service["command"]]
+    assert command[:4] == ["--host", "0.0.0.0", "--port", "8080"]  # noqa: S104 - the container's
+    moved = setup.arguments(Dialect.LLAMA_CPP)
+    for options in setup.models:
+        flag = "-m" if options is setup.target else "--spec-draft-model"
+        moved[moved.index(flag) + 1] = inside(options.path, service["volumes"])
+    assert command[4:] == moved
+
+
+def interpolated(text: str) -> str:
+    """As Docker Compose does, which refuses what is neither ``$$`` nor a variable."""
+    assert "$" not in text.replace("$$", "")
+    return text.replace("$$", "$")
+
+
+def inside(path: Path, volumes: list[dict[str, Any]]) -> str:
+    resolved = path.resolve()
+    targets = {interpolated(v["source"]): v["target"] for v in volumes if v["read_only"]}
+    return f"{targets[str(resolved.parent)]}/{resolved.name}"
+
+
+@pytest.mark.parametrize(
+    "awkward", ["a\x85b", "\u2028", "\ufeff", "\x1b[31m", "a\rb", " x\t", "yes"]
+)
+def test_yaml_keeps_what_it_takes_for_line_ends_and_words_of_its_own(awkward: str) -> None:
+    setup = changed(extra=("--alias", awkward))
+    [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
+    assert service["command"][-1] == awkward
+    assert read_llama_swap(current(setup, Format.LLAMA_SWAP))[1][-1] == awkward
+
+
+@pytest.mark.parametrize("format", COMMENTED)
+def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noqa: A002 - as above
+    text = current(OFF, format)
+    assert "speculation off: no speculative flag is written" in text
+    comments = {line for line in text.splitlines() if line.startswith(("#", ";"))}
+    assert any("--spec-draft-threads" in line for line in comments)
+    body = "\n".join(line for line in text.splitlines() if line not in comments)
+    assert "draft" not in body.lower()
+    assert "spec-" not in body
+    assert "jinja" in text.lower()
+
+
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize("dialect", [Dialect.LLAMA_CPP, Dialect.LEGACY])
+def test_both_drafting_limits_are_always_written(dialect: Dialect, format: Format) -> None:  # noqa: A002 - as above
+    if (dialect, format) == (Dialect.LEGACY, Format.COMPOSE):
+        with pytest.raises(BadInputError, match=r"current llama\.cpp"):
+            render(SETUP.launch(dialect), format)
+        return
+    text = render(changed(speculation=Speculation()).launch(dialect), format)
+    words = re.split(r"[\s=:,\"']+", text.lower().replace("_", "-"))
+    for name in ("n-max", "p-min") if dialect is Dialect.LLAMA_CPP else ("max", "p-min"):
+        assert any(word.endswith(f"draft-{name}") for word in words), name
+
+
+@pytest.mark.parametrize(
+    ("format", "reason"),
+    [
+        (Format.ENV, "ik reads no environment variables"),
+        (Format.INI, "ik reads no models preset file"),
+        (Format.COMPOSE, "published images"),
+    ],
+)
+def test_what_ik_llama_cpp_lacks_is_said_in_a_sentence(format: Format, reason: str) -> None:  # noqa: A002 - as above
+    with pytest.raises(BadInputError, match=reason):
+        render(SETUP.launch(Dialect.IK), format)
+
+
+@pytest.mark.parametrize(
+    ("fields", "dialect", "flag"),
+    [
+        ({"context": ContextOptions(threads_batch=4)}, Dialect.LLAMA_CPP, "-tb"),
+        (
+            {
+                "target": ModelOptions(
+                    path=Path("m"), override_tensor=(TensorOverride(pattern="a", buffer="CPU"),)
+                )
+            },
+            Dialect.LEGACY,
+            "-ot",
+        ),
+    ],
+)
+def test_a_flag_without_a_variable_is_an_error(
+    fields: dict[str, Any], dialect: Dialect, flag: str
+) -> None:
+    with pytest.raises(BadInputError, match=f"{flag} has no environment variable in {dialect}"):
+        render(changed(**fields).launch(dialect), Format.ENV)
+
+
+def test_old_builds_have_their_own_variables() -> None:
+    setup = changed(target=ModelOptions(path=Path("m"), mmap=False))
+    lines = render(setup.launch(Dialect.LEGACY), Format.ENV).splitlines()
+    assert {"LLAMA_ARG_MODEL_DRAFT=/drafts/draft.gguf", "LLAMA_ARG_DRAFT_MAX=8"} <= set(lines)
+    assert {"LLAMA_ARG_DRAFT_P_MIN=0.75", "LLAMA_ARG_NO_MMAP=1"} <= set(lines)
+
+
+def test_every_option_of_the_server_that_has_a_variable_is_written_as_that() -> None:
+    extra = ("--jinja", "--temp", "0.7", "-sm", "row", "--no-kv-offload", "--api-key", "a b")
+    first, *lines = current(changed(extra=extra), Format.ENV).splitlines()
+    assert first == "# set -a; . ./FILE; set +a; llama-server"
+    assert {"LLAMA_ARG_JINJA=1", "LLAMA_ARG_TEMPERATURE=0.7", "LLAMA_ARG_SPLIT_MODE=row"} <= {
+        *lines
+    }
+    assert {"LLAMA_ARG_NO_KV_OFFLOAD=1", "LLAMA_API_KEY='a b'"} <= {*lines}
+
+
+def test_a_real_shell_takes_the_variables(tmp_path: Path) -> None:
+    path = Path("/a b/it's $HOME `id`\n#.gguf")
+    setup = changed(target=ModelOptions(path=path, cpu_moe=True), extra=("-a", "a; rm -rf nothing"))
+    (tmp_path / "FILE").write_text(current(setup, Format.ENV), "utf-8")
+    script = "set -a; . ./FILE; set +a; env -0"
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, capture_output=True)
+    assert done.stderr == b""
+    found = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
+    assert found["LLAMA_ARG_MODEL"] == str(path)
+    assert (found["LLAMA_ARG_CPU_MOE"], found["LLAMA_ARG_SPEC_DRAFT_N_MAX"]) == ("1", "8")
+
+
+def test_a_variable_is_assigned_once() -> None:
+    with pytest.raises(BadInputError, match="LLAMA_ARG_N_PARALLEL would be given twice"):
+        current(changed(extra=("-np", "1", "-np", "2")), Format.ENV)
+
+
+@pytest.mark.parametrize(
+    ("extra", "lost_in"),
+    [
+        (("-ot", "a=CUDA0", "--cpu-moe"), {Format.INI}),
+        (("--cpu-moe", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
+        (("--n-cpu-ffn", "2", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
+        (("--cpu-moe", "-ot", "a=CPU"), set()),
+    ],
+)
+def test_the_order_of_placements_is_kept_or_refused(
+    extra: tuple[str, ...], lost_in: set[Format]
+) -> None:
+    for format_ in (Format.INI, Format.ENV):
+        if format_ in lost_in:
+            with pytest.raises(BadInputError, match="would not keep their order"):
+                current(changed(extra=extra), format_)
+        else:
+            assert "cpu" in current(changed(extra=extra), format_).lower()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "extra", "words"),
+    [
+        (Dialect.LLAMA_CPP, ("--mlock",), ["--load-mode", "mmap+mlock"]),
+        (Dialect.LLAMA_CPP, ("-dio", "-cnv"), ["--load-mode", "dio"]),
+        (Dialect.LEGACY, ("--load-mode", "mmap+mlock", "-lzm", "off"), ["--mlock"]),
+        (Dialect.LEGACY, ("--spec-draft-threads", "4"), ["-td", "4"]),
+        (Dialect.IK, ("--load-mode", "mlock", "-kvu"), ["--mlock", "--no-mmap"]),
+    ],
+)
+def test_the_users_own_arguments_are_put_into_the_dialects_words(
+    dialect: Dialect, extra: tuple[str, ...], words: list[str]
+) -> None:
+    assert changed(extra=extra).arguments(dialect)[-len(words) :] == words
+    text = render(changed(extra=extra).launch(dialect), Format.LLAMA_SERVER)
+    assert ("left out, since" in text) == any(w in {"-cnv", "-lzm", "-kvu"} for w in extra)
+
+
+def test_a_models_preset_file_holds_each_option_once() -> None:
+    setup = changed(extra=("--lora", "a", "--lora", "b"))
+    with pytest.raises(BadInputError, match="--lora is given twice"):
+        current(setup, Format.INI)
+
+
+@pytest.mark.parametrize("extra", [("--lora-scaled", "a", "1"), ("stray",), ("--modèle", "x")])
+def test_a_models_preset_file_refuses_what_its_syntax_lacks(extra: tuple[str, ...]) -> None:
+    with pytest.raises(BadInputError, match="models preset file"):
+        current(changed(extra=extra), Format.INI)
+
+
+@pytest.mark.parametrize("format", [Format.INI, Format.LLAMA_SWAP])
+def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:  # noqa: A002 - as above
+    text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), format)
+    told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]
+    assert len(told) == 1
+    body = text.replace(told[0], "")
+    assert "1234" not in body
+    assert "::" not in body
+    assert "jinja" in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("extra", "ports", "command"),
+    [
+        ((), "127.0.0.1:8080:8080", "8080"),
+        (("--port", "9000"), "127.0.0.1:9000:9000", "9000"),
+        (("--host", "0.0.0.0"), "8080:8080", "8080"),  # noqa: S104 - the user's own choice
+        (("--host", "::1,::"), "8080:8080", "8080"),
+        (("--host", "::1"), "[::1]:8080:8080", "8080"),
+        (("--host", "192.168.1.5"), "192.168.1.5:8080:8080", "8080"),
+        (("--host", "localhost", "--port", "0"), "127.0.0.1:8080:8080", "8080"),
+    ],
+)
+def test_compose_publishes_what_the_user_opened(
+    extra: tuple[str, ...], ports: str, command: str
+) -> None:
+    [service] = yaml.safe_load(current(changed(extra=extra), Format.COMPOSE))["services"].values()
+    assert service["ports"] == [ports]
+    assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
+
+
+def test_compose_publishes_no_socket() -> None:
+    with pytest.raises(BadInputError, match="is a socket, and Compose publishes ports"):
+        current(changed(extra=("--host", "/run/llama.sock")), Format.COMPOSE)
+
+
+@pytest.mark.parametrize(
+    ("n_gpu_layers", "has_gpu", "image"),
+    [(-1, True, "server-cuda"), (-1, False, "server"), (0, True, "server")],
+)
+def test_compose_takes_the_gpus_image_when_layers_go_there(
+    n_gpu_layers: int,
+    has_gpu: bool,  # noqa: FBT001 - pytest passes parameters by name
+    image: str,
+) -> None:
+    target = ModelOptions(path=SETUP.target.path, n_gpu_layers=n_gpu_layers)
+    text = current(changed(target=target, has_gpu=has_gpu), Format.COMPOSE)
+    [service] = yaml.safe_load(text)["services"].values()
+    assert service["image"] == f"ghcr.io/ggml-org/llama.cpp:{image}"
+    assert ("deploy" in service) == (image == "server-cuda")
+
+
+def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> None:
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for name in ("one", "two"):
+        (blobs / name).touch()
+        (tmp_path / f"{name}.gguf").symlink_to(blobs / name)
+    setup = changed(
+        target=ModelOptions(path=tmp_path / "one.gguf"),
+        draft=ModelOptions(path=tmp_path / "two.gguf"),
+        extra=("--mmproj", "/elsewhere/x.gguf"),
+    )
+    text = current(setup, Format.COMPOSE)
+    [service] = yaml.safe_load(text)["services"].values()
+    [volume] = service["volumes"]
+    assert (volume["source"], volume["target"]) == (str(blobs.resolve()), "/models")
+    assert {"/models/one", "/models/two"} <= set(service["command"])
+    assert text.startswith("# files in your own arguments have to be mounted too\n")
+
+
+def test_a_path_that_is_no_text_is_an_error() -> None:
+    setup = changed(target=ModelOptions(path=Path("/a/\udcff.gguf")))
+    for format_ in Format:
+        with pytest.raises(BadInputError, match="not valid UTF-8"):
+            current(setup, format_)
+
+
+class _Status(msgspec.Struct):
+    preset: str
+
+
+class _Model(msgspec.Struct):
+    id: str
+    status: _Status
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
+
+
+@pytest.fixture
+def served(tiny: TinyPath, tmp_path: Path) -> ExportSetup:
+    """A pair in a folder with an awkward name, and every kind of option."""
+    folder = tmp_path / "it's a $HOME 模"
+    folder.mkdir()
+    paths = [folder / "target.gguf", folder / "draft.gguf"]
+    for path, recipe in zip(paths, (TARGET, CLOSE_DRAFT), strict=True):
+        path.symlink_to(tiny(recipe))
+    override = TensorOverride(pattern=r"ffn_(up|down)", buffer="CPU")
+    return ExportSetup(
+        target=ModelOptions(path=paths[0], override_tensor=(override,), mmap=False),
+        draft=ModelOptions(path=paths[1], cpu_moe=True, cache_type_k="q8_0"),
+        context=ContextOptions(ctx_size=512, batch_size=128, threads=1),
+        speculation=Speculation(DraftSimple(draft_max=5, draft_min=1, draft_p_min=0.05)),
+        extra=("-np", "1", "--no-webui"),
+        name="a pair",
+    )
+
+
+@pytest.mark.server
+def test_the_real_server_takes_the_variables(
+    served: ExportSetup,
+    llama_server_binary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, *lines = current(served, Format.ENV).splitlines()
+    for assignment in lines:
+        monkeypatch.setenv(*shlex.split(assignment)[0].split("=", 1))
+    arguments = shlex.split(start.partition("llama-server")[2])
+    assert arguments == []
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
+        properties = get(server, "/props").json()
+        completion = server.complete("one ring", n_predict=16, ignore_eos=True)
+    assert properties["model_path"] == str(served.target.path)
+    assert properties["default_generation_settings"]["n_ctx"] == 512
+    assert completion.n_drafted > 0
+
+
+@pytest.mark.server
+def test_the_real_server_takes_the_models_preset_file(
+    served: ExportSetup, llama_server_binary: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "models.ini"
+    path.write_text(current(served, Format.INI), "utf-8")
+    log = tmp_path / "server.log"
+    arguments = ["--models-preset", str(path)]
+    with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
+        listed = msgspec.json.decode(get(server, "/models").content, type=_Models)
+        completion = server.complete("one ring", n_predict=16, ignore_eos=True, model="a-pair")
+    [preset] = [model.status.preset for model in listed.data if model.id == "a-pair"]
+    understood = read_ini(preset)["a-pair"]
+    assert set(understood.values()) == {
+        "false" if g.flag == "--no-webui" else g.values[0] if g.values else "true"
+        for g in divide(served.arguments(Dialect.LLAMA_CPP))
+    }
+    assert completion.n_drafted > 0
+
+
+def get(server: LlamaServer, path: str) -> httpx.Response:
+    key = {"Authorization": f"Bearer {server.api_key}"}
+    return httpx.get(f"{server.base_url}{path}", headers=key, trust_env=False).raise_for_status()
+
+
+@pytest.mark.server
+def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -> None:
+    done = subprocess.run([llama_server_binary, "--help"], check=True, capture_output=True)
+    words = set(re.findall(r"[\w-]+", done.stdout.decode()))
+    # Removed from this build, or of ik_llama.cpp and older builds.
+    old = {"--draft-max", "--draft", "--draft-n", "--draft-min", "--draft-n-min", "--no-mmap"}
+    old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv", "--spec-stage"}
+    ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
+    assert ours - words <= old
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_layers_that_are_left_to_the_server_stay_left(dialect: Dialect) -> None:
+    setup = changed(extra=("-ngl", "auto", "-ngld", "auto", "--jinja"))
+    words = setup.arguments(dialect)
+    assert words[-1] == "--jinja"
+    layers = [given.values for given in divide(words) if given.name.startswith("gpu-layers")]
+    assert layers == ([("auto",), ("auto",)] if dialect is Dialect.LLAMA_CPP else [])

@@ -1,0 +1,181 @@
+"""Exports in the spelling of one binary, whatever the time it was built."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from spectui.commands.formats import Format, render
+from spectui.commands.items import divide
+from spectui.commands.launch import ExportSetup
+from spectui.commands.reader import Accepted, drafters_of
+from spectui.errors import BadInputError
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
+from spectui.options.speculation import Speculation
+from spectui.server.binary import ServerBinary
+from spectui.server.help_text import read_help
+from tests.commands.test_export_formats import setups
+from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
+
+BUILDS = {
+    "current": CURRENT,
+    "between": BETWEEN,
+    "legacy": LEGACY,
+    "oldest": OLDEST,
+    "ik": IK,
+    "old ik": OLD_IK,
+}
+SETUP = ExportSetup(
+    target=ModelOptions(path=Path("t.gguf")),
+    draft=ModelOptions(path=Path("d.gguf")),
+    context=ContextOptions(flash_attn=FlashAttention.ON),
+    speculation=Speculation(DraftSimple(draft_max=8, draft_min=1, draft_p_min=0.5)),
+    name="t",
+)
+_CONTEXT = "-c 4096 -b 2048 -ub 512"
+_CURRENT = "--spec-draft-n-max 8 --spec-draft-n-min 1 --spec-draft-p-min 0.5"
+_LEGACY = "--draft-max 8 --draft-min 1 --draft-p-min 0.5"
+_MODELS = "-md d.gguf -ngld 999"
+WHOLE = {
+    "current": f"-m t.gguf -ngl all {_CONTEXT} -fa on --spec-draft-model d.gguf "
+    f"--spec-draft-ngl all --spec-type draft-simple {_CURRENT}",
+    "between": f"-m t.gguf -ngl all {_CONTEXT} -fa on --spec-draft-model d.gguf "
+    f"--spec-draft-ngl all {_CURRENT}",
+    "legacy": f"-m t.gguf -ngl 999 {_CONTEXT} -fa on {_MODELS} {_LEGACY}",
+    "oldest": f"-m t.gguf -ngl 999 {_CONTEXT} -fa {_MODELS} {_LEGACY}",
+    "ik": f"-m t.gguf -ngl 999 {_CONTEXT} -fa on {_MODELS} "
+    "--spec-type draft:n_max=8,n_min=1,p_min=0.5",
+    "old ik": f"-m t.gguf -ngl 999 {_CONTEXT} -fa on {_MODELS} {_LEGACY}",
+}
+
+
+def accepted(text: str) -> Accepted:
+    return ServerBinary(path="/bin/server", options=read_help(text), version=None).accepted
+
+
+def spelled(text: str, setup: ExportSetup = SETUP) -> list[str]:
+    taken = accepted(text)
+    return replace(setup, accepted=taken).arguments(taken.dialect)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_the_whole_command(build: str) -> None:
+    assert " ".join(spelled(BUILDS[build])) == WHOLE[build]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@settings(deadline=None)
+@given(setup=setups)
+def test_what_is_written_is_taken_or_named(build: str, setup: ExportSetup) -> None:
+    taken = accepted(BUILDS[build])
+    try:
+        words = spelled(BUILDS[build], setup)
+    except BadInputError as refused:
+        told = str(refused)
+        assert re.search(r"does not take -|takes no value in|cannot place parts", told)
+        return
+    assert {given.flag for given in divide(words)} <= taken.flags
+
+
+@pytest.mark.parametrize(
+    ("build", "extra", "words"),
+    [
+        ("current", ("--no-mmap",), ["--load-mode", "none"]),
+        ("between", ("--load-mode", "none"), ["--no-mmap"]),
+        ("current", ("--model_draft", "x"), ["--model_draft", "x"]),
+        ("legacy", ("--spec-draft-n-max=4",), ["--draft-max", "4"]),
+        ("current", ("--threads=4",), ["--threads", "4"]),
+        ("current", ("--port", "9000"), ["--port", "9000"]),
+    ],
+)
+def test_the_users_own_arguments_are_spelled_as_well(
+    build: str, extra: tuple[str, ...], words: list[str]
+) -> None:
+    found = spelled(BUILDS[build], replace(SETUP, extra=extra))
+    assert found[-len(words) :] == words
+
+
+@pytest.mark.parametrize(
+    ("build", "extra", "flag"),
+    [
+        ("current", ("--swa-full",), "--swa-full"),
+        ("legacy", ("--spec-type", "ngram-simple"), "--spec-type ngram-simple"),
+        ("current", ("--spec-type", "ngram-mod"), "--spec-type ngram-mod"),
+        ("oldest", ("--swa-full",), "--swa-full"),
+    ],
+)
+def test_what_a_binary_does_not_take_is_named(
+    build: str, extra: tuple[str, ...], flag: str
+) -> None:
+    message = rf"/bin/server does not take {flag}; leave it out, or give another --server-bin"
+    with pytest.raises(BadInputError, match=f"^{message}$"):
+        spelled(BUILDS[build], replace(SETUP, extra=extra))
+
+
+def test_a_build_that_cannot_choose_flash_attention_is_not_asked_to() -> None:
+    off = replace(SETUP, context=ContextOptions(flash_attn=FlashAttention.OFF))
+    assert "-fa" not in spelled(OLDEST, off)
+    auto = replace(SETUP, context=ContextOptions())
+    with pytest.raises(BadInputError, match="-fa takes no value in /bin/server"):
+        spelled(OLDEST, auto)
+
+
+def test_drafters_that_a_build_has_are_called_as_it_calls_them() -> None:
+    mtp = replace(SETUP, speculation=Speculation(DraftMtp()))
+    assert "draft-mtp" in spelled(CURRENT, mtp)
+    assert "mtp" in spelled(BETWEEN, mtp)
+    ngram = NgramSimple(size_n=4, size_m=8)
+    ahead = replace(SETUP, speculation=Speculation().after([ngram]))
+    text = BETWEEN + "--spec-ngram-simple-size-n N   n\n--spec-ngram-simple-size-m N   m\n"
+    words = spelled(text, ahead)
+    assert words[words.index("--spec-type") + 1] == "ngram-simple"
+
+
+@pytest.mark.parametrize(
+    ("text", "drafters"),
+    [
+        ("none,draft-simple,ngram-mod", {"none", "draft-simple", "ngram-mod"}),
+        ("[none|mtp|ngram-simple]", {"none", "mtp", "ngram-simple"}),
+        ("SPEC[:k=v,...]", set()),
+        ("", set()),
+    ],
+)
+def test_drafters_are_read_from_the_help(text: str, drafters: set[str]) -> None:
+    assert drafters_of(text) == drafters
+
+
+def test_variables_are_those_that_the_binary_reads() -> None:
+    current = replace(SETUP, accepted=accepted(CURRENT))
+    lines = render(current.launch(accepted(CURRENT).dialect), Format.ENV).splitlines()
+    assert "LLAMA_ARG_SPEC_DRAFT_N_MAX=8" in lines
+    legacy = replace(SETUP, accepted=accepted(LEGACY))
+    lines = render(legacy.launch(accepted(LEGACY).dialect), Format.ENV).splitlines()
+    assert {"LLAMA_ARG_DRAFT_MAX=8", "LLAMA_ARG_MODEL_DRAFT=d.gguf"} <= set(lines)
+    tb = replace(current, context=ContextOptions(threads_batch=2))
+    text = CURRENT + "-tb,   --threads-batch N   threads\n"
+    tb = replace(tb, accepted=accepted(text))
+    with pytest.raises(BadInputError, match="-tb has no environment variable in /bin/server"):
+        render(tb.launch(accepted(text).dialect), Format.ENV)
+
+
+def test_a_models_preset_file_is_for_those_that_read_it() -> None:
+    taken = accepted(CURRENT)
+    text = render(replace(SETUP, accepted=taken).launch(taken.dialect), Format.INI)
+    assert "ctx-size = 4096" in text
+    old = accepted(LEGACY)
+    with pytest.raises(BadInputError, match="/bin/server reads no models preset file"):
+        render(replace(SETUP, accepted=old).launch(old.dialect), Format.INI)
+
+
+@pytest.mark.parametrize(
+    "format",
+    [Format.LLAMA_SERVER, Format.ENV, Format.INI, Format.LLAMA_SWAP, Format.JSON],
+)
+def test_the_program_is_named_as_a_shell_reads_it(format: Format) -> None:  # noqa: A002 - the option's name
+    taken = accepted(CURRENT)
+    setup = replace(SETUP, program="/opt/my llama/llama-server", accepted=taken)
+    text = render(setup.launch(taken.dialect), format)
+    assert "'/opt/my llama/llama-server'" in text

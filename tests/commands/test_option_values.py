@@ -1,0 +1,210 @@
+"""What values options take: the table beside the real llama-server's help and refusals."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spectui.commands.lint.checking import lint
+from spectui.commands.reader import Reader
+from spectui.commands.server_options import Arity, flags_of, server_option
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.commands.values import Values, listed_flags, values_of
+from spectui.options.dialect import Dialect
+from spectui.server.binary import examine
+from spectui.severity import Severity
+from tests.commands.test_commands import READ, asked
+from tests.commands.test_lint import CURRENT, ERROR, IK, found, put_right
+
+pytest_plugins = ["tests.support.fixtures"]
+
+PROBES = (
+    *("abc", "16k", "1.5", "-1", "0", "2000", "1,2,a", "99999999999999", "1e400", "0x10", "nan"),
+    *("x:0.5", "a=int:1", "5+1", "0-7", "f16", "{}"),
+)
+REFUSED = re.compile(r"error while handling argument")
+OPTIONS = sorted(
+    {
+        option.long_flag
+        for flag in listed_flags() & flags_of(Dialect.LLAMA_CPP)
+        if (option := server_option(flag)) is not None and values_of(flag) is not None
+    }
+)
+
+
+def known(flag: str) -> Values:
+    values = values_of(flag)
+    assert values is not None, flag
+    return values
+
+
+def words_of(flag: str, value: str) -> list[str]:
+    option = server_option(flag)
+    assert option is not None
+    return [flag, *[value] * (2 if option.arity is Arity.TWO else 1)]
+
+
+def test_every_option_with_a_value_is_listed() -> None:
+    for flag in flags_of(Dialect.LLAMA_CPP):
+        option = server_option(flag)
+        assert option is not None
+        is_switch = option.arity is Arity.NONE or bool(option.negations)
+        listed = any(one in listed_flags() for one in option.flags)
+        assert listed != is_switch, flag
+
+
+def taken_by(flag: str) -> frozenset[str]:
+    return frozenset(value for value in PROBES if known(flag).read(value) is not None)
+
+
+def telling(flag: str) -> list[str]:
+    """The fewest values whose refusal tells an option from any that takes more than it does."""
+    others = {frozenset(PROBES), *map(taken_by, OPTIONS)}
+    others = {other for other in others if taken_by(flag) < other}
+    told = []
+    while others:
+        refused = [value for value in PROBES if value not in taken_by(flag)]
+        told.append(max(refused, key=lambda value: sum(value in other for other in others)))
+        others = {other for other in others if told[-1] not in other}
+    return told
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("flag", [flag for flag in OPTIONS if flag != "--port"])
+def test_the_real_server_stops_where_the_table_says(
+    flag: str, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    # It reads all of those that it takes at once.
+    taken = sorted(taken_by(flag))
+    everything = [word for value in taken for word in words_of(flag, value)]
+    said = asked(llama_server_binary, ["-m", "none.gguf", *everything], tmp_path)
+    assert not REFUSED.search(said), said
+    for value in telling(flag):
+        said = asked(llama_server_binary, ["-m", "none.gguf", *words_of(flag, value)], tmp_path)
+        assert REFUSED.search(said), f"{value}: {said}"
+
+
+@pytest.mark.server
+def test_the_words_are_those_of_the_real_help(
+    llama_server_binary: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    told = {
+        flag: set(option.value.strip("{}").split(","))
+        for option in examine(str(llama_server_binary)).options
+        if option.value is not None and option.value.startswith("{")
+        for flag in option.flags
+    }
+    assert {"--pooling", "--rope-scaling", "--split-mode"} <= told.keys()
+    for flag, words in told.items():
+        assert set(known(flag).words) == words, flag
+
+
+@pytest.mark.parametrize(
+    ("added", "flag", "replacement"),
+    [
+        *((text, text.split()[0], None) for text in ("-c abc", "--port x", "-ngl foo", "-np 0")),
+        *((text, text.split()[0], None) for text in ("--temp hot", "-ts 1,2,a", "--seed x")),
+        *((text, text.split()[0], None) for text in ("--prio 9", "-C zz", "-Cr 5", "-rea maybe")),
+        ("--lora-scaled a", "--lora-scaled", None),
+        ("--override-kv foo", "--override-kv", None),
+        ("--chat-template-kwargs '{x'", "--chat-template-kwargs", None),
+        ("--reasoning-format foo", "--reasoning-format", None),
+        ("--pooling men", "--pooling", "--pooling mean"),
+        ("-sm rows", "-sm", "-sm row"),
+        ("-fit maybe", "-fit", None),
+        ("-c 16k", "-c", "-c 16384"),
+        ("-c 16_384", "-c", "-c 16384"),
+        ("--temp 0,7", "--temp", "--temp 0.7"),
+        ("-b 2.5", "-b", None),
+    ],
+)
+def test_a_value_that_is_none(added: str, flag: str, replacement: str | None) -> None:
+    assert found(f"-m t {added}") == [(ERROR, flag, replacement)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-m t --flash-attn yes", "-m t --flash-attn on"),
+        ("-m t -fa AUTO", "-m t -fa auto"),
+        ("-m t -fit No", "-m t -fit off"),
+        # In one word with the flag.
+        ("-m t -ctk=q8_0 -ngl=9", "-m t -ctk q8_0 -ngl 9"),
+        ("-m t --jinja=true --metrics=on", "-m t --jinja --metrics"),
+        ("-m t --jinja=false --no-warmup=0 --metrics=off", "-m t --no-jinja --warmup"),
+        (
+            "-m t --spec-type ngram_simple --spec-ngram-simple-size-n 9",
+            "-m t --spec-type ngram-simple --spec-ngram-simple-size-n 9",
+        ),
+        ("-m t --spec-type Ngram-cache,map-k", "-m t --spec-type ngram-cache,ngram-map-k"),
+        # Only likely: its author has to say.
+        (
+            "-m t --spec-type ngram-simpel --spec-ngram-simple-size-n 9",
+            "-m t --spec-type ngram-simpel --spec-ngram-simple-size-n 9",
+        ),
+    ],
+)
+def test_another_spelling_is_put_right(text: str, expected: str) -> None:
+    assert put_right(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-m t --jinja=off --mlock=1", ["--no-jinja", "--mlock"]),
+        ("-m t -np=2 --top-k=5 --new=9 -new=9", ["-np", "2", "--top-k", "5", "--new=9", "-new=9"]),
+    ],
+)
+def test_what_is_taken_over_stands_in_words_of_its_own(text: str, expected: list[str]) -> None:
+    assert list(take_over(read_command(text)).extra) == expected
+
+
+def test_numbers_are_looked_at_in_all_dialects_and_words_in_one() -> None:
+    for dialect in Dialect:
+        assert (ERROR, "-c", None) in found("-m t -c abc", Reader(dialect=dialect))
+    assert found("-m t -ngl 9 -ctk q6_0 --numa x", IK) == []
+
+
+@pytest.mark.parametrize(
+    ("lengths", "flag"),
+    [
+        ("--spec-draft-n-max 0 --spec-draft-p-min 0", "--spec-draft-n-max"),
+        ("--spec-draft-n-max 4 --spec-draft-p-min 1.5", "--spec-draft-p-min"),
+    ],
+)
+def test_what_never_drafts(lengths: str, flag: str) -> None:
+    text = f"-m t -md d --spec-type draft-simple -np 1 {lengths}"
+    assert [(severity, about) for severity, about, _words in found(text)] == [(ERROR, flag)]
+
+
+@given(value=st.text(max_size=8), flag=st.sampled_from(OPTIONS))
+@example(value="\x1f0", flag="--batch-size")
+@example(value="\x1f0", flag="--adaptive-decay")
+@example(value="0\x1f", flag="--adaptive-decay")
+@example(value="\u20030x1", flag="--adaptive-decay")
+@example(value="0x1p9999", flag="--adaptive-decay")
+@example(value="\u0661", flag="--batch-size")
+@example(value="9" * 5000, flag="--batch-size")
+@example(value=f"0-{'9' * 5000}", flag="--cpu-range")
+def test_any_value_is_read_or_refused(value: str, flag: str) -> None:
+    read = known(flag).read(value)
+    assert read is None or known(flag).read(read) == read
+    text = shlex.join(["llama-server", "-m", "t", *words_of(flag, value)])
+    errors = {
+        one.flag for one in lint(read_command(text), CURRENT) if one.severity is Severity.ERROR
+    }
+    if read is None:
+        assert flag in errors
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("text", ["-c 16k", "--temp 0,7"])
+def test_the_real_server_takes_what_it_misreads(
+    text: str, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    assert READ.search(asked(llama_server_binary, ["-m", "m.gguf", *text.split()], tmp_path))

@@ -1,0 +1,562 @@
+"""Scripts that start llama-server: what is read is what bash gives to the program, or refused."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.sources.reading import read_command
+from spectui.errors import BadInputError
+from tests.support.commands import typed, variables
+
+_PROGRAM = """#!/bin/sh
+printf '%s\\0' call "${EA-unset}" "${EB-unset}" "${EC-unset}" $# "$@" >>"$RECORD"
+"""
+_SHELL = shutil.which("bash") or ""
+NAMES = ("EA", "EB", "EC")
+
+pytestmark = pytest.mark.skipif(not _SHELL, reason="there is no bash")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program that writes down how it was called, and some others."""
+    for folder in ("my bin", "models"):
+        (tmp_path / folder).mkdir()
+    program = tmp_path / "my bin" / "llama-server"
+    program.write_text(_PROGRAM, "utf-8")
+    program.chmod(0o755)
+    (tmp_path / "other.sh").write_text("EA=other\nV='of another'\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (*NAMES, "V", "W", "L"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+Call = tuple[list[str], list[str]]
+"""Values of the variables in ``NAMES``, and the arguments."""
+
+
+def calls_by_bash(script: Path, folder: Path) -> tuple[list[Call], bool]:
+    """How bash calls the program, and whether all went well."""
+    record = folder / "record"
+    record.write_bytes(b"")
+    path = f"{folder}/my bin:{os.environ['PATH']}"
+    done = subprocess.run(
+        [_SHELL, str(script)],
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "RECORD": str(record), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    told = record.read_bytes().decode().split("\0")
+    calls: list[Call] = []
+    at = 0
+    while at < len(told) - 1:
+        n_words = int(told[at + 4])
+        calls.append((told[at + 1 : at + 4], told[at + 5 : at + 5 + n_words]))
+        at += 5 + n_words
+    return calls, not done.stderr and done.returncode == 0
+
+
+def call_of(source: ServerCommand) -> Call:
+    environment = dict(source.start.environment)
+    return [environment.get(name, "unset") for name in NAMES], list(typed(source))
+
+
+def in_script(home: Path, text: str) -> Path:
+    script = home / "start.sh"
+    script.write_text(text, "utf-8")
+    return script
+
+
+# Scripts of the subset that is known
+
+LETTERS = st.text(alphabet="ab3_-./:=,%@+\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=6)
+ANYTHING = st.text(
+    alphabet="ab \t\n'\"\\$`*?[]{}()<>|&;#~!^%=:\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=8
+)
+
+
+def in_double_quotes(text: str) -> str:
+    for char in '\\"$`':
+        text = text.replace(char, f"\\{char}")
+    return f'"{text}"'
+
+
+PIECES = st.one_of(
+    LETTERS.filter(lambda text: "%" not in text),
+    ANYTHING.filter(lambda text: "'" not in text).map(lambda text: f"'{text}'"),
+    ANYTHING.map(in_double_quotes),
+    st.sampled_from(
+        [
+            *(
+                "$V",
+                '"$V"',
+                "${V}",
+                '"x${V}y"',
+                "$W",
+                '"$W"',
+                "${W:-5}",
+                "${U:-u v}",
+                '"${U:-u v}"',
+            ),
+            *(
+                '"${U:-$V/w}"',
+                "${U-}",
+                '""',
+                "\\ ",
+                "\\$",
+                "\\\n",
+                '"\\\n"',
+                "\\'",
+                "a\\;b",
+                '"a\\b"',
+            ),
+            *('"$"', "${E:-x}", "${E-x}", "{}", "a#b", "a~", "$EA", '"$PWD"', "${EB:-${V}}"),
+        ]
+    ),
+)
+WORDS = st.lists(PIECES, min_size=1, max_size=3).map("".join)
+ARGUMENTS = st.one_of(WORDS, st.sampled_from(['"${L[@]}"', "${L[@]}", 'x"${L[@]}"y']))
+VALUES = st.lists(PIECES, max_size=2).map("".join)
+
+
+def no_comment(text: str) -> bool:
+    """A word that is neither an option nor a remark, and no assignment by its looks."""
+    return not text.startswith(("#", "-", "~", "[")) and "=" not in text.partition("'")[0]
+
+
+LINES = st.one_of(
+    st.builds("{}={}".format, st.sampled_from(["V", "W", "EA", "EB"]), VALUES),
+    st.builds("{}+={}".format, st.sampled_from(["V", "EA"]), VALUES),
+    st.builds("export {}={}".format, st.sampled_from(NAMES), VALUES),
+    st.builds(
+        "L{}=({})".format, st.sampled_from(["", "+"]), st.lists(WORDS, max_size=3).map(" ".join)
+    ),
+    st.sampled_from(
+        [
+            *(
+                "export EA",
+                "cd models",
+                'cd "my bin"',
+                "cd ..",
+                "cd models && V=there && cd ../models",
+            ),
+            *(
+                "set -e",
+                "set -euo pipefail",
+                "set -a",
+                "set +a",
+                "# $(remark) `x`",
+                "",
+                "echo hi; V=6",
+            ),
+            *(
+                "true && export EB=5",
+                "echo llama-server >/dev/null 2>&1",
+                "readonly R=7; ",
+                "sleep 0 &",
+            ),
+        ]
+    ),
+)
+STARTS = st.sampled_from(
+    [
+        *("", "exec ", "env ", "EA=1 ", 'EB="$V" ', "nice -n 0 ", "EC='a b' exec ", "env EA=x "),
+        *("cd models && ", "V=new && ", "mkdir -p x && cd x && ", "bash -c 'true' && "),
+    ]
+)
+ENDS = st.sampled_from(
+    ["", " # remark", " >/dev/null", " 2>&1 </dev/null", " &", "; true", " &>>log &"]
+)
+
+KNOWN_REFUSALS = re.compile(
+    r"pattern of file names|is not set;|in the same line|home folder|lacks its"
+)
+"""What random words run into although they are simple."""
+
+
+def read(script: Path) -> Call | None:
+    """What is read; None where random words have to be refused."""
+    try:
+        return call_of(read_command(str(script)))
+    except BadInputError as error:
+        if KNOWN_REFUSALS.search(str(error)):
+            return None
+        raise
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(LINES, max_size=6),
+    start=STARTS,
+    words=st.lists(ARGUMENTS.filter(no_comment), max_size=5),
+    end=ENDS,
+)
+def test_a_simple_script_is_read_as_bash_runs_it(
+    lines: list[str], start: str, words: Sequence[str], end: str, home: Path
+) -> None:
+    before = ["V='v w'", "W=/w", "E=", "EA=ea", "EB=eb", "L=(l 'm n')", "cd models"]
+    command = f"{start}llama-server --warp {' '.join(words)}{end}"
+    script = in_script(home, "\n".join([*before, *lines, command, "wait"]))
+    calls, went_well = calls_by_bash(script, home)
+    assume(went_well)
+    assert read(script) in [*calls, None]
+
+
+# What is refused, by its line and its name
+
+REFUSED = [
+    ("if true; then\n  llama-server -m a\nfi", 1, "'if' is a condition"),
+    ("M=a\n[ -f b ] && M=b\nllama-server -m $M", 2, "'[' is a condition"),
+    ("M=a\ntest -f a || M=b\nllama-server -m $M", 2, "'||' is a condition"),
+    ("test -f a && M=b\nllama-server -m a", 1, "'test' is a condition"),
+    ("[[ -n $M ]] && M=b\nllama-server -m a", 1, "'[[' is a condition"),
+    ("M=a\ncase $M in\n b) M=b ;;\nesac\nllama-server -m $M", 2, "'case' is a condition"),
+    ("M=a\nwhile true; do M=b; done\nllama-server -m $M", 2, "'while' is a loop"),
+    ("for m in a b; do llama-server -m $m; done", 1, "'for' is a loop"),
+    ('\nrun() { llama-server -m a "$@"; }\nrun -c 5', 2, "'()' is the definition of a function"),
+    ("function run {\n llama-server\n}", 1, "'{' is a group of commands, or the body"),
+    ("llama-server -m $(ls *.gguf)", 1, "'$(ls *.gguf)' is a command within the command"),
+    ('cd "$(dirname "$0")"\nllama-server -m a', 1, "is a command within the command"),
+    ("llama-server -m `ls`", 1, "'`ls`' is a command within the command"),
+    ("\nT=$((2 * 2))\nllama-server -t $T", 2, "'$((2 * 2))' is arithmetic"),
+    ("cat <<X\nllama-server -m a\nX\n", 1, "'<<X' is a here-document"),
+    ("tr a b <<<x\nllama-server -m a", 1, "'<<<x' is a here-document"),
+    ("llama-server -m <(cat x)", 1, "'<(cat x)' is a command in place of a file"),
+    ("llama-server -m a > >(tee x)", 1, "'>(tee x)' is a command in place of a file"),
+    ("llama-server -m a 2>&1 | tee log", 1, "'|' is a pipe into another command"),
+    ("llama-server -m a --tags x|y", 1, "if not, put it in quotes"),
+    ("llama-server -m a --samplers top_k;min_p", 1, "';' in the midst of a word"),
+    ("llama-server \\\n -m a \\\n -c 5 -hf x?y=1&z=2", 3, "'?y=1' is a pattern of file names"),
+    ("llama-server -m *.gguf", 1, "'*.gguf' is a pattern of file names"),
+    ("P=a*\nllama-server -m a", 1, "'*' is a pattern of file names"),
+    ("P='a*'\nllama-server -m $P", 2, "a pattern of file names stands in a variable ('a*')"),
+    ("llama-server -m {a,b}.gguf", 1, "'{a,b}.gguf' is several words in braces"),
+    ("llama-server -m ~x/a.gguf", 1, "'~x' is a home folder"),
+    ("llama-server --path=~/x", 1, "'~' is a home folder"),
+    ("llama-server -m a $1", 1, "'$1' is what the caller"),
+    ('llama-server -m a \\\n  "$@"', 2, "'$@' is what the caller"),
+    ("llama-server -m a &\nPID=$!", 2, "'$!' is what only a running shell knows"),
+    ("llama-server --seed $RANDOM", 1, "$RANDOM is what only a running shell knows"),
+    ("IFS=,\nllama-server -m a", 1, "$IFS is what only a running shell knows"),
+    ("llama-server -m ${M:=a}", 1, "'${M:=a}' is an expansion other than"),
+    ("M=a\nllama-server -m ${M%.gguf}", 2, "'${M%.gguf}' is an expansion other than"),
+    ("llama-server -m $'a b'", 1, "is a quote with escapes"),
+    ("source ./env.sh\nllama-server -m a", 1, "'source' is another script"),
+    (". ./env.sh; llama-server -m a", 1, "'.' is another script"),
+    ("eval llama-server -m a", 1, "'eval' is a command in another's words"),
+    ("read -p 'model? ' M\nllama-server -m $M", 1, "'read' is input of the script"),
+    ("unset M\nllama-server -m a", 1, "'unset' is a change of names"),
+    ("pushd x\nllama-server -m a", 1, "'pushd' is a change of folders"),
+    ("cd -\nllama-server -m a", 1, "'cd' is known with one folder"),
+    ("set -- -m a\nllama-server", 1, "'set' may change what is run"),
+    ("exit 1\nllama-server -m a", 1, "'exit' is an end of the script"),
+    ("exec ./other\nllama-server -m a", 1, "'exec' ends the script"),
+    ("grep x y && M=b\nllama-server -m a", 1, "whether it takes effect depends"),
+    ("cd /m &\nllama-server -m a", 1, "whether it takes effect depends"),
+    ("(cd /m; llama-server -m a)", 1, "'(' is a subshell"),
+    ("A=1 B=$A llama-server", 1, "$A is set in the same line"),
+    ("llama-server -m $SPECTUI_NOBODY_SETS_THIS", 1, "$SPECTUI_NOBODY_SETS_THIS is not set"),
+    ('L=(a b)\nllama-server -m "$L"', 2, '$L is a list; write "${L[@]}"'),
+    ("L=(-m a\nllama-server", 1, "the list has no end"),
+    ("LLAMA_ARG_MODEL=a\nllama-server", 2, "LLAMA_ARG_MODEL is set before it, but not exported"),
+    ("\nllama-server -m a\nllama-server -m b", 2, "2 commands may start llama-server"),
+    ("llama-server -m a # b\n-c 5", 2, "no backslash ends the line before"),
+    ("llama-server -m a \\\n  # -v \\\n  -c 5", 3, "no backslash ends the line before"),
+    ("llama-server -m 'a\n-c 5", 1, "is a quote without its end"),
+    ('llama-server -m "a\n-c 5', 1, "is a quote without its end"),
+    ("llama-server -m a \\", 1, "goes on nowhere"),
+    ("user@host:~$ A=1 ./llama-server -m a", 1, "'user@host:~$' is a shell's prompt; leave it out"),
+    ("[me@host llama]$ llama-server -m a", 1, "'[me@host llama]$' is a shell's prompt"),
+    ("cd /m\n(venv) me@host:/m# llama-server -m a", 2, "is a shell's prompt"),
+    ("$ llama-server -m a", 1, "'$' is a shell's prompt"),
+    ("PS C:\\Users\\me> llama-server -m a", 1, "is a shell's prompt"),
+    ("llama-server -m <model.gguf> -c 5", 1, "'<model.gguf>' is a placeholder; put there what"),
+    ("llama-server -m <path to your model>", 1, "'<path to your model>' is a placeholder"),
+    ("llama-server -m a ^\n  -c 5", 1, "'^' is for a shell of Windows"),
+    ("llama-server -m a `\n  -c 5", 1, "'`' is for a shell of Windows"),
+    ("llama-server -m Z:\\models\\x.gguf", 1, "is for a shell of Windows"),
+    (".\\llama-server.exe -m a", 1, "is for a shell of Windows"),
+    ("llama-server -m %MODEL%", 1, "'%MODEL%' is for a shell of Windows"),
+    ("printf -v M b\nllama-server -m a", 1, "'printf -v' sets a variable"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "what"), REFUSED, ids=range(len(REFUSED)))
+def test_what_only_a_shell_knows_is_refused(text: str, line: int, what: str, home: Path) -> None:
+    script = in_script(home, text)
+    with pytest.raises(BadInputError) as caught:
+        read_command(str(script))
+    said = str(caught.value)
+    assert said.startswith(f"{script}, line {line}: ")
+    assert what in said
+    assert "\n" not in said
+    with pytest.raises(BadInputError, match=f"^line {line}: "):
+        read_command(text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["x|y=CPU", r"blk\.(1|2)\.ffn_.*_exps=CPU", ".ffn_[0-9]+=CUDA0"]
+)
+def test_a_typed_pattern_may_have_lost_its_quotes_to_those_of_the_command(
+    pattern: str, home: Path
+) -> None:
+    source = read_command(f"llama-server -m a -ot {pattern} -c 5")
+    assert list(typed(source)) == ["-m", "a", "-ot", pattern, "-c", "5"]
+    with pytest.raises(BadInputError, match="line 1: "):
+        read_command(str(in_script(home, f"llama-server -m a -ot {pattern} -c 5")))
+
+
+def test_a_refusal_says_the_way_out(home: Path) -> None:
+    with pytest.raises(
+        BadInputError, match=r"give the plain command, or pid:NUMBER of the running"
+    ):
+        read_command("for m in a; do llama-server -m $m; done")
+    script = in_script(home, "echo llama-server\n")
+    with pytest.raises(BadInputError, match="none of its commands starts one"):
+        read_command(str(script))
+    script = in_script(home, "llama-server -m a\n")
+    with pytest.raises(BadInputError, match="read as a script, which has no part called 2"):
+        read_command(f"{script}:2")
+
+
+DOUBLED = "A=xxxxxxxxxxxxxxxx\n" + 'A="$A$A"\n' * 60 + 'llama-server -m "$A"\n'
+DOUBLED_LIST = "A=(x y)\n" + 'A+=("${A[@]}" "${A[@]}")\n' * 60 + 'llama-server "${A[@]}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (DOUBLED, "the variables stand for too much text"),
+        (DOUBLED_LIST, "the variables stand for too much text"),
+        ("A=x\n" + "A+=xxxxxxxxxxxxxxxxxxxx\n" * 900 + "llama-server -m $A", "too much text"),
+        ("true\n" * 1001 + "llama-server -m a", "line 1001: more than 1000 commands"),
+        (f"llama-server {'-v ' * 10_001}", "too many words"),
+        (f"llama-server -m {'a' * (1 << 18)}", "too large"),
+        (f"cd {'a' * 5000}\nllama-server -m a", "the name of the folder is too long"),
+        (f"cd {'a' * 4000}\nllama-server --lora {',' * 1000}", "too much text"),
+        ('A=\'sh -c "$A"\'\nexport A\nsh -c "$A"', "starts itself without an end"),
+    ],
+    ids=range(9),
+)
+def test_a_script_that_stands_for_too_much(text: str, reason: str, home: Path) -> None:
+    script = in_script(home, text)
+    with pytest.raises(BadInputError, match=reason) as caught:
+        read_command(str(script))
+    assert len(str(caught.value)) < 500
+
+
+LARGE = (
+    *(
+        "# x",
+        "a",
+        "a;",
+        "a\\ ",
+        "$",
+        "${A:-$a",
+        "a@b ",
+        "<a",
+        "\\ \n",
+        "A=(",
+        "\n",
+        "%a",
+        "(",
+        "A=1 ",
+    ),
+    *("-x\n", "''", "x\\a", '"', "a\\\n", "a#", "a&&", "~ ", "A+=(a b) "),
+)
+
+
+@pytest.mark.parametrize("part", LARGE, ids=range(len(LARGE)))
+def test_a_large_script_is_read_or_refused_at_once(part: str, home: Path) -> None:
+    text = part * (250_000 // len(part))
+    for whole in (text, f'"{text}', f"llama-server {text}"):
+        with suppress(BadInputError):
+            read_command(str(in_script(home, whole)))
+
+
+def test_a_remark_behind_a_backslash_is_no_end(home: Path) -> None:
+    text = "llama-server -m a \\   # the model\n  -c 5 \\ \n  --jinja\n"
+    assert typed(read_command(str(in_script(home, text)))) == ("-m", "a", "-c", "5", "--jinja")
+
+
+def test_what_stands_beside_the_server_changes_nothing() -> None:
+    for text in (
+        "git pull; cmake --build build && ./llama-server -m a",
+        "pkill llama-server; sleep 1\nnohup ./llama-server -m a > 'my log' 2>&1 &",
+        "ls llama-server && ./llama-server -m a; echo done",
+    ):
+        assert typed(read_command(text)) == ("-m", "a"), text
+
+
+def test_variables_that_reach_the_server() -> None:
+    text = "set -a\nCUDA_A=1\nset +a\nCUDA_B=2\nexport CUDA_C=3\nCUDA_D=$CUDA_B llama-server -m a"
+    start = read_command(text).start
+    assert dict(start.environment) == {"CUDA_A": "1", "CUDA_C": "3", "CUDA_D": "2"}
+    start = read_command("CUDA_A=1 bash -c 'export CUDA_B=$CUDA_A; exec llama-server -m a'").start
+    assert dict(start.environment) == {"CUDA_A": "1", "CUDA_B": "1"}
+
+
+def test_every_path_starts_where_the_script_is() -> None:
+    source = read_command(
+        "cd /opt/llama\nLLAMA_CACHE=cache LD_LIBRARY_PATH=lib:/usr/lib LLAMA_ARG_MODEL=m/a.gguf "
+        "./build/bin/llama-server --lora-scaled a:0.5,/b:1 --lora a,b --log-colors on"
+    )
+    assert source.ahead == (
+        "LLAMA_CACHE=/opt/llama/cache",
+        "LD_LIBRARY_PATH=/opt/llama/lib:/usr/lib",
+        "/opt/llama/build/bin/llama-server",
+    )
+    assert variables(source) == {"LLAMA_ARG_MODEL": ("--model", "/opt/llama/m/a.gguf")}
+    assert typed(source) == (
+        *("--lora-scaled", "/opt/llama/a:0.5,/b:1", "--lora", "/opt/llama/a,/opt/llama/b"),
+        *("--log-colors", "on"),
+    )
+
+
+def test_a_program_that_is_looked_up_stays() -> None:
+    assert read_command("cd /m; numactl -N 0 llama-server -m a").ahead == (
+        *("numactl", "-N", "0", "llama-server"),
+    )
+
+
+def test_a_container_sees_the_folder_that_the_script_is_in() -> None:
+    source = read_command("cd /srv; docker run -v ./m:/models llama.cpp:server -m /models/a.gguf")
+    assert typed(source) == ("-m", "/srv/m/a.gguf")
+
+
+def test_a_containers_own_folder_is_not_where_the_script_is() -> None:
+    source = read_command("cd /srv; docker run llama.cpp:server -m m/a.gguf --slot-save-path s")
+    assert typed(source) == ("-m", "m/a.gguf", "--slot-save-path", "s")
+
+
+# Whatever else a script holds
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            "llama-server",
+            "--warp",
+            "V=5",
+            "export EA=1",
+            "EA=2",
+            "$V",
+            '"$EA"',
+            "L=(a b)",
+            '"${L[@]}"',
+        ),
+        *(
+            "if true; then",
+            "fi",
+            "else",
+            "for V in a b; do",
+            "done",
+            "while false; do",
+            "case $V in",
+        ),
+        *(
+            "5)",
+            "*)",
+            ";;",
+            "esac",
+            "f() {",
+            "}",
+            "f",
+            "function f {",
+            "{",
+            "(",
+            ")",
+            "((V=1))",
+            "[[ $V ]]",
+        ),
+        *(
+            "$(echo a)",
+            "`echo b`",
+            "$((1+1))",
+            "<<X\nEA=3\nX\n",
+            "<<<x",
+            "cat",
+            "read V",
+            "[ $V ]",
+            "!",
+        ),
+        *(
+            "*",
+            "m*",
+            "{a,b}",
+            "~",
+            "$1",
+            '"$@"',
+            "$#",
+            "$?",
+            "${V:+x}",
+            "${V%5}",
+            "${#V}",
+            "${V/5/6}",
+        ),
+        *(
+            "source ./other.sh",
+            ". ./other.sh",
+            "eval EA=4",
+            "exit 0",
+            "unset V",
+            "shift",
+            "set -- x",
+        ),
+        *("cd models", "cd -", "pushd models", "false", "true", "echo x", "local V=2", "alias f=g"),
+        *(
+            "|",
+            "||",
+            "&&",
+            ";",
+            "&",
+            "\n",
+            "\n",
+            ">/dev/null",
+            "2>&1",
+            "<other.sh",
+            "'q r'",
+            "#",
+            "\\",
+            "-c",
+        ),
+        *(
+            "exec",
+            "env",
+            "time",
+            "command",
+            "builtin",
+            "printf -v V x",
+            "declare -a L",
+            "IFS=5",
+            "V+=6",
+        ),
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fragments=st.lists(FRAGMENTS, min_size=1, max_size=12), at=st.integers(0, 12))
+def test_any_other_script_is_read_as_bash_runs_it_or_refused(
+    fragments: list[str], at: int, home: Path
+) -> None:
+    pieces = [*fragments[:at], "\nllama-server --warp", *fragments[at:]]
+    script = in_script(home, " ".join(["V=v", *pieces, "\nwait"]))
+    with suppress(BadInputError):
+        found = call_of(read_command(str(script)))
+        calls, went_well = calls_by_bash(script, home)
+        assume(went_well)
+        assert [call for call in calls if call != found] == []

@@ -1,0 +1,357 @@
+"""Reading the command that a user already has."""
+
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from spectui.cli.bench import command as bench
+from spectui.cli.click_options import HELP_NAMES
+from spectui.cli.defaults import default_map
+from spectui.commands.arguments import server_arguments
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
+from spectui.commands.server_options import server_option
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.errors import BadInputError
+from spectui.options.catalogue import OPTIONS
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.speculation import Speculation
+from tests.commands.test_export import contexts, hostile, models, speculations
+
+NOT_LLAMA_SERVERS = {
+    *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
+    *("quiet", "verbose", "repeats", "isolate", "prompt-length"),
+    *("backend", "server-bin", "server-url", "baseline-url", "keep-both", "timeout"),
+}
+"""Options of spectui's own. ``--n-predict`` is one: the length of a measurement, no limit."""
+
+
+def taken(text: str) -> dict[str, tuple[str, ...]]:
+    return dict(take_over(read_command(text)).options)
+
+
+def only(text: str) -> dict[str, tuple[str, ...]]:
+    """What is taken of arguments beside the model."""
+    found = taken(f"llama-server -m m.gguf {text}")
+    assert found.pop("model") == ("m.gguf",)
+    return found
+
+
+def extra(text: str) -> tuple[str, ...]:
+    return take_over(read_command(f"llama-server -m m.gguf {text}")).extra
+
+
+def long_names(param: click.Parameter) -> list[str]:
+    return [name.removeprefix("--") for name in param.opts if name.startswith("--")]
+
+
+def test_the_names_are_those_of_the_command_line() -> None:
+    ours = {option.name: option for option in OPTIONS if option.is_ours}
+    for param in bench.params:
+        names = long_names(param)
+        if NOT_LLAMA_SERVERS.isdisjoint(names):
+            [name] = ours.keys() & set(names)
+            option = ours.pop(name)
+            assert param.name == name.replace("-", "_")
+            assert set(param.opts) <= set(option.flags)
+            assert option.is_switch == (isinstance(param, click.Option) and param.is_flag)
+    assert not ours, "spectui's command line has no such option"
+
+
+def test_no_two_options_share_a_name() -> None:
+    names = [name for o in OPTIONS for name in (*o.flags, o.variable) if name]
+    assert len(names) == len(set(names))
+
+
+def test_the_result_is_a_default_map_for_click() -> None:
+    text = (
+        "llama-server -m t.gguf -md d.gguf -ngl all -ngld 7 -ot a=CPU -ot b=CPU --cpu-moe "
+        "--n-cpu-moe 3 --load-mode none -ctk q8_0 -ctvd q4_0 -c 8192 -b 64 -ub 32 -fa -t 3 -tb 4 "
+        "--swa-full --temp 0.7 --top-k 5 --top-p 0.5 --min-p 0.1 --seed 9 --ignore-eos "
+        "--draft-max 6 --draft-min 2 --draft-p-min 0.25 --jinja"
+    )
+    defaults = default_map(take_over(read_command(text)).options)
+    with bench.make_context(
+        "bench", [], default_map=defaults, help_option_names=HELP_NAMES
+    ) as context:
+        found = context.params
+    assert found["model"] == Path("t.gguf")
+    assert found["model_draft"] == (Path("d.gguf"),)
+    assert (found["gpu_layers"], found["gpu_layers_draft"]) == (-1, 7)
+    assert found["override_tensor"] == ("a=CPU", "b=CPU")
+    assert found["cpu_moe"] is found["no_mmap"] is found["ignore_eos"] is True
+    assert found["swa_full"] is True
+    assert (found["cache_type_k"], found["cache_type_v_draft"]) == ("q8_0", "q4_0")
+    assert (found["ctx_size"], found["batch_size"], found["ubatch_size"]) == (8192, 64, 32)
+    assert (found["flash_attn"], found["threads"], found["threads_batch"]) == ("on", 3, 4)
+    assert (found["draft_max"], found["draft_min"], found["draft_p_min"]) == (6, 2, 0.25)
+    assert (found["temp"], found["top_k"], found["seed"]) == ((0.7,), 5, 9)
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+@settings(deadline=None)
+@given(target=models(), draft=models(moe=False), context=contexts, speculation=speculations)
+def test_an_exported_command_is_read_back(
+    dialect: Dialect,
+    target: ModelOptions,
+    draft: ModelOptions,
+    context: ContextOptions,
+    speculation: Speculation,
+) -> None:
+    assume(not any(str(m.path).startswith("~/") for m in (target, draft)))
+    arguments = server_arguments(target, draft, context, speculation, dialect=dialect)
+    command = shlex.join(["llama-server", *arguments])
+    takeover, own = take_over(read_command(command)), speculation.own
+    assert isinstance(own, DraftSimple)
+    assert takeover.extra == ()
+    again = taken(command)
+    for name, wanted in (
+        ("draft-max", str(own.draft_max)),
+        ("draft-min", str(own.draft_min)),
+        ("ctx-size", str(context.ctx_size)),
+        ("flash-attn", str(context.flash_attn)),
+    ):
+        assert again[name] == (wanted,)
+    assert float(again["draft-p-min"][0]) == pytest.approx(own.draft_p_min, abs=1e-6)
+    assert Path(again["model"][0]) == target.path
+    assert Path(again["model-draft"][0]) == draft.path
+    assert ("no-mmap" in again) == (not target.mmap)
+    assert ("cpu-moe" in again) == target.cpu_moe
+    assert again.get("cache-type-k", ("f16",)) == (target.cache_type_k,)
+    assert again.get("cache-type-v-draft", ("f16",)) == (draft.cache_type_v,)
+
+
+@settings(deadline=None)
+@given(words=st.lists(hostile, max_size=4))
+def test_what_is_unknown_travels_as_it_stands(words: list[str]) -> None:
+    assume(not any(w.startswith("~/") or server_option(w.partition("=")[0]) for w in words))
+    assert extra(shlex.join(["--unknown", *words])) == ("--unknown", *words)
+
+
+def test_an_unknown_option_keeps_its_value_and_the_order_stays() -> None:
+    text = "llama-server --host 0.0.0.0 --jinja -m m.gguf -np 2 --lora-scaled a 1 -c 99 -n -1 --x=y"
+    found = take_over(read_command(text))
+    assert dict(found.options) == {"model": ("m.gguf",), "ctx-size": ("99",)}
+    assert shlex.join(found.extra) == ("--host 0.0.0.0 --jinja -np 2 --lora-scaled a 1 -n -1 --x=y")
+
+
+def test_sampling_is_taken_and_travels_since_the_export_does_not_write_it() -> None:
+    assert only("--temp 0.7 --ignore-eos --seed -1") == {"temp": ("0.7",), "ignore-eos": ()}
+    assert extra("--temp 0.7 -c 5 --seed -1") == ("--temp", "0.7", "--seed", "-1")
+
+
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [(flag, o.name) for o in OPTIONS if o.is_ours and not o.is_switch for flag in o.flags],
+)
+def test_every_spelling_is_known(flag: str, name: str) -> None:
+    value = {"flash-attn": "on", "spec-type": "ngram-cache"}.get(name, "7")
+    assert taken(f"-m m {flag} {value}")[name] == (value,)
+    if flag.startswith("--"):
+        assert taken(f"-m m {flag}={value}")[name] == (value,)
+        assert taken(f"-m m {flag.replace('-', '_').replace('__', '--', 1)} {value}")[name] == (
+            value,
+        )
+
+
+@pytest.mark.parametrize("spelling", ["--no-mmap", "--load-mode none", "-lm none"])
+def test_reading_instead_of_mapping(spelling: str) -> None:
+    assert only(spelling) == {"no-mmap": ()}
+    assert extra(spelling) == ()
+
+
+@pytest.mark.parametrize("mode", ["mmap", "auto"])
+def test_mapping_is_what_spectui_does_anyway(mode: str) -> None:
+    assert (only(f"--load-mode {mode}"), extra(f"--load-mode {mode}")) == ({}, ())
+
+
+def test_another_load_mode_travels() -> None:
+    assert extra("--load-mode mlock") == ("--load-mode", "mlock")
+
+
+@pytest.mark.parametrize(
+    ("given_", "value"),
+    [("-fa", "on"), ("-fa 1", "on"), ("-fa off", "off"), ("-fa auto", "auto"), ("-fa -t 2", "on")],
+)
+def test_flash_attention_with_and_without_its_value(given_: str, value: str) -> None:
+    assert only(given_)["flash-attn"] == (value,)
+
+
+def test_the_last_of_two_wins_except_for_tensor_overrides() -> None:
+    found = only("-c 1 -ot a=CPU -c 2 -ot b=CPU,c=CPU")
+    assert found == {"ctx-size": ("2",), "override-tensor": ("a=CPU", "b=CPU,c=CPU")}
+
+
+@pytest.mark.parametrize("kind", ["draft-simple", "draft", "none"])
+def test_drafting_by_a_model_needs_no_word(kind: str) -> None:
+    assert (only(f"--spec-type {kind}"), extra(f"--spec-type {kind}")) == ({}, ())
+
+
+@pytest.mark.parametrize("kind", ["suffix", "draft:x=1"])
+def test_other_drafting_is_an_error_since_it_would_win_over_what_was_measured(kind: str) -> None:
+    with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui drafts with a model"):
+        only(f"--spec-type {kind}")
+
+
+@pytest.mark.parametrize("kind", ["draft-eagle3", "draft-dflash", "draft-dspark"])
+def test_drafting_that_is_the_servers_alone_is_said_to_be_so(kind: str) -> None:
+    said = f"asks for {kind}: llama-server can run it, and spectui's in-process engine cannot"
+    with pytest.raises(BadInputError, match=said):
+        only(f"--spec-type ngram-simple,{kind}")
+
+
+def test_ngram_drafters_are_taken_over_with_their_options() -> None:
+    found = only("--spec-type draft,ngram-mod --spec-ngram-mod-n-match 16")
+    assert found == {
+        "spec-type": ("draft-simple,ngram-mod",),
+        "spec-ngram-mod-n-match": ("16",),
+    }
+    assert extra("--spec-type ngram-cache") == ()
+    assert only("--spec-type draft-mtp") == {"spec-type": ("draft-mtp",)}
+
+
+def test_placement_of_a_draft_travels_and_is_dropped_with_the_draft() -> None:
+    arguments = ("--cpu-moe-draft", "-otd", "a=CPU", "--jinja")
+    assert extra(shlex.join(arguments)) == arguments
+    setup = ExportSetup(
+        target=ModelOptions(path=Path("m.gguf")),
+        draft=None,
+        context=ContextOptions(),
+        speculation=None,
+        extra=arguments,
+        name="m",
+    )
+    text = render(setup.launch(Dialect.LLAMA_CPP), Format.LLAMA_SERVER)
+    assert take_over(read_command(text)).extra == ("--jinja",)
+    assert "# left out of your own arguments: --cpu-moe-draft -otd\n" in text
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "",
+        "llama-server",
+        "./build/bin/llama-server",
+        "'/opt/my tools/llama-server'",
+        "server-cuda",
+        "CUDA_VISIBLE_DEVICES=0 GGML_X= llama-server",
+        "env CUDA_VISIBLE_DEVICES=0 ./server",
+        "nohup numactl --interleave=all -N 0 llama-server",
+        "# my server\n  # the fast one\nllama-server",
+    ],
+)
+def test_what_stands_before_the_arguments_is_dropped(prefix: str) -> None:
+    found = take_over(read_command(f"{prefix} -m m.gguf --jinja"))
+    assert dict(found.options) == {"model": ("m.gguf",)}
+    assert found.extra == ("--jinja",)
+
+
+def test_lines_continue_as_in_a_shell() -> None:
+    text = "llama-server \\\n  -m 'a\\\nb' \\\r\n\t-c 4\\\n096 -ot \"x\\\ny=CPU\" \\\n"
+    assert taken(text) == {
+        "model": ("a\\\nb",),
+        "ctx-size": ("4096",),
+        "override-tensor": ("xy=CPU",),
+    }
+
+
+def test_a_tilde_is_the_home_as_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    found = take_over(read_command("llama-server -m ~/m.gguf --mmproj ~/p.gguf"))
+    assert found.options["model"] == ("/home/me/m.gguf",)
+    assert found.extra == ("--mmproj", "/home/me/p.gguf")
+
+
+def test_variables_are_options_and_arguments_win_over_them() -> None:
+    found = taken(
+        "LLAMA_ARG_MODEL=m LLAMA_ARG_CTX_SIZE=1 LLAMA_ARG_DRAFT_MAX=9 LLAMA_ARG_CPU_MOE=off "
+        "LLAMA_ARG_NO_MMAP=anything LLAMA_ARG_SPEC_DRAFT_P_MIN=0.5 LLAMA_ARG_FLASH_ATTN=1 "
+        "LLAMA_API_KEY=secret llama-server -c 2"
+    )
+    assert found == {
+        "model": ("m",),
+        "ctx-size": ("2",),
+        "draft-max": ("9",),
+        "no-mmap": (),
+        "draft-p-min": ("0.5",),
+        "flash-attn": ("on",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "names no model"),
+        ("llama-server", "names no model"),
+        ("llama-server -hf user/repo", "from the hub .-hf user/repo.*-m FILE"),
+        ("llama-server -m 'x", "line 1: .* a quote without its end"),
+        ("llama-server -m x\\", "line 1: .* goes on nowhere"),
+        ("llama-server -m", "-m lacks its value"),
+        ("LLAMA_ARG_WORMHOLE=x llama-server -m x", "variable LLAMA_ARG_WORMHOLE"),
+        ("docker exec server llama-server -m x", "starts a container"),
+        ("sudo /usr/bin/docker compose up", "starts a container"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(text: str, reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason) as caught:
+        take_over(read_command(text))
+    assert "\n" not in str(caught.value)
+
+
+def test_quoted_shell_operators_are_data() -> None:
+    assert extra("--alias 'a > b' --x \"&\" --y \\|") == (
+        "--alias",
+        "a > b",
+        "--x",
+        "&",
+        "--y",
+        "|",
+    )
+
+
+def test_a_command_of_before_spring_has_the_lengths_that_its_builds_had() -> None:
+    found = only("-md d.gguf --draft-max 8")
+    assert (found["draft-max"], found["draft-p-min"]) == (("8",), ("0.75",))
+    assert only("-md d.gguf -cd 512")["draft-max"] == ("16",)
+    assert "draft-p-min" not in only("-md d.gguf --spec-type draft-simple --no-mmap")
+    assert "draft-p-min" not in only("-md d.gguf")
+
+
+@pytest.mark.parametrize("value", ["0", "-1"])
+def test_all_cores_for_batches_are_not_those_of_one_token(value: str) -> None:
+    assert only(f"-t 1 -tb {value}") == {"threads": ("1",)}
+    assert extra(f"-t 1 -tb {value}") == ("-tb", value)
+
+
+def test_a_quoted_tilde_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert extra("--api-key '~/k' --alias \\~/x --tags a~/b") == (
+        *("--api-key", "~/k", "--alias", "~/x", "--tags", "a~/b"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "wrappers"),
+    [
+        ("A=1 llama-server -m m", {"A": "1"}, ()),
+        ("env A=1 B='2 3' numactl -N 0 llama-server -m m", {"A": "1", "B": "2 3"}, "numactl -N 0"),
+        ("export A=1\nB=2\nexec llama-server -m m", {"A": "1"}, ()),
+        ("set -a\nA=1\nset +a\nllama serve -m m", {"A": "1"}, ()),
+        ("export PATH=/x A=1; nohup llama-server -m m", {"A": "1"}, "nohup"),
+        ("bash -c 'A=1 llama-server -m m'", {"A": "1"}, ()),
+        ("LLAMA_ARG_CTX_SIZE=5 C=1 llama-server -m m", {"C": "1"}, ()),
+    ],
+)
+def test_what_surrounds_the_program_is_kept(
+    text: str, environment: dict[str, str], wrappers: str | tuple[str, ...]
+) -> None:
+    found = take_over(read_command(text.replace("; ", "\n")))
+    assert dict(found.start.environment) == environment
+    assert shlex.join(found.start.wrappers) == (wrappers or "")

@@ -1,0 +1,146 @@
+"""What accepted tokens can give at most, and what follows from a measurement above that."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.verdict import Verdict, doubt, judge
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
+from spectui.sweep.summary import Against, against_off
+from spectui.verify.comparison import Agreement, agreement, verdict
+from spectui.verify.preference import preferred
+
+BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
+RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))
+LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
+USE = Verdict(use_speculation=True, reason="Use it: in-process.")
+
+
+def pair(
+    name: object, *, tokens: int, accepted: int | None, token_s: float = 0.1, speedup: float = 1.0
+) -> PairedMeasurement:
+    return PairedMeasurement(
+        prompt_id=str(name),
+        category="x",
+        baseline_s=tokens * token_s,
+        baseline_tokens=tokens,
+        speculative_s=tokens * token_s / speedup,
+        speculative_tokens=tokens,
+        n_accepted=accepted,
+    )
+
+
+def measured(estimate: float, low: float | None, high: float | None, ceiling: float) -> Speedup:
+    return Speedup(estimate=estimate, low=low, high=high, n_pairs=8, n_prompts=8, ceiling=ceiling)
+
+
+NOISE = measured(1.43, 1.14, 1.95, 1.011)
+
+
+def test_prompts_that_are_alike_can_reach_tokens_over_those_not_accepted() -> None:
+    found = paired_speedup([pair(n, tokens=11, accepted=n == 3) for n in range(8)])
+    assert found.ceiling == pytest.approx(88 / 87)
+
+
+def test_a_dear_prompt_counts_as_much_as_it_costs() -> None:
+    """A hundred thousand tokens of context make every token dear; drafts of that prompt pay."""
+    pairs = [
+        pair("long", tokens=100, accepted=90, token_s=0.1, speedup=8),
+        pair("short", tokens=100, accepted=0, token_s=0.02),
+    ]
+    found = paired_speedup(pairs)
+    assert found.estimate > 200 / 110
+    assert found.ceiling == pytest.approx(12 / 3)
+    assert not found.is_above_ceiling
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 200), st.floats(0, 1), st.floats(0.001, 1.0), st.floats(1.0, 20.0)
+        ),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_a_machine_without_noise_never_exceeds_it(
+    prompts: list[tuple[int, float, float, float]],
+) -> None:
+    pairs = []
+    for name, (tokens, share, token_s, dearer) in enumerate(prompts):
+        accepted = int(share * (tokens - 1))
+        rounds = tokens - accepted
+        speedup = tokens / (rounds * dearer)
+        pairs.append(pair(name, tokens=tokens, accepted=accepted, token_s=token_s, speedup=speedup))
+    found = paired_speedup(pairs, n_resamples=50)
+    assert found.ceiling is not None
+    assert found.estimate <= found.ceiling * (1 + 1e-9)
+
+
+def test_an_answer_that_ends_within_its_draft_takes_a_round_all_the_same() -> None:
+    assert paired_speedup([pair("p", tokens=3, accepted=7)]).ceiling == pytest.approx(3)
+
+
+@pytest.mark.parametrize("accepted", [None, 0])
+def test_what_is_not_known_bounds_nothing_and_nothing_accepted_is_no_gain(
+    accepted: int | None,
+) -> None:
+    pairs = [pair(n, tokens=8, accepted=accepted, speedup=1.2) for n in range(3)]
+    found = paired_speedup(pairs)
+    assert found.ceiling == (None if accepted is None else pytest.approx(1.0))
+    assert found.is_noise is (accepted is not None)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "is_above", "is_noise", "said"),
+    [
+        (NOISE, True, True, "+1.1 % at most, and all of the interval is above that: this is"),
+        (measured(1.43, None, None, 1.011), True, True, "+1.1 % at most: this is"),
+        (measured(1.43, 0.98, 1.95, 1.011), True, False, "the machine's noise is part of it"),
+        (measured(1.3, 1.2, 1.4, 1.5), False, False, None),
+        (measured(1.2, 1.1, 1.3, 1.0), True, True, "no token was accepted that could give a gain"),
+        (measured(0.8, 0.7, 0.9, 1.0), False, False, None),
+    ],
+)
+def test_doubts(speedup: Speedup, *, is_above: bool, is_noise: bool, said: str | None) -> None:
+    assert (speedup.is_above_ceiling, speedup.is_noise) == (is_above, is_noise)
+    told = doubt(speedup)
+    assert told is None if said is None else told is not None and said in told
+
+
+def test_noise_advises_nothing() -> None:
+    found = judge(NOISE, min_gain=0.02, what="ngram-simple")
+    assert not found.use_speculation
+    assert found.reason == (
+        "Not decided, so leave it off: ngram-simple measured +43 % on 8 prompts; the tokens that "
+        "were accepted can give +1.1 % at most, and all of the interval is above that: this is the "
+        "machine's noise."
+    )
+
+
+@pytest.mark.parametrize("before", [USE, LEAVE], ids=["use", "leave"])
+def test_noise_of_a_server_overturns_nothing(before: Verdict) -> None:
+    found = preferred(before, BEST, {BEST: NOISE}, min_gain=0.02)
+    assert (found.verdict, found.is_other) == (before, False)
+    assert found.arm == (BEST if before.use_speculation else OFF)
+
+
+def test_only_what_can_be_is_ranked() -> None:
+    deliveries = {BEST: NOISE, RIVAL: measured(1.2, 1.1, 1.3, 2.0)}
+    found = preferred(LEAVE, BEST, deliveries, min_gain=0.02)
+    assert (found.arm, found.verdict.use_speculation) == (RIVAL, True)
+
+
+def test_noise_leaves_open_whether_a_promise_holds() -> None:
+    promised = measured(0.99, 0.87, 1.05, 1.1)
+    assert agreement(promised, NOISE, None) is Agreement.OPEN
+    assert agreement(NOISE, promised, None) is Agreement.OPEN
+    told = verdict(promised, NOISE)
+    assert "whether the promise holds is open: the tokens that were accepted can give" in told
+
+
+def test_noise_is_not_faster_than_off() -> None:
+    assert against_off(NOISE) is Against.NOISE

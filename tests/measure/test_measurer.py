@@ -1,0 +1,164 @@
+"""Who decodes when: no side is favoured by a machine that grows slower or faster."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
+from spectui.errors import BadInputError, ServerError
+from spectui.measure.comparison import Comparison, compare
+from spectui.measure.measurer import NO_BASELINE, Measurer, Pair, Run
+from spectui.measure.workload import Workload
+from spectui.options.drafters import DraftSimple
+from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.speculation import Speculation
+from tests.support.search import items, result
+
+ON = Speculation(DraftSimple(draft_max=4))
+
+
+class Recorder:
+    """A backend that notes who decodes what."""
+
+    n_interruptions = 0
+    waited_s = 0.0
+
+    def __init__(self, n_beside_off: int | None) -> None:
+        self.n_beside_off = n_beside_off
+        self.decoded: list[tuple[int, bool]] = []
+        """The number of each prompt, and whether there was speculation."""
+        self.n_tokens = 33
+        self.fails_after = 1_000_000
+
+    def generate(self, command: Generate) -> GenerationResult:
+        if len(self.decoded) == self.fails_after:
+            raise ServerError("it failed")
+        is_on = command.speculation is not None
+        self.decoded.append((command.prompt[-1], is_on))
+        return result(12.5 if is_on else 10.0, n_tokens=self.n_tokens, drafted=48 * is_on)
+
+    def probe_margin(self, _command: object) -> None:
+        """A server does not tell."""
+
+
+def measurer(backend: Recorder, n_items: int, seed: int) -> Measurer:
+    sampling = SamplingConfig(seed=seed)
+    workload = Workload(items=items(n_items), n_predict=32, sampling=sampling)
+    return Measurer(cast("Engine", backend), workload, Schedule.SERVER)
+
+
+def pairs(backend: Recorder, n_items: int, repeats: int, seed: int) -> list[Pair]:
+    one = measurer(backend, n_items, seed)
+    return list(one.pairs(one.workload.items, ON, repeats))
+
+
+def first_of_each(decoded: list[tuple[int, bool]]) -> Iterator[bool]:
+    """Whether speculation was first, prompt by prompt."""
+    for (prompt, is_on), (same, is_other) in zip(decoded[::2], decoded[1::2], strict=True):
+        assert prompt == same
+        assert is_on is not is_other
+        yield is_on
+
+
+SIZES = {"n_items": st.integers(1, 15), "repeats": st.integers(1, 4), "seed": st.integers(0, 99)}
+
+
+@given(**SIZES)
+def test_of_two_prompts_in_a_row_the_second_has_the_opposite_order(
+    n_items: int, repeats: int, seed: int
+) -> None:
+    backend = Recorder(1)
+    found = pairs(backend, n_items, repeats, seed)
+    assert [pair.item for pair in found] == list(items(n_items) * repeats)
+    order = list(first_of_each(backend.decoded))
+    for first, second in zip(order[::2], order[1::2], strict=False):
+        assert first is not second
+    again = Recorder(1)
+    one = measurer(again, n_items, seed)
+    for turn in range(repeats):
+        list(one.pairs(one.workload.items, ON, turn=turn))
+    assert again.decoded == backend.decoded, "pass by pass the order is the same"
+
+
+def test_chance_says_who_is_first() -> None:
+    first = set()
+    for seed in range(20):
+        backend = Recorder(None)
+        pairs(backend, 1, 1, seed)
+        first.add(backend.decoded[0][1])
+    assert first == {False, True}
+
+
+@given(**SIZES)
+def test_where_a_change_loads_models_it_goes_on_with_what_is_loaded(
+    n_items: int, repeats: int, seed: int
+) -> None:
+    backend = Recorder(0)
+    found = pairs(backend, n_items, repeats, seed)
+    every = [item.id for item in items(n_items)]
+    assert sorted(pair.item.id for pair in found) == sorted(every * repeats)
+    for size in range(n_items, n_items * repeats + 1, n_items):
+        assert sorted(pair.item.id for pair in found[:size]) == sorted(every * (size // n_items))
+    assert not backend.decoded[0][1], "the target alone is loaded first"
+    changes = sum(one[1] != two[1] for one, two in itertools.pairwise(backend.decoded))
+    assert changes == min(n_items, 2) * repeats
+
+
+def test_a_pair_tells_seconds_and_tokens_unless_it_ended_at_once() -> None:
+    (pair,) = pairs(Recorder(1), 1, 1, 0)
+    assert pair.measurement is not None
+    assert (pair.measurement.baseline_tokens, pair.measurement.n_accepted) == (32, 24)
+    ended = replace(pair, speculative=result(10.0, n_tokens=1))
+    assert (ended.has_decoded, ended.measurement) == (False, None)
+    assert "baseline_tokens_per_s" in Run(item=pair.item, speculative=pair.speculative).document()
+
+
+def compared(backend: Recorder, *, is_alone: bool) -> Comparison:
+    told: list[Run] = []
+    one = measurer(backend, 4, 0)
+    found = compare(one, None if is_alone else ON, repeats=2, on_run=told.append)
+    assert tuple(told) == found.runs
+    return found
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_what_was_measured_before_a_failure_is_kept(*, is_alone: bool) -> None:
+    backend = Recorder(1)
+    assert len(compared(backend, is_alone=is_alone).runs) == 8
+    cut = Recorder(1)
+    cut.fails_after = 6
+    found = compared(cut, is_alone=is_alone)
+    assert isinstance(found.ended, ServerError)
+    assert len(found.runs) == (6 if is_alone else 3)
+    assert found.document()["error"] == "it failed"
+    cut = Recorder(1)
+    cut.fails_after = 0
+    with pytest.raises(ServerError, match="it failed"):
+        compared(cut, is_alone=is_alone)
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_answers_that_end_at_once_are_no_measurement(*, is_alone: bool) -> None:
+    backend = Recorder(1)
+    backend.n_tokens = 1
+    with pytest.raises(BadInputError, match="no decoding to measure"):
+        compared(backend, is_alone=is_alone)
+
+
+def test_results_alone_are_those_of_a_comparison_without_a_baseline() -> None:
+    alone = compared(Recorder(1), is_alone=True)
+    both = compared(Recorder(1), is_alone=False)
+    assert (alone.speedup, alone.pairs, alone.baseline_tokens_per_s) == (None, (), None)
+    assert both.speedup is not None
+    assert both.speedup.estimate == pytest.approx(1.25)
+    one, other = alone.document(), both.document()
+    assert one["baseline"] is one["speedup"] is one["lossless"] is None
+    assert one["speedup_reason"] == one["prompts"][0]["baseline_tokens_per_s_reason"] == NO_BASELINE
+    assert other["speculative"].keys() - one["speculative"].keys() == {"c", "c_reason"}

@@ -1,0 +1,117 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Verdict, judge
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def speedup(low: float, estimate: float, high: float, n: int = 16) -> Speedup:
+    return Speedup(estimate=estimate, low=low, high=high, n_pairs=n, n_prompts=n)
+
+
+def verdict(low: float, estimate: float, high: float, min_gain: float = 0.02) -> Verdict:
+    return judge(speedup(low, estimate, high), min_gain=min_gain)
+
+
+ends = st.tuples(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0.1, 10))
+intervals = ends.map(lambda values: (min(values), sorted(values)[1], max(values)))
+gains = st.floats(0, 0.5)
+
+
+SENTENCES = {
+    (1.14, 1.18, 1.22): "Use it: the best setting found is worth +18 % ± 4 "
+    "(95 % interval +14 % to +22 %, 16 prompts).",
+    (0.74, 0.78, 0.82): "Turn it off: the best setting found makes decoding 22 % slower "
+    "(95 % interval -26 % to -18 %, 16 prompts).",
+    (0.98, 1.01, 1.04): "Not decided, so leave it off: a gain of at least 2 % was not shown "
+    "(the best setting found: +1 %, 95 % interval -2 % to +4 %, 16 prompts); "
+    "more prompts may decide it.",
+    (0.97, 0.99, 1.01): "Turn it off: a gain of at least 2 % was not shown "
+    "(the best setting found: -1 %, 95 % interval -3 % to +1 %, 16 prompts).",
+    (1.01, 1.04, 1.07): "Not decided, so leave it off: the best setting found gains +4 % "
+    "(95 % interval +1 % to +7 %, 16 prompts), but a gain of at least 2 % was not shown; "
+    "more prompts may decide it.",
+    (1.005, 1.01, 1.015): "Turn it off: the best setting found gains +1.0 % "
+    "(95 % interval +0.5 % to +1.5 %, 16 prompts), but a gain of at least 2 % was not shown.",
+}
+
+
+@pytest.mark.parametrize(("interval", "reason"), SENTENCES.items())
+def test_sentences(interval: tuple[float, float, float], reason: str) -> None:
+    result = verdict(*interval)
+    assert result.reason == reason.replace("-", MINUS)
+    assert result.use_speculation is reason.startswith("Use it")
+
+
+def test_the_sentence_names_the_setting() -> None:
+    result = judge(speedup(1.1, 1.2, 1.3, n=1), min_gain=0, what="small.gguf with draft_max 8")
+    assert result.reason == (
+        "Use it: small.gguf with draft_max 8 is worth +20 % ± 10 "
+        "(95 % interval +10 % to +30 %, 1 prompt)."
+    )
+
+
+def test_no_margin_asks_for_any_gain() -> None:
+    assert "a gain was not shown" in verdict(0.9, 1.0, 1.1, min_gain=0).reason
+
+
+def test_nothing_could_run() -> None:
+    result = judge(None, min_gain=0.02, failure="small.gguf: vocabularies differ")
+    assert result == Verdict(
+        use_speculation=False,
+        reason="Leave it off: no setting was confirmed (small.gguf: vocabularies differ).",
+    )
+    assert "no candidate could run" in judge(None, min_gain=0.02).reason
+
+
+def test_no_interval_is_no_decision() -> None:
+    unknown = Speedup(
+        estimate=1.5, low=None, high=None, n_pairs=2, n_prompts=1, interval_reason="too few"
+    )
+    result = judge(unknown, min_gain=0.02)
+    assert result.use_speculation is False
+    assert result.reason == (
+        "Not decided, so leave it off: the best setting found measured +50 % on 1 prompt; too few."
+    )
+
+
+def test_a_negative_margin_is_an_error() -> None:
+    with pytest.raises(ValueError, match="min_gain"):
+        judge(None, min_gain=-0.01)
+
+
+def test_what_is_printed_does_not_contradict_the_decision() -> None:
+    assert "interval +1.96 % to" in verdict(1.0196, 1.03, 1.04).reason
+    assert "interval +2.04 % to" in verdict(1.0204, 1.03, 1.04).reason
+    assert f"to {MINUS}0.2 %" in verdict(0.98, 0.99, 0.998).reason
+
+
+@given(interval=intervals, min_gain=gains)
+def test_the_lower_end_alone_decides(interval: tuple[float, float, float], min_gain: float) -> None:
+    result = verdict(*interval, min_gain=min_gain)
+    assert result.use_speculation is (interval[0] > 1 + min_gain)
+    assert result.reason.startswith("Use it") is result.use_speculation
+
+
+@given(interval=intervals, rise=st.floats(1, 3), min_gain=gains)
+def test_a_higher_interval_never_turns_use_into_off(
+    interval: tuple[float, float, float], rise: float, min_gain: float
+) -> None:
+    before = verdict(*interval, min_gain=min_gain)
+    low, estimate, high = interval
+    after = verdict(rise * low, rise * estimate, rise * high, min_gain=min_gain)
+    assert after.use_speculation >= before.use_speculation
+
+
+@given(interval=intervals, n=st.integers(2, 200))
+def test_the_sentence_contains_the_numbers(interval: tuple[float, float, float], n: int) -> None:
+    reason = judge(speedup(*interval, n=n), min_gain=0.02).reason
+    assert reason.endswith(".")
+    assert reason.count("\n") == 0
+    assert f"{n} prompts" in reason
+    for end in (interval[0], interval[2]):
+        printed = {f"{abs(100 * (end - 1)):.{decimals}f} %" for decimals in range(4)}
+        assert any(number in reason for number in printed)
