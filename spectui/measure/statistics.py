@@ -20,6 +20,7 @@ their Application", section 3.8).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -206,8 +207,8 @@ def _estimate(
     if n_prompts < MIN_PROMPTS:
         reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
     else:
-        rng = np.random.default_rng(seed)
-        low, high = _bootstrap_t(totals, level=level, n_resamples=n_resamples, rng=rng)
+        counts = _resamples(n_prompts, n_resamples, seed)
+        low, high = _bootstrap_t(totals, counts, level=level)
     return Speedup(
         estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
         low=low,
@@ -253,15 +254,22 @@ def _variance(totals: _Array, counts: _Array) -> _Array:
     return variance
 
 
-def _bootstrap_t(
-    totals: _Array, *, level: float, n_resamples: int, rng: np.random.Generator
-) -> tuple[float, float]:
+@lru_cache(maxsize=8)
+def _resamples(n_prompts: int, n_resamples: int, seed: int) -> _Array:
+    """How often each prompt is in each resample; drawing that takes longest, and is kept."""
+    rng = np.random.default_rng(seed)
+    shares = np.full(n_prompts, 1 / n_prompts)
+    counts: _Array = rng.multinomial(n_prompts, shares, size=n_resamples).astype(np.float64)
+    counts.flags.writeable = False
+    return counts
+
+
+def _bootstrap_t(totals: _Array, counts: _Array, *, level: float) -> tuple[float, float]:
     n = len(totals)
     estimate = _log_ratio(totals.mean(axis=0)).item()
     observed = _variance(totals, np.ones((1, n))).item()
     if observed == 0:
         return math.exp(estimate), math.exp(estimate)
-    counts = rng.multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(np.float64)
     # A resample that happens to hold nearly equal prompts has next to no variance, and would make
     # the interval explode; the floor costs no coverage from 8 prompts on.
     variance = np.maximum(_variance(totals, counts), observed / (2 * n))

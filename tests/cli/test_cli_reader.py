@@ -43,22 +43,25 @@ def into_nobody(
     return done.returncode, "" if stderr_too else done.stderr.decode()
 
 
-@pytest.mark.parametrize("stderr_too", [False, True], ids=["stdout", "both"])
+_LINES = [
+    "--help",
+    "--version",
+    "tune --help",
+    "models scan --help",
+    "presets list",
+    "presets show demo",
+    "sweep --list",
+    "sweep --list --json -",
+    f"export --from='{_LINE}'",
+    f"export --from='{_LINE}' --format json",
+    f"lint --no-models '{_LINE} --port 8080'",
+]
+
+
+# Stderr is handled in one place for all commands: help, a table, and lint, which says most on it.
 @pytest.mark.parametrize(
-    "line",
-    [
-        "--help",
-        "--version",
-        "tune --help",
-        "models scan --help",
-        "presets list",
-        "presets show demo",
-        "sweep --list",
-        "sweep --list --json -",
-        f"export --from='{_LINE}'",
-        f"export --from='{_LINE}' --format json",
-        f"lint --no-models '{_LINE} --port 8080'",
-    ],
+    ("line", "stderr_too"),
+    [*((line, False) for line in _LINES), *((_LINES[at], True) for at in (0, 6, -1))],
 )
 def test_a_command_that_nobody_reads_ends_quietly(
     environment: Mapping[str, str], line: str, *, stderr_too: bool

@@ -26,7 +26,7 @@ pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.server
 
 N_READ = 300
-N_STARTED = 24
+N_STARTED = 16
 _TIMEOUT_S = 60
 _HOSTILE = 'a\'; rm -rf ~ #\n"$HOME" `id` 模'
 

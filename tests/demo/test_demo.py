@@ -118,7 +118,7 @@ def test_other_seed_other_file(thin: Path, tmp_path: Path) -> None:
 
 
 def test_thin_draft_is_smollm2_with_fewer_layers(thin: Path) -> None:
-    reader, source = GGUFReader(thin), open_source().reader
+    reader, source = GGUFReader(thin), _the_source().reader
     assert scalar(reader, "general.name") == "spectui demo thin draft"
     assert scalar(reader, "llama.block_count") == 20
     assert tokenizer(reader) == tokenizer(source)
@@ -296,24 +296,31 @@ def test_targets_are_reproducible(model: DemoModel) -> None:
     assert sha256(ensure_demo_models([model])[model]) == SHA256[model]
 
 
-@pytest.mark.models
-def test_dense_target() -> None:
-    reader = GGUFReader(ensure_demo_models([DemoModel.DENSE])[DemoModel.DENSE])
-    assert scalar(reader, "general.name") == "spectui demo dense target"
-    assert scalar(reader, "llama.block_count") == 90
-    assert len(reader.tensors) == 2 + 9 * 90
-    assert {tensor.tensor_type for tensor in reader.tensors} == {GGMLQuantizationType.F32}
-    assert tokenizer(reader) == tokenizer(_the_source().reader)
+@pytest.fixture(scope="module")
+def dense() -> GGUFReader:
+    """The dense target, opened."""
+    return GGUFReader(ensure_demo_models([DemoModel.DENSE])[DemoModel.DENSE])
 
 
 @pytest.mark.models
-def test_ghost_layers_write_little_into_the_residual() -> None:
-    reader = GGUFReader(ensure_demo_models([DemoModel.DENSE])[DemoModel.DENSE])
-    std = {tensor.name: float(tensor.data.std()) for tensor in reader.tensors}
+def test_dense_target(dense: GGUFReader) -> None:
+    assert scalar(dense, "general.name") == "spectui demo dense target"
+    assert scalar(dense, "llama.block_count") == 90
+    assert len(dense.tensors) == 2 + 9 * 90
+    assert {tensor.tensor_type for tensor in dense.tensors} == {GGMLQuantizationType.F32}
+    assert tokenizer(dense) == tokenizer(_the_source().reader)
+
+
+@pytest.mark.models
+def test_ghost_layers_write_little_into_the_residual(dense: GGUFReader) -> None:
+    tensors = {tensor.name: tensor.data for tensor in dense.tensors}
+
+    def std(layer: int, part: str) -> float:
+        return float(tensors[f"blk.{layer}.{part}.weight"].std())
+
     for part in ("attn_output", "ffn_down"):
-        ratio = std[f"blk.4.{part}.weight"] / std[f"blk.3.{part}.weight"]
-        assert ratio == pytest.approx(0.02, rel=0.01)
-    assert std["blk.4.attn_q.weight"] == pytest.approx(std["blk.3.attn_q.weight"], rel=0.01)
+        assert std(4, part) / std(3, part) == pytest.approx(0.02, rel=0.01)
+    assert std(4, "attn_q") == pytest.approx(std(3, "attn_q"), rel=0.01)
 
 
 @pytest.mark.models

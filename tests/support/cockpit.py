@@ -1,7 +1,8 @@
 """The app over a scripted engine: exact numbers, no threads, no waiting for time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,8 @@ from unittest.mock import patch
 
 from textual._compositor import Compositor
 from textual.app import App
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -350,11 +353,7 @@ class Cockpit:
                 await handled(pilot)
                 await scenario(pilot)
 
-        # Textual sleeps after each key until the process is idle; here tests wait for its effect.
-        with (
-            patch("textual.app.wait_for_idle", asyncio.sleep),
-            patch.object(Compositor, "render_update", _draw_what_is_looked_at),
-        ):
+        with without_idle_work():
             asyncio.run(drive())
 
     def tuning(self, state: TuningState) -> None:
@@ -365,6 +364,39 @@ class Cockpit:
 _draw = Compositor.render_update
 
 
+@contextmanager
+def without_idle_work() -> Iterator[None]:
+    """Neither sleep after a key, nor animate, nor draw what nobody looks at.
+
+    Tests wait for effects. Textual sleeps until the process is idle, which on a busy machine it
+    hardly ever is.
+    """
+    with (
+        patch("textual.app.wait_for_idle", _take_turns),
+        patch("textual.pilot.wait_for_idle", _take_turns),
+        patch("textual.constants.TEXTUAL_ANIMATIONS", "none"),
+        patch.object(Stylesheet, "_parse_rules", _parse_once),
+        patch.object(Compositor, "render_update", _draw_what_is_looked_at),
+    ):
+        yield
+
+
+_parse_rules = Stylesheet._parse_rules
+_parsed: dict[Hashable, list[RuleSet]] = {}
+
+
+def _parse_once(sheet: Stylesheet, *source: Hashable, **options: Hashable) -> list[RuleSet]:
+    """Share parsed rules among apps: each has them parsed anew with every new kind of widget."""
+    key = (source, *sorted(options.items()), tuple(sheet._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(sheet, *source, **options)  # type: ignore[arg-type]
+    return _parsed[key]
+
+
+async def _take_turns(*_seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
 def _draw_what_is_looked_at(compositor: Compositor, *, full: bool = False, **above: Any) -> object:  # noqa: ANN401 - handed on
     """Leave what changes for a moment undrawn: ``handled`` draws what is there in the end."""
     return _draw(compositor, full=True, **above) if full else None
@@ -373,42 +405,53 @@ def _draw_what_is_looked_at(compositor: Compositor, *, full: bool = False, **abo
 _STEPS = 8
 """More than the longest way of a message: key, box, screen, app, another screen, its widgets."""
 
+_SOON = 500
+"""Turns of the loop after which somebody waits for a thread, or for time."""
+
 
 async def handled(pilot: Pilot[None]) -> None:
     """Wait until everything posted is handled, and what follows from it, however slow the machine.
 
-    In one step every widget handles what lies in its queue; what it posts to others takes another.
+    What is laid out and drawn may post messages, and these what is to be laid out again.
     """
     for _ in range(_STEPS):
-        await _drained(pilot)
+        await _drained(pilot.app)
+        # The first frame of an animation is its last: there are none here.
+        pilot.app.animator()
         # Lay out and draw what has changed, as the screen does at its own pace.
         pilot.app.screen._on_timer_update()
-        if not _has_messages(pilot.app):
+        if not _is_busy(pilot.app):
             break
     compositor = pilot.app.screen._compositor
     if compositor._dirty_regions:
         _draw(compositor, screen_stack=pilot.app._background_screens)
 
 
-async def _drained(pilot: Pilot[None]) -> None:
-    n_quiet = 0
-    for _ in range(_STEPS):
-        await pilot._wait_for_screen()
-        # The first step without messages may have seen the start of what another one ends.
-        n_quiet = 0 if _has_messages(pilot.app) else n_quiet + 1
-        if n_quiet > 1:
-            return
+async def _drained(app: App[None]) -> None:
+    """Wait until every widget waits for its next message, or the app ends."""
+    async with asyncio.timeout(60):
+        n_looks = n_quiet = 0
+        # What ends between two widgets, such as a removal, takes a few turns to be seen.
+        while n_quiet < _STEPS and not app._exit:
+            n_looks += 1
+            await asyncio.sleep(0 if n_looks < _SOON else 0.005)
+            n_quiet = 0 if _is_busy(app) else n_quiet + 1
 
 
-def _has_messages(app: App[None]) -> bool:
-    pumps = (app, *app._registry)
-    return any(pump.message_queue_size or pump._next_callbacks for pump in pumps)
+def _is_busy(app: App[None]) -> bool:
+    """Whether anyone has a message, or is at work on one instead of waiting for the next."""
+    return any(
+        pump._message_queue.values
+        or pump._next_callbacks
+        or not pump._message_queue.ready_event._waiters
+        for pump in (app, *app._registry)
+    )
 
 
 async def press_keys(pilot: Pilot[None], *keys: str) -> None:
     """Press one key after the other, each when the one before has had its effect."""
     for key in keys:
-        await pilot.press(key)
+        await pilot.app._press_keys([key])
         await handled(pilot)
 
 
@@ -416,7 +459,8 @@ async def settled(pilot: Pilot[None], condition: Callable[[], bool] = lambda: Tr
     """Wait until every event is collected, at the pace of the screen, and ``condition`` holds."""
     async with asyncio.timeout(60):
         while has_mail(pilot.app) or not condition():
-            await pilot.pause(0.02)
+            await asyncio.sleep(0.02)
+            pilot.app.screen._on_timer_update()
     await handled(pilot)
 
 
