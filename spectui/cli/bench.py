@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_backend import BACKEND, SERVER_BIN, BackendKind
+from spectui.cli.options_backend import BACKEND, SERVER_BIN, BackendKind, check_no_servers
 from spectui.cli.values import Fraction, ListOf, WholeNumber
 from spectui.errors import UsageError
 from spectui.options.option import INT_MAX
@@ -93,13 +93,8 @@ def _check_backend(parsed: dict[str, Any]) -> None:
         raise UsageError(
             "--baseline-url is what --server-url is compared with; give --server-url as well"
         )
-    if parsed["server_bin"] is not None and not starts:
-        raise UsageError("--server-bin is for --backend server; add that, or leave it out")
-    if parsed["keeps_both"] is not None and not starts:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
-            "--backend server --server-bin PATH, or leave them out"
-        )
+    if not starts:
+        check_no_servers(parsed)
 
 
 def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ from statistics import median
 
 from rich.table import Table
 
-from spectui.cli.documents.common import header
 from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.header import header
 from spectui.cli.output import write_result
 from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text

@@ -1,11 +1,14 @@
 """Options for the backend that measures: the engine in this process, or llama-server."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import click
 
 from spectui.cli.click_options import Decorator
 from spectui.cli.duration import DURATION
+from spectui.errors import UsageError
 
 
 class BackendKind(StrEnum):
@@ -52,3 +55,18 @@ BACKEND: tuple[Decorator, ...] = (
 SERVER_BIN: Decorator = click.option(
     "--server-bin", metavar="PATH", help="Your llama-server, for --backend server."
 )
+
+
+def check_no_servers(parsed: Mapping[str, Any]) -> None:
+    """Refuse options of llama-servers for a run that starts none.
+
+    Raises:
+        UsageError: one was given.
+    """
+    if parsed["server_bin"] is not None:
+        raise UsageError("--server-bin is for --backend server; add that, or leave it out")
+    if parsed["keeps_both"] is not None:
+        raise UsageError(
+            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
+            "--backend server --server-bin PATH, or leave them out"
+        )

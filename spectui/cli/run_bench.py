@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli.bench_report import BenchRun, report
-from spectui.cli.documents.common import model
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.given import find_pair
@@ -155,8 +154,8 @@ class _Bench:
         return BenchRun(
             found=found,
             ended=ended,
-            target=model(target),
-            draft=_draft(None if draft is None else model(draft), speculation),
+            target=target.document(),
+            draft=_draft(None if draft is None else draft.document(), speculation),
             setting={**speculation.document(), "schedule": str(schedule)},
             backend=ENGINE,
             alteration=target.info.alteration,

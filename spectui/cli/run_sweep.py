@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from spectui import __version__
-from spectui.cli.documents.common import header
 from spectui.cli.given import find_models
+from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts
-from spectui.cli.options_backend import BackendKind
+from spectui.cli.options_backend import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
@@ -37,8 +37,6 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.measure.arm import Arm
-from spectui.measure.served_models import keeps_off
-from spectui.measure.servers import open_fleet
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -52,7 +50,7 @@ from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.grid import Grid, given_grid, shipped_grids
-from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer
+from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, open_servers
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 
@@ -156,13 +154,7 @@ def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
     """Refuse options that are for llama-servers only."""
     if is_server:
         return
-    if parsed["server_bin"] is not None:
-        raise UsageError("--server-bin is for --backend server; add that, or leave it out")
-    if parsed["keeps_both"] is not None:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
-            "--backend server --server-bin PATH, or leave them out"
-        )
+    check_no_servers(parsed)
     only_server = sorted(grid.kinds & set(HIDDEN_STATE_KINDS))
     if only_server:
         raise UsageError(
@@ -248,30 +240,18 @@ def _opened(
     sweep: Sweep, shared: SharedOptions, parsed: Mapping[str, Any], progress: Progress
 ) -> Iterator[CellMeasurer]:
     """Yield what measures; free its models or end its servers on exit."""
-    setup = sweep.setup
-    if setup.binary is None:
+    if sweep.setup.binary is None:
         with open_engine(shared, progress) as engine:
-            yield EngineMeasurer(engine, setup, longest=sweep.longest)
+            yield EngineMeasurer(engine, sweep.setup, longest=sweep.longest)
         return
-    keeps_both = keeps_off(
-        setup.base.target, tuple(setup.drafts.values()), wanted=parsed["keeps_both"]
-    )
-    how = "takes turns with it" if keeps_both else "waits until the other has ended"
-    progress.say(f"two llama-servers: the target alone, and each setting, which {how}")
-    with open_fleet(
-        setup.binary,
-        keeps_off=keeps_both,
+    with open_servers(
+        sweep.setup,
+        sweep.setup.binary,
+        keeps_both=parsed["keeps_both"],
         timeout_s=parsed["timeout"],
         say=progress.say,
-        name=_name,
-    ) as fleet:
-        yield ServedMeasurer(fleet, setup, keeps_off=keeps_both)
-
-
-def _name(setup: Setup) -> str:
-    if setup.draft is not None:
-        return f"the draft {setup.draft.path.name}"
-    return "speculation" if setup.speculation is None else setup.speculation.own.label
+    ) as measurer:
+        yield measurer
 
 
 def _report(

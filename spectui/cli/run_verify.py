@@ -8,12 +8,11 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from spectui.cli.adopted import adopt
-from spectui.cli.documents.common import header
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_pair
+from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
@@ -21,7 +20,7 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_session import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
-from spectui.cli.taken import mind_unmeasured
+from spectui.cli.taken import adopt, mind_unmeasured
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
 from spectui.measure.promise import Case, Promise

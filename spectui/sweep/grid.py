@@ -1,7 +1,7 @@
 """Grids by name: the shipped studies, the user's own files, and those made of options."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
@@ -155,22 +155,28 @@ def given_grid(
         BadInputError: there is no such grid, or it is malformed.
         UsageError: options are of drafters that do not draft, or say nothing to compare.
     """
-    if name is None:
-        if not _is_grid(typed):
+    if name is not None:
+        grid = find_grid(name)
+    elif _is_grid(typed):
+        grid = Grid(name="", description="The options of the command line.", cells=(Axes(),))
+    else:
+        raise UsageError(
+            "say what to measure: axes such as --draft-max 2,4,8 and --draft-p-min 0,0.5, or a "
+            "named study with --grid (spectui sweep --list shows them)"
+        )
+    grid = msgspec.structs.replace(grid, cells=tuple(_typed(axes, typed) for axes in grid.cells))
+    for axis, kinds in axis_owners().items():
+        if axis in typed and not kinds & grid.kinds:
+            who = f"no drafter of the grid {grid.name}" if grid.name else "no drafter here"
             raise UsageError(
-                "say what to measure: axes such as --draft-max 2,4,8 and --draft-p-min 0,0.5, or a "
-                "named study with --grid (spectui sweep --list shows them)"
+                f"--{axis.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "
+                f"{who} takes it; leave it out, or name in --spec-type who does"
             )
-        entry = _typed(Axes(), typed)
-        _check_used((entry,), typed, "no drafter here")
-        return Grid(name="", description="The options of the command line.", cells=(entry,)), ()
-    grid = find_grid(name)
-    replaced = tuple(_typed(axes, typed) for axes in grid.cells)
-    _check_used(replaced, typed, f"no drafter of the grid {grid.name}")
-    cells, left_out = replaced, list[str]()
+    left_out: dict[str, None] = {}
     if "threads" not in typed:
-        cells = tuple(_on_this_machine(axes, left_out) for axes in replaced)
-    return msgspec.structs.replace(grid, cells=cells), tuple(dict.fromkeys(left_out))
+        cells = tuple(_on_this_machine(axes, left_out) for axes in grid.cells)
+        grid = msgspec.structs.replace(grid, cells=cells)
+    return grid, tuple(left_out)
 
 
 def _is_grid(typed: Mapping[str, tuple[object, ...]]) -> bool:
@@ -190,23 +196,12 @@ def _typed(axes: Axes, typed: Mapping[str, tuple[object, ...]]) -> Axes:
         raise UsageError(f"--spec-type {error}") from error
 
 
-def _check_used(entries: Sequence[Axes], typed: Mapping[str, tuple[object, ...]], who: str) -> None:
-    asked = frozenset[str]().union(*(axes.kinds for axes in entries))
-    for name, kinds in axis_owners().items():
-        if name in typed and not kinds & asked:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "
-                f"{who} takes it; leave it out, or name in --spec-type who does"
-            )
-
-
-def _on_this_machine(axes: Axes, left_out: list[str]) -> Axes:
+def _on_this_machine(axes: Axes, left_out: dict[str, None]) -> Axes:
     """Drop numbers of threads that exceed the processors of this machine."""
     most = os.cpu_count() or 1
     usable = tuple(n for n in axes.threads if n <= most)
     if usable == axes.threads:
         return axes
-    left_out.append(
-        f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
-    )
+    told = f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
+    left_out[told] = None
     return msgspec.structs.replace(axes, threads=usable or (most,))

@@ -1,6 +1,8 @@
 """Measures cells with the engine in this process, or with the user's llama-servers."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from spectui.engine.driver import Engine
@@ -16,8 +18,9 @@ from spectui.errors import (
 from spectui.measure.backend import Backend
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, Pair, measurements, sha256
-from spectui.measure.served_models import look_at
+from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend, Servers
+from spectui.measure.servers import open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import (
     WorkItem,
@@ -27,6 +30,7 @@ from spectui.measure.workload import (
     with_length,
 )
 from spectui.options.setup import Schedule, Setup
+from spectui.server.binary import ServerBinary
 from spectui.speculative.models import unserved
 from spectui.speculative.mtp import effective_schedule
 from spectui.sweep.cells import Cell, Place, Task, Visit
@@ -68,14 +72,13 @@ class CellMeasurer(ABC):
             HopelessError: no cell can run.
             SpectuiError: this cell cannot run.
         """
-        _backend, _workload, measurer = self._ready(cell)
-        return _anchor(measurer)
+        return _anchor(self._ready(cell))
 
     def measure(self, visit: Visit) -> VisitRecord:
         """Decode every prompt without speculation and with the cell's setting.
 
-        One right after the other, as far as that loads no models, in an order that turns round
-        from prompt to prompt and from repeat to repeat.
+        One right after the other, as far as that loads no models, in the order of
+        ``Measurer.pairs``, which goes on from repeat to repeat.
 
         Raises:
             CancelledError: it was stopped.
@@ -83,9 +86,10 @@ class CellMeasurer(ABC):
             SpectuiError: this cell cannot run.
         """
         cell = visit.cell
-        backend, workload, measurer = self._ready(cell)
+        measurer = self._ready(cell)
         before = _anchor(measurer)
-        pairs = list(measurer.pairs(workload.items, cell.speculation, turn=visit.repeat))
+        items = measurer.workload.items
+        pairs = list(measurer.pairs(items, cell.speculation, turn=visit.repeat))
         after = _anchor(measurer)
         if not measurements(pairs):
             raise BadInputError(
@@ -99,10 +103,10 @@ class CellMeasurer(ABC):
             runs=tuple(map(_run, pairs)),
             anchors_tokens_per_s=anchors,
             noisy=anchors is not None and drift(anchors) > MAX_DRIFT,
-            lossless=None if cell.task.temp > 0 else check_lossless(backend, pairs),
+            lossless=None if cell.task.temp > 0 else check_lossless(measurer.engine, pairs),
         )
 
-    def _ready(self, cell: Cell) -> tuple[Backend, Workload, Measurer]:
+    def _ready(self, cell: Cell) -> Measurer:
         """Load what ``cell`` needs, and warm up."""
         place, base = cell.place, self._setup.base
         _check_room(base, cell)
@@ -112,12 +116,11 @@ class CellMeasurer(ABC):
         context = replace(base.context, threads=place.threads)
         off = replace(base, target=target, context=context)
         backend, schedule, n_ctx = self.load(cell, off)
-        workload = self._workload(cell.task, n_ctx, off)
-        measurer = Measurer(backend, workload, schedule)
+        measurer = Measurer(backend, self._workload(cell.task, n_ctx, off), schedule)
         if measurer.n_beside_off != 0:
             for speculation in dict.fromkeys((None, cell.speculation)):
                 measurer.warm_up(speculation)
-        return backend, workload, measurer
+        return measurer
 
     def _workload(self, task: Task, n_ctx: int, off: Setup) -> Workload:
         if task not in self._workloads:
@@ -252,6 +255,39 @@ class ServedMeasurer(CellMeasurer):
             sampling=setup.sampling,
             n_ctx=n_ctx,
         ).items
+
+
+@contextmanager
+def open_servers(
+    setup: SweepSetup,
+    binary: ServerBinary,
+    *,
+    keeps_both: bool | None,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> Iterator[ServedMeasurer]:
+    """Measure through llama-servers, which end on exit; nothing is started yet.
+
+    Args:
+        setup: of the sweep.
+        binary: the user's llama-server.
+        keeps_both: whether both servers live side by side; None for where they fit.
+        timeout_s: most seconds for loading the models, and for an answer.
+        say: told of every start.
+    """
+    stays = keeps_off(setup.base.target, tuple(setup.drafts.values()), wanted=keeps_both)
+    how = "takes turns with it" if stays else "waits until the other has ended"
+    say(f"two llama-servers: the target alone, and each setting, which {how}")
+    with open_fleet(
+        binary, keeps_off=stays, timeout_s=timeout_s, say=say, name=_drafter_of
+    ) as fleet:
+        yield ServedMeasurer(fleet, setup, keeps_off=stays)
+
+
+def _drafter_of(setup: Setup) -> str:
+    if setup.draft is not None:
+        return f"the draft {setup.draft.path.name}"
+    return "speculation" if setup.speculation is None else setup.speculation.own.label
 
 
 def _anchor(measurer: Measurer) -> float | None:

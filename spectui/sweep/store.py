@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -33,8 +33,13 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, tag="visit", tag_field="k
 
 _ENDS = (VisitState.COMPLETE, VisitState.FAILED)
 
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(_Header | _Line)
+
+def _decoded(line: bytes) -> _Header | _Line | None:
+    """A line, of an earlier version as well; None if it is damaged."""
+    try:
+        return msgspec.convert(current(msgspec.json.decode(line)), _Header | _Line)
+    except (msgspec.MsgspecError, ValueError):
+        return None
 
 
 class SweepStore(Closing):
@@ -147,19 +152,18 @@ class SweepStore(Closing):
         if torn:
             self._file.truncate(len(content) - len(torn))
             self._say(f"{self.path}: the last line was cut off and is dropped")
-        lines = whole.splitlines()
-        if not lines:
+        if not whole:
             self._write(_Header(spec=spec))
             return
-        self._read_header(lines[0], spec)
-        for record in self._decoded(lines[1:]):
-            self._remember(record)
+        header, *lines = map(_decoded, whole.splitlines())
+        self._check(header, spec)
+        for number, line in enumerate(lines, start=2):
+            if line is None:
+                self._say(f"{self.path}: line {number} is damaged and passed over")
+            elif isinstance(line, _Line):
+                self._remember(line.record)
 
-    def _read_header(self, line: bytes, spec: dict[str, Any]) -> None:
-        try:
-            header = _decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            header = None
+    def _check(self, header: _Header | _Line | None, spec: dict[str, Any]) -> None:
         if not isinstance(header, _Header):
             raise BadInputError(
                 f"{self.path} is no sweep that this spectui reads; give another --name, or "
@@ -171,16 +175,6 @@ class SweepStore(Closing):
                 f"the sweep {self.name} was measured {differing}, so that the numbers do not "
                 "compare; give another --name, or --restart to begin it anew"
             )
-
-    def _decoded(self, lines: list[bytes]) -> Iterator[VisitRecord]:
-        for number, line in enumerate(lines, start=2):
-            try:
-                found = msgspec.convert(current(msgspec.json.decode(line)), _Header | _Line)
-            except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
-                self._say(f"{self.path}: line {number} is damaged and passed over")
-                continue
-            if isinstance(found, _Line):
-                yield found.record
 
     def _remember(self, record: VisitRecord) -> None:
         visit = record.visit
@@ -196,7 +190,7 @@ class SweepStore(Closing):
 
     def _write(self, line: _Header | _Line) -> None:
         size_bytes = self._file.seek(0, os.SEEK_END)
-        left = memoryview(_encoder.encode(line) + b"\n")
+        left = memoryview(msgspec.json.encode(line) + b"\n")
         try:
             while left:
                 left = left[self._file.write(left) :]

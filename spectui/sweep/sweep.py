@@ -34,7 +34,7 @@ from spectui.sweep.summary import (
     summarise,
 )
 
-RUNS_PER_PROMPT = 2
+_RUNS_PER_PROMPT = 2
 """Runs without and with speculation."""
 
 
@@ -93,7 +93,7 @@ class Sweep:
     @property
     def n_decodes(self) -> int:
         """Number of decodes that are left."""
-        return len(self.pending) * len(self.setup.prompts) * RUNS_PER_PROMPT
+        return len(self.pending) * len(self.setup.prompts) * _RUNS_PER_PROMPT
 
     @contextmanager
     def open(
@@ -137,7 +137,7 @@ class Sweep:
         )
 
     def _n_tokens(self, visit: Visit) -> int:
-        return len(self.setup.prompts) * RUNS_PER_PROMPT * visit.cell.task.n_predict
+        return len(self.setup.prompts) * _RUNS_PER_PROMPT * visit.cell.task.n_predict
 
     def _learn(self, record: VisitRecord) -> None:
         """Add the duration of a cell. A failed one is ignored."""

@@ -1,12 +1,15 @@
 """Running a sweep: what fails is a row, what is interrupted goes on, how long it takes."""
 
+from dataclasses import replace
+
 import pytest
 
-from spectui.errors import BadInputError, DoesNotFitError, HopelessError
+from spectui.errors import BadInputError, DoesNotFitError, HopelessError, UsageError
+from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from spectui.sweep.sweep import Sweep
-from tests.support.sweep import ScriptedMeasurer, cell, off_cell, record, sweep
+from tests.support.sweep import TASK, ScriptedMeasurer, cell, off_cell, record, sweep
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -173,3 +176,23 @@ def test_other_cells_of_the_same_sweep_stay_in_it() -> None:
     ran(one)
     assert {record.visit.cell for record in one.records} == {*CELLS[:2], cell(32)}
     assert [summary.cell for summary in one.summaries()] == CELLS[:2]
+
+
+def test_what_does_not_fit_is_a_row() -> None:
+    one = sweep(2, 5000)
+    ran(one)
+    errors = {record.visit.cell: record.error for record in one.records}
+    assert errors[off_cell()] is None
+    assert "decodes of 5001 tokens, which -c 4096 does not hold" in str(errors[cell(5000)])
+    measurer = ScriptedMeasurer(one.setup)
+    too_long = replace(TASK, prompt_length=4090)
+    with pytest.raises(UsageError, match="do not fit in a context of 4096"):
+        measurer.measure(Visit(cell=cell(2, task=too_long), repeat=0))
+
+
+def test_prompts_have_the_length_of_the_task_and_drawn_outputs_are_not_compared() -> None:
+    measurer = ScriptedMeasurer(sweep(2).setup)
+    task = replace(TASK, prompt_length=16, temp=0.8)
+    found = measurer.measure(Visit(cell=cell(2, task=task), repeat=0))
+    assert {run.n_prompt_tokens for run in found.runs} == {16}
+    assert found.lossless is None
