@@ -239,13 +239,9 @@ class _Search:
                 n_predict=shared.n_predict,
                 sampling=shared.sampling_config(),
                 n_ctx=n_ctx,
+                say=self.progress.say,
             )
-            if workload.repeated:
-                repeated = ", ".join(workload.repeated)
-                self.progress.say(f"left out, the same text as another prompt: {repeated}")
-            backend = ServerBackend(
-                fleet, off, placed, keeps_off=stays, redoes_rounds=target.redoes_rounds
-            )
+            backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
                 off, candidates, _beginning_with(present, space), workload, mtp_layers=mtp_layers
             )

@@ -169,9 +169,9 @@ def test_arguments_are_the_binarys_own_and_nobody_else_may_reach_it(tmp_path: Pa
     assert replace(ONE, speculation=None).models == (TARGET,)
 
 
-def decoding(fleet: Fleet, *, keeps_off: bool = True) -> ServerBackend:
+def decoding(fleet: Fleet) -> ServerBackend:
     drafts = {"d": ModelOptions(path=Path("d.gguf"))}
-    return ServerBackend(fleet, OFF_SETUP, drafts, keeps_off=keeps_off, redoes_rounds=False)
+    return ServerBackend(fleet, OFF_SETUP, drafts, redoes_rounds=False)
 
 
 def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Fleets) -> None:
@@ -227,7 +227,7 @@ def test_both_take_turns_without_starting_more_servers_than_needed(
     fleets: Fleets, *, keeps_off: bool, starts: int, order: list[str]
 ) -> None:
     with fleets.open(keeps_off=keeps_off) as fleet:
-        servers = decoding(fleet, keeps_off=keeps_off)
+        servers = decoding(fleet)
         servers.load("d")
         workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig())
         measurer = Measurer(servers, workload, Generate(prompt=()).schedule)
