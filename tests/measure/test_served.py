@@ -18,6 +18,7 @@ from spectui.errors import ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
+from spectui.measure.promise import Case
 from spectui.measure.server_backend import ServerBackend, remembers, result_of
 from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
@@ -213,6 +214,23 @@ def test_an_ngram_drafter_is_not_asked_twice_what_it_remembers(fleets: Fleets) -
             servers.generate(ngram)
             servers.generate(replace(ngram, speculation=None))
     assert fleets.started == [NGRAM, OFF_SETUP, NGRAM, NGRAM]
+
+
+def test_off_may_lie_otherwise_than_the_target_beside_a_draft(fleets: Fleets) -> None:
+    case = Case(
+        baseline=TARGET,
+        target=replace(TARGET, cache_type_k="q8_0"),
+        draft=ONE.draft,
+        context=ContextOptions(),
+        speculation=Speculation(DraftSimple(draft_max=4)),
+        sampling=SamplingConfig(),
+        n_predict=4,
+    )
+    with fleets.open(keeps_off=True) as fleet:
+        servers = ServerBackend(fleet, case, {}, redoes_rounds=False)
+        for speculation in (None, case.speculation):
+            servers.generate(Generate(prompt=(1, 2), n_predict=4, speculation=speculation))
+    assert fleets.started == [OFF_SETUP, case]
 
 
 @pytest.mark.parametrize(
