@@ -219,7 +219,7 @@ def test_an_ngram_drafter_is_not_asked_twice_what_it_remembers(fleets: Fleets) -
 def test_off_may_lie_otherwise_than_the_target_beside_a_draft(fleets: Fleets) -> None:
     case = Case(
         baseline=TARGET,
-        target=replace(TARGET, cache_type_k="q8_0"),
+        target=replace(TARGET, n_gpu_layers=7),
         draft=ONE.draft,
         context=ContextOptions(),
         speculation=Speculation(DraftSimple(draft_max=4)),
