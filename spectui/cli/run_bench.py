@@ -186,9 +186,7 @@ class _Bench:
             name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
         ) as fleet:
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
-            backend = ServerBackend(
-                fleet, setup, {}, keeps_off=keeps_both, redoes_rounds=target.redoes_rounds
-            )
+            backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
             found, ended = self._measure(backend, workloads, speculation)
         return BenchRun(
             found=found,
@@ -213,7 +211,7 @@ class _Bench:
             if baseline is not None:
                 self.progress.say(plan(*self._plan, keeps_off=True))
             found, ended = self._measure(
-                ServerBackend(servers, _ANY_SETUP, {}, keeps_off=True, redoes_rounds=True),
+                ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True),
                 workloads,
                 None if baseline is None else Speculation(),
             )

@@ -223,9 +223,7 @@ class _Search:
             name=lambda setup: _arm_of(setup, placed).label,
         ) as fleet:
             n_ctx = off.context.ctx_size
-            backend = ServerBackend(
-                fleet, off, placed, keeps_off=stays, redoes_rounds=target.redoes_rounds
-            )
+            backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
                 off,
                 candidates,
@@ -279,17 +277,14 @@ class _Search:
 
     def _served_workload(self, server: LlamaClient, n_ctx: int) -> Workload:
         """The prompts as tokens of a server, each text once."""
-        workload = served_workload(
+        return served_workload(
             server,
             self.prompts,
             n_predict=self.shared.n_predict,
             sampling=self.shared.sampling_config(),
             n_ctx=n_ctx,
+            say=self.progress.say,
         )
-        if workload.repeated:
-            repeated = ", ".join(workload.repeated)
-            self.progress.say(f"left out, the same text as another prompt: {repeated}")
-        return workload
 
     def _setup(
         self,
