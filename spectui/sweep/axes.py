@@ -1,7 +1,7 @@
 """The axes of a grid: lists of values, under the names of llama-server's options."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -63,12 +63,14 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         _check_name(self.name)
         for value in (*self.cache_type_k, *self.cache_type_v):
             if value not in CACHE_TYPES:
-                raise ValueError(f"{value!r} is no type of a cache; there are {_told(CACHE_TYPES)}")
+                raise ValueError(
+                    f"{value!r} is no type of a cache; there are {', '.join(CACHE_TYPES)}"
+                )
         for name, kinds in axis_owners().items():
             if getattr(self, name) and not kinds & self.kinds:
                 raise ValueError(
-                    f"{name.replace('_', '-')} is an option of {_told(sorted(kinds))}, and who "
-                    f"drafts here is {_told(sorted(self.kinds))}"
+                    f"{name.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and who "
+                    f"drafts here is {', '.join(sorted(self.kinds))}"
                 )
 
     @property
@@ -146,23 +148,18 @@ def _check_name(name: str) -> None:
     parts = PLACEHOLDER.split(name)
     for given in parts[1::2]:
         if given not in placeholders():
-            raise ValueError(
-                f"name {name!r}: {{{given}}} is no axis; there are {_told(sorted(placeholders()))}"
-            )
+            known = ", ".join(sorted(placeholders()))
+            raise ValueError(f"name {name!r}: {{{given}}} is no axis; there are {known}")
     if any("{" in part or "}" in part for part in parts[::2]):
         raise ValueError(f"name {name!r}: a brace has no other one")
-
-
-def _told(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def _check_kinds(alternative: tuple[str, ...]) -> None:
     for kind in alternative:
         if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no drafter; there are {_told(KINDS)}")
-    told = ",".join(alternative)
+            raise ValueError(f"{kind!r} is no drafter; there are {', '.join(KINDS)}")
+    named = ",".join(alternative)
     if OFF_KIND in alternative and len(alternative) > 1:
-        raise ValueError(f"{told}: {OFF_KIND} is nobody, and drafts with nobody else")
+        raise ValueError(f"{named}: {OFF_KIND} is nobody, and drafts with nobody else")
     if len({*MODEL_KINDS, MTP_KIND} & set(alternative)) > 1:
-        raise ValueError(f"{told}: llama-server has one draft context; name one of them")
+        raise ValueError(f"{named}: llama-server has one draft context; name one of them")

@@ -202,6 +202,6 @@ def _on_this_machine(axes: Axes, left_out: dict[str, None]) -> Axes:
     usable = tuple(n for n in axes.threads if n <= most)
     if usable == axes.threads:
         return axes
-    told = f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
-    left_out[told] = None
+    threads = counted(most, "thread")
+    left_out[f"more than {threads}, which this machine does not have (-t takes any)"] = None
     return msgspec.structs.replace(axes, threads=usable or (most,))

@@ -264,7 +264,7 @@ def best_per_category(summaries: Sequence[CellSummary]) -> dict[str, CellSummary
     return dict(sorted(found.items()))
 
 
-def telling(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
+def full_names(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
     """Function that names a cell unambiguously outside of the table of all cells."""
     columns = varying(one.cell for one in summaries)
     return lambda one: with_values(one.name, one.cell, columns)
