@@ -24,7 +24,7 @@ OFF_KIND = "none"
 """The target alone, by the name in ``--spec-type``."""
 MODEL_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Kinds that draft with a file of their own."""
-KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
+DRAFTING_KINDS = (*MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """A placeholder for a cell's value in a name."""
@@ -156,8 +156,9 @@ def _check_name(name: str) -> None:
 
 def _check_kinds(alternative: tuple[str, ...]) -> None:
     for kind in alternative:
-        if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no drafter; there are {', '.join(KINDS)}")
+        if kind not in (OFF_KIND, *DRAFTING_KINDS):
+            known = ", ".join((OFF_KIND, *DRAFTING_KINDS))
+            raise ValueError(f"{kind!r} is no drafter; there are {known}")
     named = ",".join(alternative)
     if OFF_KIND in alternative and len(alternative) > 1:
         raise ValueError(f"{named}: {OFF_KIND} is nobody, and drafts with nobody else")
