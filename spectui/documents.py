@@ -4,14 +4,33 @@ from typing import Any
 
 import msgspec
 
+from spectui import __version__
 from spectui.errors import CancelledError
 
 Json = dict[str, Any]
 
 
+def heading(kind: str, machine: Json, *, llama_cpp_python: str, llama_cpp: str) -> Json:
+    """Fields at the start of a document, with the versions of the binding and of llama.cpp."""
+    return {
+        "schema": f"spectui.{kind}/1",
+        "spectui": __version__,
+        "engine": {"llama_cpp_python": llama_cpp_python, "llama_cpp": llama_cpp},
+        "machine": machine,
+    }
+
+
 def or_reason(name: str, value: object, reason: str) -> Json:
     """A value, or null with its sibling ``<name>_reason``."""
     return {name: value} if value is not None else {name: None, f"{name}_reason": reason}
+
+
+def fields_of(source: object, reason: str, *names: str) -> Json:
+    """The named attributes; ``reason`` stands in for those that are None."""
+    found: Json = {}
+    for name in names:
+        found |= or_reason(name, getattr(source, name), reason)
+    return found
 
 
 def encoded(value: object) -> Any:  # noqa: ANN401 - what JSON holds

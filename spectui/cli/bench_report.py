@@ -6,8 +6,8 @@ from statistics import median
 
 from rich.table import Table
 
-from spectui.cli.documents.common import header
 from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.header import header
 from spectui.cli.output import write_result
 from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text
@@ -35,14 +35,17 @@ class BenchRun:
     backend: Json
     alteration: str | None
     """How the target was altered, in a sentence; None if it was not."""
-    is_sweep: bool
-    """Whether several temperatures or lengths were asked for."""
     notes: tuple[str, ...] = ()
     """Further remarks."""
     cause: str = NOISE
     """Cause of a speedup that speculation cannot have given."""
     untold: str | None = None
     """Reason why the number of drafted tokens is unknown; None if it is known."""
+
+    @property
+    def n_runs(self) -> int:
+        """Number of measurements."""
+        return sum(len(one.runs) for one in self.found)
 
     def document(self, one: Comparison, machine: Machine) -> Json:
         """``spectui.bench/1``."""
@@ -85,35 +88,47 @@ def _unknown(names: Sequence[str], reason: str) -> Json:
     return fields
 
 
-def report(run: BenchRun, json_path: str | None) -> None:
-    """Print the results and write the document, of one setting or of several in a row."""
+def report(run: BenchRun, json_path: str | None, *, is_sweep: bool) -> None:
+    """Print the results and write the document.
+
+    Args:
+        run: the results.
+        json_path: value of ``--json``.
+        is_sweep: whether several temperatures or lengths were asked for.
+    """
     machine = this_machine()
     documents = [run.document(one, machine) for one in run.found]
     document = documents[0]
-    if run.is_sweep:
+    if is_sweep:
         document = {**header("benches", machine), "runs": documents}
-    write_result(document, "\n".join(_lines(run)), json_path)
+    write_result(document, "\n".join(_lines(run, is_sweep=is_sweep)), json_path)
 
 
-def _lines(run: BenchRun) -> list[str]:
+def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
     first, *_ = run.found
     if first.speedup is None:
-        lines = [line for one in run.found for line in _alone(run, one)]
+        lines = []
+        for one in run.found:
+            lines += [*([_heading(one)] if is_sweep else []), *_alone(run, one)]
         lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
-    elif run.is_sweep:
+    elif is_sweep:
         lines = [drawn(_table(run.found)), "", wrapped(_LEGEND + _of_noise(run))]
     else:
         lines = _summary(run, first, first.speedup)
     return [*lines, *(f"NOTE: {note}." for note in run.notes)]
 
 
+def _heading(one: Comparison) -> str:
+    length = one.workload.prompt_length
+    prompts = "" if length is None else f", prompts of {length} tokens"
+    return f"temp {one.workload.sampling.temp:g}{prompts}"
+
+
 def _alone(run: BenchRun, one: Comparison) -> list[str]:
     """Summary of a server that was compared with nothing."""
-    speed, length, counters = one.speculative_tokens_per_s, one.workload.prompt_length, one.counters
-    prompts = "" if length is None else f", prompts of {length} tokens"
+    speed, counters = one.speculative_tokens_per_s, one.counters
     drafted = "nothing was drafted" if not counters.n_drafted else _accepted(counters)
     return [
-        *([f"temp {one.workload.sampling.temp:g}{prompts}"] if run.is_sweep else []),
         f"speed       {'–' if speed is None else f'{speed:.2f}'} tokens/s",
         f"acceptance  {run.untold or drafted}",
     ]

@@ -138,7 +138,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.adopted import adopt
+    from spectui.cli.taken import adopt
     from spectui.commands.sources.reading import read_command
     from spectui.commands.takeover import take_over
 

@@ -3,6 +3,8 @@
 import signal
 from types import FrameType
 
+from spectui.errors import CancelledError
+
 _INTERRUPTED = 130
 _ENDED_BY: dict[int, int] = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 """Exit codes for signals, as shells give them."""
@@ -49,3 +51,15 @@ class Interrupts:
 
 
 interrupts = Interrupts()
+
+
+def raise_ended(ended: BaseException | None, interrupted: str) -> None:
+    """Raise what ended a measurement early, once the results are printed; ``interrupted`` says so.
+
+    Raises:
+        CancelledError: it was interrupted.
+    """
+    if isinstance(ended, KeyboardInterrupt | CancelledError):
+        raise CancelledError(interrupted)
+    if ended is not None:
+        raise ended

@@ -15,7 +15,7 @@ from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
@@ -228,23 +228,15 @@ def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: floa
     }
 
 
-def _told(source: object, reason: str, *names: str) -> Json:
-    """The named attributes; ``reason`` stands in for those that are None."""
-    found: Json = {}
-    for name in names:
-        found |= or_reason(name, getattr(source, name), reason)
-    return found
-
-
 def _server_document(facts: ServerFacts) -> Json:
     models = list(facts.models) if facts.models_reason is None else None
     of_models = facts.models_reason or _UNTOLD
     return {
-        **_told(facts, _UNTOLD, "build", "alias", "model_path", "quantization"),
-        **_told(facts, of_models, "n_params", "size_bytes"),
-        **_told(facts, _UNTOLD, "n_ctx"),
-        **_told(facts, of_models, "n_ctx_train"),
-        **_told(facts, _UNTOLD, "n_slots"),
+        **fields_of(facts, _UNTOLD, "build", "alias", "model_path", "quantization"),
+        **fields_of(facts, of_models, "n_params", "size_bytes"),
+        **fields_of(facts, _UNTOLD, "n_ctx"),
+        **fields_of(facts, of_models, "n_ctx_train"),
+        **fields_of(facts, _UNTOLD, "n_slots"),
         **or_reason("models", models, of_models),
         "is_router": facts.is_router,
         "is_sleeping": facts.is_sleeping,
@@ -258,7 +250,7 @@ def _throughput_document(served: ServedState) -> Json:
         counted_since = {
             "n_prompt": counters.n_prompt,
             "prompt_s": counters.prompt_s,
-            **_told(counters, _UNTOLD, "n_prompt_cached"),
+            **fields_of(counters, _UNTOLD, "n_prompt_cached"),
             "n_predicted": counters.n_predicted,
             "predicted_s": counters.predicted_s,
             "n_processing": counters.n_processing,
@@ -282,7 +274,7 @@ def _acceptance_document(drafts: DraftState) -> Json:
             "n_drafts": counts.n_drafts,
             "n_drafted": counts.n_drafted,
             "n_accepted": counts.n_accepted,
-            **_told(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
+            **fields_of(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
             "accepted_per_position": list(counts.accepted_per_position),
         }
     }
@@ -299,13 +291,13 @@ def _slot(slot: SlotState) -> Json:
     return {
         "id": sample.id,
         "state": str(slot.phase),
-        **_told(sample, _UNTOLD, "n_ctx"),
-        **_told(sample, f"{no_request}, or the server does not tell", "n_used"),
-        **_told(sample, no_request, "n_decoded"),
-        **_told(sample, "there is no limit, or no request", "n_remaining"),
-        **_told(slot, "it generates nothing, or was seen once", "tokens_per_s"),
-        **_told(sample, no_request, "task"),
-        **_told(sample, _UNTOLD, "speculates"),
+        **fields_of(sample, _UNTOLD, "n_ctx"),
+        **fields_of(sample, f"{no_request}, or the server does not tell", "n_used"),
+        **fields_of(sample, no_request, "n_decoded"),
+        **fields_of(sample, "there is no limit, or no request", "n_remaining"),
+        **fields_of(slot, "it generates nothing, or was seen once", "tokens_per_s"),
+        **fields_of(sample, no_request, "task"),
+        **fields_of(sample, _UNTOLD, "speculates"),
         "drafters": list(sample.drafters),
     }
 
@@ -353,7 +345,7 @@ def _process(host: HostState) -> Json:
         "is_this_machine": host.is_here,
         "process": {
             **fields,
-            **_told(host, "a rate needs two readings", "cores"),
+            **fields_of(host, "a rate needs two readings", "cores"),
             **_reading("read_bytes_per_s", host.read_bytes_per_s),
         },
     }

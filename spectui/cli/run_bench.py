@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli.bench_report import BenchRun, report
-from spectui.cli.documents.common import model
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.given import find_pair
-from spectui.cli.interrupts import interrupts
+from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.options_backend import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
@@ -23,7 +22,6 @@ from spectui.cli.taken import mind_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.errors import (
     BadInputError,
-    CancelledError,
     HopelessError,
     ServerError,
     SpectuiError,
@@ -113,8 +111,13 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         interrupts.hold()
     finally:
         progress.close()
-    report(replace(run, notes=(*minded, *run.notes)), options.json_path)
-    _raise_ended(run)
+    run = replace(run, notes=(*minded, *run.notes))
+    report(run, options.json_path, is_sweep=job.n_kinds > 1)
+    raise_ended(
+        run.ended,
+        f"interrupted after {run.n_runs} measurements, which are shown above; run the command "
+        "again for all",
+    )
 
 
 def _check_engine(speculation: Speculation) -> None:
@@ -123,18 +126,6 @@ def _check_engine(speculation: Speculation) -> None:
             f"--spec-type {speculation.own.kind}: {ONLY_BY_SERVER}; add --backend server "
             "--server-bin PATH"
         )
-
-
-def _raise_ended(run: BenchRun) -> None:
-    """Raise the error that ended the measurement, once the results are printed."""
-    if isinstance(run.ended, KeyboardInterrupt | CancelledError):
-        n_runs = sum(len(one.runs) for one in run.found)
-        raise CancelledError(
-            f"interrupted after {n_runs} measurements, which are shown above; "
-            "run the command again for all"
-        )
-    if run.ended is not None:
-        raise run.ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +154,11 @@ class _Bench:
         return BenchRun(
             found=found,
             ended=ended,
-            target=model(target),
-            draft=_draft(None if draft is None else model(draft), speculation),
+            target=target.document(),
+            draft=_draft(None if draft is None else draft.document(), speculation),
             setting={**speculation.document(), "schedule": str(schedule)},
             backend=ENGINE,
             alteration=target.info.alteration,
-            is_sweep=self._n_kinds > 1,
         )
 
     def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
@@ -208,7 +198,6 @@ class _Bench:
             setting={**speculation.document(), "schedule": str(Schedule.SERVER)},
             backend=served_by(binary, arguments, keeps_both=keeps_both, n_starts=fleet.n_starts),
             alteration=target.alteration,
-            is_sweep=self._n_kinds > 1,
             notes=(REMEMBERS,) if remembers(speculation) else (),
         )
 
@@ -237,7 +226,6 @@ class _Bench:
             setting={**_UNKNOWN_SETTING, "schedule": str(Schedule.SERVER)},
             backend=_running_by(self.parsed["server_url"], self.parsed["baseline_url"], facts),
             alteration=None,
-            is_sweep=self._n_kinds > 1,
             cause="the machine's noise, or what else the servers differ in",
             untold=untold,
         )
@@ -258,14 +246,14 @@ class _Bench:
         )
 
     @property
-    def _n_kinds(self) -> int:
+    def n_kinds(self) -> int:
         """Number of combinations of temperature and length."""
         return len(self.parsed["temp"]) * max(1, len(self.parsed["lengths"]))
 
     @property
     def _plan(self) -> tuple[int, int]:
         """Number of prompts, and of the times that all of them are measured."""
-        return len(self.prompts), self._n_kinds * int(self.parsed["repeats"])
+        return len(self.prompts), self.n_kinds * int(self.parsed["repeats"])
 
     def _served_workloads(
         self, server: LlamaClient, n_ctx: int, *, remedy: str = "raise -c"
@@ -277,10 +265,8 @@ class _Bench:
             sampling=self.options.sampling_config(),
             n_ctx=n_ctx,
             remedy=remedy,
+            say=self.progress.say,
         )
-        if workload.repeated:
-            repeated = ", ".join(workload.repeated)
-            self.progress.say(f"left out, the same text as another prompt: {repeated}")
         return self._varied(workload, n_ctx, remedy=remedy)
 
     def _varied(

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.documents.base import header_with, model_with
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
@@ -21,7 +20,7 @@ from spectui.doctor.examination import (
 )
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
@@ -138,9 +137,9 @@ def _document(
 ) -> Json:
     """``spectui.doctor/1``."""
     return {
-        **header_with(
+        **heading(
             "doctor",
-            around.machine,
+            around.machine.document(),
             llama_cpp_python=around.backend.llama_cpp_python,
             llama_cpp=around.backend.llama_cpp,
         ),
@@ -162,13 +161,11 @@ def _document(
 
 
 def _gpu(gpu: DeviceMemory) -> Json:
-    untold = "the device does not tell"
     return {
         "name": gpu.name,
         "description": gpu.description,
         "in_ram": gpu.in_ram,
-        **or_reason("free_bytes", gpu.free_bytes, untold),
-        **or_reason("total_bytes", gpu.total_bytes, untold),
+        **fields_of(gpu, "the device does not tell", "free_bytes", "total_bytes"),
     }
 
 
@@ -222,7 +219,7 @@ def _drafts(chosen: ExaminedDraft) -> str:
 
 def _model(plan: ModelPlan) -> Json:
     return {
-        **model_with(plan.info, rollback=plan.rollback, n_ctx=plan.n_ctx),
+        **plan.info.document(rollback=str(plan.rollback), n_ctx=plan.n_ctx),
         "n_layers": plan.info.n_layers,
         "n_experts": plan.info.n_experts,
         "n_ctx_train": plan.info.n_ctx_train,
@@ -270,14 +267,12 @@ def _draft_bound(bound: DraftBound) -> Json:
 
 
 def _compared(report: PairReport) -> Json:
-    no_tokens = "one of them has no tokens"
     return {
         **asdict(report),
         "target": _tokenizer(report.target),
         "draft": _tokenizer(report.draft),
-        **or_reason("reason", report.reason, "llama.cpp accepts the pair"),
-        **or_reason("overlap_percent", report.overlap_percent, no_tokens),
-        **or_reason("text_overlap_percent", report.text_overlap_percent, no_tokens),
+        **fields_of(report, "llama.cpp accepts the pair", "reason"),
+        **fields_of(report, "one of them has no tokens", "overlap_percent", "text_overlap_percent"),
     }
 
 
@@ -295,11 +290,9 @@ def _bound(bound: SpeedBound | None) -> Json | None:
 
 
 def _demand(demand: Demand) -> Json:
-    unknown = "nobody tells what is free"
     return {
         **asdict(demand),
-        **or_reason("free_bytes", demand.free_bytes, unknown),
-        **or_reason("left_bytes", demand.left_bytes, unknown),
+        **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
         "fits": demand.fits,
         "can_load": demand.can_load,
     }

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.documents.common import header, model
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_models
+from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
@@ -129,7 +129,7 @@ def _experts_document(
     longest = use.batches[-1].n_tokens
     return {
         **header("experts", machine),
-        "target": model(target),
+        "target": target.document(),
         "config": workload.document(),
         "n_experts": use.n_experts,
         "n_experts_used": use.n_used,

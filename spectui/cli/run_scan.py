@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from spectui.cli.documents.common import header
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
+from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from spectui import __version__
-from spectui.cli.documents.common import header
 from spectui.cli.given import find_models
+from spectui.cli.header import header
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_backend import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spectui.cli.defaults import given_extra
-from spectui.cli.documents.common import model
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
@@ -165,7 +164,7 @@ class _Search:
             tuning=tuning,
             result=result,
             conditions=met,
-            target=model(target),
+            target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
             memory_bytes=models.memory_bytes,
@@ -300,9 +299,9 @@ class _Search:
             if command is None
             else CommandOptions(
                 dialect=dialect,
-                extra=command.extra,
+                extra=command.kept,
                 given=command.given,
-                start=command.takeover.start,
+                start=command.start,
             ),
             prompts=shared.prompts,
         )

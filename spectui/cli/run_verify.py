@@ -8,21 +8,20 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from spectui.cli.adopted import adopt
-from spectui.cli.documents.common import header
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_pair
-from spectui.cli.interrupts import interrupts
+from spectui.cli.header import header
+from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import SharedOptions
 from spectui.cli.served_session import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
-from spectui.cli.taken import mind_unmeasured
-from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.cli.taken import adopt, mind_unmeasured
+from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
 from spectui.measure.promise import Case, Promise
 from spectui.monitor.machine import this_machine
@@ -59,7 +58,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     """
     speculation, rest = take_drafting(parsed)
     shared = SharedOptions(**{n: value for n, value in rest.items() if n not in _OF_VERIFY})
-    direct = is_direct(ctx, study)
+    direct = _is_direct(ctx, study)
     minded = mind_unmeasured(parsed)
     check_writable(shared.json_path, (*shared.input_files(), Path(parsed["server_bin"])))
     binary = examine(parsed["server_bin"])
@@ -87,22 +86,14 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     finally:
         progress.close()
     _report(found, shared.json_path, minded)
-    _raise_ended(found)
+    raise_ended(
+        found.ended,
+        f"interrupted after {counted(len(found.pairs), 'prompt')} of llama-server's; what was "
+        "measured is shown above, and the command run again measures all",
+    )
 
 
-def _raise_ended(found: Verified) -> None:
-    ended = found.ended
-    if isinstance(ended, KeyboardInterrupt | CancelledError):
-        n_pairs = counted(len(found.pairs), "prompt")
-        raise CancelledError(
-            f"interrupted after {n_pairs} of llama-server's; what was measured is shown above, and "
-            "the command run again measures all"
-        )
-    if ended is not None:
-        raise ended
-
-
-def is_direct(ctx: click.Context, study: str | None) -> bool:
+def _is_direct(ctx: click.Context, study: str | None) -> bool:
     """Whether models are named instead of a study.
 
     Raises:

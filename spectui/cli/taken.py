@@ -1,7 +1,9 @@
-"""The existing command of ``--from``: the options taken from it, and those written back."""
+"""The existing command of ``--from``: what is taken from it, and what is not measured."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,41 +11,48 @@ from click.core import ParameterSource
 
 from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
+from spectui.commands.command import Start
 from spectui.commands.drafting import OLD_LENGTHS
 from spectui.commands.measured import unmeasured
+from spectui.commands.sources.source import OF_LLAMA
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
-from spectui.options.drafters import NGRAMS, numbers_of
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 
-_NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
 """The flag, and llama-server's own choice."""
+_SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
+"""Credentials for the server or its models, which no measurement needs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """A command to be tuned anew, and the options that were typed beside it."""
+def adopt(start: Start) -> tuple[str, ...]:
+    """Set a command's variables, and report parts of its start that no measurement reproduces.
 
-    takeover: Takeover
-    typed: frozenset[str]
-    """Names of the options that were typed, which override the command's."""
-
-    @property
-    def given(self) -> frozenset[str]:
-        """Names of the options that are written back; drafting options always are."""
-        return _NGRAM_OPTIONS | self.typed | self.takeover.settled.options.keys()
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """Arguments written back unchanged: unknown options, and sizes left to the server."""
-        left = ((n, v) for n, v in self.takeover.left.items() if n not in self.typed)
-        return (*(w for name, values in left for w in (f"--{name}", *values)), *self.takeover.extra)
+    Returns the names of the variables.
+    """
+    names = adopt_environment(start.environment)
+    if start.wrappers:
+        complain(f"measured without what starts the command: {shlex.join(start.wrappers)}")
+    return names
 
 
-def taken() -> Taken | None:
-    """The command of ``--from``; None where it was not given."""
+def adopt_environment(environment: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Set what the engine, its libraries and the servers that are started read as well.
+
+    It has to be done before llama.cpp is loaded, which reads it once. Returns the names.
+    """
+    read = {
+        name: value
+        for name, value in environment
+        if name.startswith(OF_LLAMA) and name not in _SECRETS
+    }
+    os.environ.update(read)
+    return tuple(read)
+
+
+def taken() -> Takeover | None:
+    """The command of ``--from``, with what was typed beside it; None where it was not given."""
     takeover = taken_command()
     if takeover is None:
         return None
@@ -53,13 +62,13 @@ def taken() -> Taken | None:
         for param in context.command.params
         if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
     )
-    return Taken(takeover=takeover, typed=typed)
+    return replace(takeover, typed=typed)
 
 
 def is_taken(name: str) -> bool:
     """Whether an option's value comes from the command of ``--from`` and was not typed."""
     found = taken()
-    return found is not None and name not in found.typed and name in found.takeover.options
+    return found is not None and name not in found.typed and name in found.options
 
 
 def taken_setup(takeover: Takeover) -> Setup:
@@ -99,8 +108,7 @@ def mind_unmeasured(
     found = taken()
     if found is None:
         return ()
-    takeover = found.takeover
-    own = () if through_server else (*takeover.elsewhere, *takeover.extra)
+    own = () if through_server else (*found.elsewhere, *found.extra)
     without = tuple(unmeasured(own))
     parts = [f"without {', '.join(without)}"] if without else []
     parts += _chosen(found, parsed)
@@ -111,11 +119,10 @@ def mind_unmeasured(
     return (told,)
 
 
-def _chosen(found: Taken, parsed: Mapping[str, Any]) -> Iterator[str]:
+def _chosen(found: Takeover, parsed: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences on sizes that the command leaves to the server, with the values used here."""
-    takeover = found.takeover
     for name, (flag, own) in _SIZES.items():
-        is_left = name in takeover.left or name not in takeover.options
+        is_left = name in found.left or name not in found.options
         if is_left and name not in found.typed:
             size = parsed[name.replace("-", "_")]
             yield f"with {flag} {size}, which it leaves to the server ({own}; {flag} changes it)"

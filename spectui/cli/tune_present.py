@@ -52,10 +52,9 @@ class PresentArm:
 
 def present_of() -> Present | None:
     """Drafting setting of the ``--from`` command; None without one."""
-    found = taken()
-    if found is None:
+    takeover = taken()
+    if takeover is None:
         return None
-    takeover = found.takeover
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
     setup = taken_setup(takeover)

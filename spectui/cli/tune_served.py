@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.cli.documents.common import header
+from spectui.cli.header import header
 from spectui.cli.tune_request import TuneOptions
 from spectui.cli.tune_time import Room, cost_of, room_of, spread
 from spectui.documents import Json, or_reason

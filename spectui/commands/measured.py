@@ -58,7 +58,7 @@ _SWITCHED_OFF = frozenset({"--kv-offload", "--repack", "--op-offload"})
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """The arguments that such a server gets.
+    """The user's arguments that a server of spectui's own gets.
 
     Raises:
         BadInputError: an option lacks its value.
@@ -67,7 +67,7 @@ def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that such a server gets."""
+    """The user's variables that a server of spectui's own gets."""
     return {name: value for name, value in environment.items() if name not in _VARIABLES}
 
 
@@ -108,7 +108,7 @@ def _left_out(words: Sequence[str]) -> Iterator[str]:
             if item.option is None:
                 yield item.flag
         elif item.is_speculative or _counts(item):
-            yield " ".join(item.words)
+            yield item.text
 
 
 def _counts(item: Item) -> bool:

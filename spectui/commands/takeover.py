@@ -17,7 +17,7 @@ from spectui.commands.drafting import (
 from spectui.commands.items import FLASH_ATTENTION, Item, words_of
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.reading import read_setup
 from spectui.options.setup import Setup
 
@@ -31,6 +31,8 @@ _MOST_LAYERS = 256
 _PARTS = ("up", "down", "gate", "gate_up")
 _REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _EXPERTS = ("cpu-moe", "n-cpu-moe")
+_LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
+_NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _LOADING = frozenset({"mmap", "load-mode"})
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
 """Former flags for the draft lengths of every drafter."""
@@ -157,6 +159,8 @@ class Takeover:
     others."""
     start: Start = field(default_factory=Start)
     """The words before its arguments."""
+    typed: frozenset[str] = frozenset()
+    """Names of the options that were typed beside the command, which override its own."""
 
     @property
     def left(self) -> Mapping[str, tuple[str, ...]]:
@@ -168,6 +172,28 @@ class Takeover:
         """The command without the sizes that it leaves to the server."""
         kept = {n: v for n, v in self.options.items() if n not in self.left}
         return replace(self, options=kept)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the options that are written back; drafting options always are."""
+        return _NGRAM_OPTIONS | self.typed | self.settled.options.keys()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Arguments written back unchanged: unknown options, and sizes left to the server."""
+        left = ((n, v) for n, v in self.left.items() if n not in self.typed)
+        return (*(w for name, values in left for w in (f"--{name}", *values)), *self.extra)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """Its own arguments for a server that is started in its place.
+
+        What it leaves to its server is left to that one as well; in-process nothing is fitted, so
+        that all layers are on the GPU there.
+        """
+        settled = self.typed | self.settled.options.keys()
+        left = (flag for name, flag in _LAYER_FLAGS.items() if name not in settled)
+        return (*self.extra, *(word for flag in left for word in (flag, "auto")))
 
     def to_setup(self) -> Setup:
         """The setup that the command runs, as far as spectui measures it.

@@ -24,16 +24,16 @@ class ServedModel:
     """A model that was not loaded in this process. Fields missing in its header are None."""
 
     options: ModelOptions
-    arch: str | None
-    name: str | None
-    size_bytes: int | None
-    """Size of its tensors, as for loaded models."""
     file_bytes: int
     """Size of its files, including headers."""
-    reader: str | None
+    arch: str | None = None
+    name: str | None = None
+    size_bytes: int | None = None
+    """Size of its tensors, as for loaded models."""
+    reader: str | None = None
     """One of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
-    mtp_layers: int
-    redoes_rounds: bool
+    mtp_layers: int = 0
+    redoes_rounds: bool = True
     """Whether llama-server has to redo rounds that reject something; True if unknown."""
 
     @property
@@ -73,16 +73,7 @@ def look_at(options: ModelOptions) -> ServedModel:
     try:
         gguf = read_gguf(options.path)
     except BadInputError:
-        return ServedModel(
-            options=options,
-            arch=None,
-            name=None,
-            size_bytes=None,
-            file_bytes=file_bytes,
-            reader=None,
-            mtp_layers=0,
-            redoes_rounds=True,
-        )
+        return ServedModel(options=options, file_bytes=file_bytes)
     facts = facts_of(options.path, gguf)
     known = architecture(facts.arch)
     return ServedModel(

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from spectui.engine.commands import Generate, ProbeMargin
 from spectui.engine.events import GenerationResult
 from spectui.errors import ServerError
-from spectui.measure.workload import complete
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaClient
@@ -31,29 +30,6 @@ REMEMBERS = (
     "llama-server's n-gram drafters remember earlier requests, so that later prompts may draft "
     "from what was generated before"
 )
-
-
-class Memory:
-    """Prompts that running servers have seen, as far as their drafters remember them.
-
-    One that had a prompt before would draft what it answered then.
-    """
-
-    def __init__(self) -> None:
-        self._had: dict[Setup, set[Tokens]] = {}
-
-    def holds(self, setup: Setup, prompt: Tokens) -> bool:
-        """Whether the server of a setup would draft from its own earlier answer to the prompt."""
-        return prompt in self._had.get(setup, ())
-
-    def add(self, setup: Setup, prompt: Tokens) -> None:
-        """Note that a server has continued a prompt."""
-        if remembers(setup.speculation):
-            self._had.setdefault(setup, set()).add(prompt)
-
-    def clear(self, setup: Setup) -> None:
-        """Note that the server was started anew."""
-        self._had.pop(setup, None)
 
 
 _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
@@ -117,7 +93,8 @@ class ServerBackend:
         self._draft: ModelOptions | None = base.draft
         self._redoes_rounds = redoes_rounds
         self._clock = clock
-        self._memory = Memory()
+        self._had: dict[Setup, set[Tokens]] = {}
+        """Prompts that servers have seen, as far as their drafters remember them."""
         self.n_beside_off: int | None = int(keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
@@ -143,17 +120,17 @@ class ServerBackend:
             ServerError: it does not start, or fails; it is ended then.
         """
         setup = self.setup(command.speculation)
-        if self._memory.holds(setup, command.prompt):
+        # It would draft what it answered then.
+        if command.prompt in self._had.get(setup, ()):
             self._servers.end(setup)
         try:
-            done = complete(
-                self._started(setup), command.prompt, command.sampling, command.n_predict
-            )
+            done = _complete(self._started(setup), command)
             self._servers.check(setup, done)
         except ServerError:
             self._servers.end(setup)
             raise
-        self._memory.add(setup, command.prompt)
+        if remembers(setup.speculation):
+            self._had.setdefault(setup, set()).add(command.prompt)
         return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
 
     def probe_margin(self, _command: ProbeMargin) -> None:
@@ -163,9 +140,24 @@ class ServerBackend:
         n_starts, began_s = self._servers.n_starts, self._clock()
         server = self._servers.of(setup)
         if self._servers.n_starts > n_starts:
-            self._memory.clear(setup)
+            self._had.pop(setup, None)
             self.move_s = self._clock() - began_s
         return server
+
+
+def _complete(server: LlamaClient, command: Generate) -> Completion:
+    """Have a server continue a prompt, evaluated anew, with spectui's sampling."""
+    sampling, drawn = command.sampling, dict[str, Any]()
+    if sampling.temp > 0:
+        drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
+    return server.complete(
+        command.prompt,
+        n_predict=command.n_predict,
+        temperature=sampling.temp,
+        seed=sampling.seed,
+        ignore_eos=sampling.ignore_eos,
+        **drawn,
+    )
 
 
 def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) -> GenerationResult:

@@ -119,9 +119,9 @@ class Speedup:
         return self.ceiling is not None and round(low, _DIGITS) > self.ceiling
 
     @property
-    def interval(self) -> list[float] | None:
+    def interval(self) -> tuple[float, float] | None:
         """Its ends; None where it is unknown."""
-        return None if self.low is None or self.high is None else [self.low, self.high]
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def document(self) -> Json:
         """The speedup in documents, with the most that the accepted tokens can give."""

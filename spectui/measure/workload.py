@@ -1,9 +1,8 @@
 """Workload of a measurement: prompts as tokens, how far to continue them, how to sample."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from spectui.documents import Json, encoded
 from spectui.engine.commands import Tokenize
@@ -11,7 +10,7 @@ from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
-from spectui.server import ChatMessage, Completion, LlamaClient
+from spectui.server import ChatMessage, LlamaClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +186,18 @@ def served_workload(
     sampling: SamplingConfig,
     n_ctx: int,
     remedy: str = "raise -c",
+    say: Callable[[str], None] = lambda _text: None,
 ) -> Workload:
-    """The prompts as tokens of a server, each text once; arguments as those of ``as_tokens``.
+    """The prompts as tokens of a server, each text once.
+
+    Args:
+        server: as those of ``as_tokens``.
+        prompts: as those.
+        n_predict: as that.
+        sampling: how it continues them.
+        n_ctx: as that of ``as_tokens``.
+        remedy: as that.
+        say: told which prompts are left out.
 
     Raises:
         BadInputError: a prompt does not fit, or there is none.
@@ -198,25 +207,6 @@ def served_workload(
     items, repeated = distinct(found)
     if not items:
         raise BadInputError("there are no prompts to measure; give --prompts")
+    if repeated:
+        say(f"left out, the same text as another prompt: {', '.join(repeated)}")
     return Workload(items=items, n_predict=n_predict, sampling=sampling, repeated=repeated)
-
-
-def complete(
-    server: LlamaClient, tokens: Sequence[int], sampling: SamplingConfig, n_predict: int
-) -> Completion:
-    """Have a server continue a prompt, evaluated anew, with spectui's sampling.
-
-    Raises:
-        ServerError: the server refused, failed or answered nonsense.
-    """
-    drawn: dict[str, Any] = {}
-    if sampling.temp > 0:
-        drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
-    return server.complete(
-        tokens,
-        n_predict=n_predict,
-        temperature=sampling.temp,
-        seed=sampling.seed,
-        ignore_eos=sampling.ignore_eos,
-        **drawn,
-    )

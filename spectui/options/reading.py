@@ -148,13 +148,13 @@ def read_setup(given: Mapping[str, tuple[str, ...]]) -> Setup:
     Raises:
         UsageError: an option has a value that it cannot have, or options contradict each other.
     """
-    values = read_options(given, catalogue.RUN)
+    values, speculation = read_options(given, catalogue.RUN), read_speculation(given)
     drafts = values[catalogue.MODEL_DRAFT.parameter]
     return Setup(
         target=target_of(values, values[catalogue.MODEL.parameter]),
         draft=draft_of(values, drafts[-1]) if drafts else None,
         context=context_of(values),
-        speculation=read_speculation(given),
+        speculation=speculation,
     )
 
 

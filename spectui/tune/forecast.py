@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from spectui.documents import Json
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
@@ -61,6 +62,16 @@ class Forecast:
     n_accepted: int
     spread: float = 0.0
     """Standard deviation over the prompts of the logarithm of the speedup."""
+
+    def document(self) -> Json:
+        """A replayed setting as JSON."""
+        return {
+            "source": "replayed",
+            "params": self.arm.document(),
+            "speedup": self.speedup,
+            "n_drafted": self.n_drafted,
+            "n_accepted": self.n_accepted,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

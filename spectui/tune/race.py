@@ -8,6 +8,7 @@ speculation and with every finalist, one right after the other.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from spectui.documents import Json, or_reason
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
@@ -40,6 +41,14 @@ class Standing:
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
     """Paired measurements against off."""
+
+    def document(self) -> Json:
+        """A finalist as JSON."""
+        nothing = "nothing was decoded"
+        speedup = self.speedup
+        if speedup is None:
+            return {"params": self.arm.document(), **or_reason("speedup", None, nothing)}
+        return {"params": self.arm.document(), "n_prompts": speedup.n_prompts, **speedup.document()}
 
 
 class Race:

@@ -125,10 +125,10 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
         ratio: of the second to the first on the same prompts, which tells more than both do
             apart; None where the prompts are others.
     """
-    theirs, own = _spread(promised), _spread(delivered)
+    theirs, own = promised.interval, delivered.interval
     if theirs is None or own is None or promised.is_noise or delivered.is_noise:
         return Agreement.OPEN
-    low, high = (ratio and _spread(ratio)) or _of_both(promised, theirs, delivered, own)
+    low, high = (ratio and ratio.interval) or _of_both(promised, theirs, delivered, own)
     if high < 1 / CLOSE or low > CLOSE:
         return Agreement.LESS if high < 1 else Agreement.MORE
     is_within = low >= 1 / CLOSE and high <= CLOSE
@@ -152,12 +152,6 @@ def _of_both(
         math.log(own[1] / delivered.estimate), math.log(promised.estimate / theirs[0])
     )
     return ratio * math.exp(-below), ratio * math.exp(above)
-
-
-def _spread(speedup: Speedup) -> tuple[float, float] | None:
-    if speedup.low is None or speedup.high is None:
-        return None
-    return speedup.low, speedup.high
 
 
 def ratio_of(delivered: Sequence[Observed], promised: Sequence[Observed]) -> Speedup | None:
@@ -207,9 +201,9 @@ def gain(speedup: Speedup) -> str:
 
 def interval_text(speedup: Speedup) -> str:
     """An interval such as ``+20 to +34``; empty if it is unknown."""
-    if speedup.low is None or speedup.high is None:
+    if speedup.interval is None:
         return ""
-    low, high = (_written(end, speedup).removesuffix(" %") for end in (speedup.low, speedup.high))
+    low, high = (_written(end, speedup).removesuffix(" %") for end in speedup.interval)
     return f"{low} to {high}"
 
 

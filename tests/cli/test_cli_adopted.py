@@ -5,9 +5,9 @@ import os
 import click
 import pytest
 
-from spectui.cli.adopted import adopt_environment
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.served_session import served_extra
+from spectui.cli.taken import adopt_environment
 from spectui.cli.verify import command as verify
 
 

@@ -21,11 +21,18 @@ from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, run_both, tokens_of
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
-pytestmark = [pytest.mark.models, pytest.mark.server]
+pytestmark = pytest.mark.server
 
 Start = Callable[[Speculation], LlamaServer]
+
+
+@pytest.fixture(scope="module")
+def served_pair(tiny: TinyPath) -> tuple[ModelOptions, ModelOptions]:
+    """Tiny models: drafters of n-grams see nothing of a model but its tokens."""
+    return ModelOptions(path=tiny(TARGET)), ModelOptions(path=tiny(CLOSE_DRAFT))
 
 
 @pytest.fixture

@@ -55,8 +55,7 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt
-from spectui.prompts.loader import ChatMessage
+from spectui.prompts import ChatMessage, Prompt
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,

@@ -2,15 +2,15 @@
 
 from typing import TextIO, cast
 
-from spectui.cli.progress.base import Progress, Silent
+from spectui.cli.progress.base import Progress
 
-__all__ = ["Progress", "Silent", "open_progress"]
+__all__ = ["Progress", "open_progress"]
 
 
 def open_progress(*, quiet: bool, verbose: bool) -> Progress:
     """Choose a display for stderr. llama.cpp's log would tear a live one."""
     if quiet:
-        return Silent()
+        return Progress()
     # They know all that can be told of, which takes time to load.
     from rich.console import Console
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from spectui.cli.progress import words
-from spectui.cli.progress.base import Silent
+from spectui.cli.progress.base import Progress
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress
 from spectui.format import percent_text, rate_text
@@ -29,7 +29,7 @@ _SILENT_S = 15.0
 """Seconds without a line after which the next small step is reported as well."""
 
 
-class Lines(Silent):
+class Lines(Progress):
     """Plain lines, for logs and pipes: one for each thing that is done, more where that is slow."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.progress import words
-from spectui.cli.progress.base import Silent
+from spectui.cli.progress.base import Progress
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text
@@ -38,7 +38,7 @@ _REPAINT_S = 1.0
 _SHOWN_TRIALS = 12
 
 
-class Screen(Silent):
+class Screen(Progress):
     """A live display of the search."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
