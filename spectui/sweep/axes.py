@@ -29,10 +29,14 @@ DRAFTING_KINDS = (*MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """A placeholder for a cell's value in a name."""
 
-_Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)], ...]
-_Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)], ...]
-_Temps = tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...]
-_Texts = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
+_NonEmpty = msgspec.Meta(min_length=1)
+"""An empty list in a file has no clear intention."""
+_Count = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
+_Counts = Annotated[tuple[_Count, ...], _NonEmpty]
+_Thread = Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)]
+_Threads = Annotated[tuple[_Thread, ...], _NonEmpty]
+_Temps = Annotated[tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...], _NonEmpty]
+_Texts = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], _NonEmpty]
 _Times = Annotated[float, msgspec.Meta(gt=0, le=1000)]
 
 
@@ -121,7 +125,7 @@ if TYPE_CHECKING:
 else:
     Axes = msgspec.defstruct(
         "Axes",
-        [(one.parameter, tuple[one.annotation, ...], ()) for one in _NUMBERS],
+        [(one.parameter, Annotated[tuple[one.annotation, ...], _NonEmpty], ()) for one in _NUMBERS],
         bases=(_Axes,),
         frozen=True,
         kw_only=True,
