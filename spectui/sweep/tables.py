@@ -84,8 +84,8 @@ def _notes(one: CellSummary) -> Iterator[str]:
         yield "noisy"
     if one.is_noise and not one.is_idle and not one.cell.arm.is_off:
         yield "noise"
-    if one.divergence is not None and one.divergence.explained is not True:
-        yield "LOSSY" if one.divergence.explained is False else "differs"
+    if one.check is not None and not one.check.lossless:
+        yield "differs" if one.check.lossless is None else "LOSSY"
 
 
 def _best(
@@ -163,13 +163,13 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
 
 
 def _differing(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    explained = {one.divergence.explained for one in summaries if one.divergence is not None}
-    if False in explained:
+    lossless = {one.check.lossless for one in summaries if one.check is not None}
+    if False in lossless:
         yield (
             "LOSSY: speculation changed the output, and rounding does not explain it; please "
             "report that."
         )
-    if None in explained:
+    if None in lossless:
         yield (
             "differs: the output is another one than that of the target alone; llama-server does "
             "not tell whether rounding explains it."
