@@ -102,7 +102,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     shared = _shared(parsed, axes)
     is_server = parsed["backend"] == BackendKind.SERVER
     _check(parsed, grid, is_server=is_server)
-    minded = mind_unmeasured(parsed, through_server=is_server)
+    notes = mind_unmeasured(parsed, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
@@ -119,7 +119,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
             interrupts.hold()
     finally:
         progress.close()
-    _report(sweep, parsed, minded, ended)
+    _report(sweep, parsed, notes, ended)
 
 
 def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> SharedOptions:
