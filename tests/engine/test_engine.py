@@ -689,7 +689,7 @@ def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedul
         started.load_draft(options)
         question = (("user", "Name three colours, and say what each of them reminds you of."),)
         prompt = started.tokenize(Tokenize(messages=question))
-        command = request(64, prompt=prompt, sampling=SamplingConfig())
+        command = request(32, prompt=prompt, sampling=SamplingConfig())
         plain = started.generate(command)
         assert "\N{REPLACEMENT CHARACTER}" not in plain.text
         for config in (speculation(4), speculation(8, 2, 0.5)):
@@ -706,6 +706,6 @@ def test_smollm2_samples_the_same_text_with_and_without_a_draft(smollm2: Path) -
         started.load_draft(options)
         prompt = started.tokenize(Tokenize(messages=(("user", "Tell me a short story."),)))
         sampling = SamplingConfig(temp=0.8, seed=11)
-        command = request(48, prompt=prompt, sampling=sampling)
+        command = request(32, prompt=prompt, sampling=sampling)
         plain = started.generate(command)
         assert started.generate(replace(command, speculation=speculation(5))).text == plain.text

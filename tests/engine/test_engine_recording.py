@@ -115,9 +115,8 @@ def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> N
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("temp", [0.0, 0.7])
-def test_a_recording_of_smollm2_predicts_every_setting(smollm2: Path, temp: float) -> None:
-    sampling = SamplingConfig(temp=temp, seed=3)
+def test_a_recording_of_smollm2_predicts_every_setting(smollm2: Path) -> None:
+    sampling = SamplingConfig(temp=0.7, seed=3)
     with Engine() as engine:
         engine.load_target(ModelOptions(path=smollm2), small_context(), max_draft=MAX_DRAFT)
         engine.load_draft(ModelOptions(path=smollm2))

@@ -434,7 +434,7 @@ async def _drained(app: App[None]) -> None:
     async with asyncio.timeout(60):
         n_looks = n_quiet = 0
         # What ends between two widgets, such as a removal, takes a few turns to be seen.
-        while n_quiet < _STEPS and not app._exit:
+        while n_quiet < _STEPS and not (app._exit or app._exception):
             n_looks += 1
             await asyncio.sleep(0 if n_looks < _SOON else 0.005)
             n_quiet = 0 if _is_busy(app) else n_quiet + 1
