@@ -558,34 +558,35 @@ def is_in_view(widget: Widget) -> bool:
     return bool(region) and region == shown and widget.screen.region.contains_region(region)
 
 
-@pytest.mark.parametrize("size", [*SMALL, *SIZES])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_at_every_size_what_matters_is_in_view(size: tuple[int, int], glyphs: Glyphs) -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        for other in (size, (120, 40), size):
-            await resize(pilot, *other)
-            for widget in (*app.whatif.query(Stepper), *app.whatif.query(Numbers)):
-                assert is_in_view(widget)
-            assert is_in_view(app.whatif.query_one("#counts"))
-            assert is_in_view(app.whatif.query_one(KeyBar))
-            assert "148 tokens of 2 answers" in app.text()
-            assert "esc Back" in app.text()
-
-    drive(look, size=size, glyphs=glyphs)
-
-
-@pytest.mark.parametrize("size", SMALL)
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_where_room_is_short_the_numbers_are_plain(size: tuple[int, int], glyphs: Glyphs) -> None:
+def test_at_every_size_what_matters_is_in_view_and_numbers_are_plain_where_room_is_short(
+    glyphs: Glyphs,
+) -> None:
     speed, factor, rate, length = expected(drafting(4))
-    shown = seen(size=size, glyphs=glyphs)
-    for words in (
+    plain = (
         f"{speed} tokens/s",
         f"{factor} of off",
         f"{rate} acceptance",
         f"{length} tokens/round",
-    ):
-        assert words in shown
+    )
+    sizes = [*SMALL, *SIZES]
+
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        # Each is left for one that is larger, and one that is smaller, and come back to.
+        for size in (*sizes, *reversed(sizes[:-1])):
+            await resize(pilot, *size)
+            await idle(app, pilot)
+            for widget in (*app.whatif.query(Stepper), *app.whatif.query(Numbers)):
+                assert is_in_view(widget), size
+            assert is_in_view(app.whatif.query_one("#counts")), size
+            assert is_in_view(app.whatif.query_one(KeyBar)), size
+            shown = app.text()
+            assert "148 tokens of 2 answers" in shown, size
+            assert "esc Back" in shown, size
+            if size in SMALL:
+                assert [words for words in plain if words not in shown] == [], size
+
+    drive(look, size=sizes[0], glyphs=glyphs)
 
 
 def test_what_has_no_room_can_be_scrolled_to() -> None:
@@ -642,15 +643,16 @@ def test_notices_leave_setting_and_throughput_in_view() -> None:
     drive(press, size=(40, 12), notifications=True)
 
 
-@pytest.mark.parametrize("size", [(40, 12), *SIZES])
 @pytest.mark.parametrize("state", [FOUND, WITHOUT_COSTS, WhatIfState(reason="No draft: none.")])
-def test_in_ascii_there_is_nothing_else(state: WhatIfState, size: tuple[int, int]) -> None:
+def test_in_ascii_there_is_nothing_else(state: WhatIfState) -> None:
     async def look(app: Host, pilot: Pilot[None]) -> None:
-        assert app.lines().isascii()
-        await press_keys(pilot, "right", "down", "right")
-        assert app.lines().isascii()
+        for size in ((40, 12), *SIZES):
+            await resize(pilot, *size)
+            assert app.lines().isascii(), size
+            await press_keys(pilot, "right", "down", "right")
+            assert app.lines().isascii(), size
 
-    drive(look, state, size=size, glyphs=ASCII)
+    drive(look, state, size=(40, 12), glyphs=ASCII)
 
 
 def test_in_ascii_the_numbers_are_plain() -> None:
@@ -715,15 +717,13 @@ def test_every_tick_of_the_axis_is_in_the_middle_of_a_row_of_its_own(
         assert scale.row(low) < scale.row(high) or high == low
 
 
-@pytest.mark.parametrize("height", [22, 23, 24, 26, 31, 40])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_a_measured_point_stands_in_the_row_of_its_label(height: int, glyphs: Glyphs) -> None:
+def test_a_measured_point_stands_in_the_row_of_its_label(glyphs: Glyphs) -> None:
     sign = "■" if glyphs is UNICODE else "o"
 
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        chart = app.whatif.query_one("PlotWidget" if glyphs is UNICODE else "#chart").region
-
+    async def check(app: Host, pilot: Pilot[None]) -> None:
         def rows() -> list[str]:
+            chart = app.whatif.query_one("PlotWidget" if glyphs is UNICODE else "#chart").region
             shown = app.lines().split("\n")[chart.y : chart.bottom - 1]
             return [line[:79] for line in shown if line.split()]
 
@@ -734,9 +734,16 @@ def test_a_measured_point_stands_in_the_row_of_its_label(height: int, glyphs: Gl
             app.whatif.show(replace(FOUND, measured=(one,)))
             await idle(app, pilot)
             (row,) = [line for line in rows() if sign in line]
-            assert row.split()[0] == label
+            assert row.split()[0] == label, pilot.app.size
 
-    drive(look, size=(80, height), glyphs=glyphs)
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        for height in (22, 23, 24, 26, 31, 40):
+            await resize(pilot, 80, height)
+            app.whatif.show(FOUND)
+            await idle(app, pilot)
+            await check(app, pilot)
+
+    drive(look, size=(80, 22), glyphs=glyphs)
 
 
 @pytest.mark.parametrize("draft_max", [1, DEPTH])
