@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.errors import UsageError
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -19,7 +19,7 @@ from spectui.options.drafters import (
 from spectui.options.speculation import Speculation
 
 
-def check_drafting(options: SharedOptions, speculation: Speculation) -> None:
+def check_drafting(options: RunOptions, speculation: Speculation) -> None:
     """Refuse options that the selected drafters do not have.
 
     Raises:
@@ -34,15 +34,17 @@ def check_drafting(options: SharedOptions, speculation: Speculation) -> None:
         raise UsageError(
             f"--spec-type {MTP_KIND} drafts with the target's own MTP layers; leave out -md"
         )
-    if {options.cache_type_k_draft, options.cache_type_v_draft} != {"f16"}:
+    if {options.placement["cache_type_k_draft"], options.placement["cache_type_v_draft"]} != {
+        "f16"
+    }:
         raise UsageError(
             f"-ctkd and -ctvd: with --spec-type {MTP_KIND} the engine keeps the cache of the MTP "
             "layers in f16; leave them out"
         )
 
 
-def _check_room(options: SharedOptions, one: DrafterSetting) -> None:
-    sizes = {"-c": options.ctx_size, "-b": options.batch_size}
+def _check_room(options: RunOptions, one: DrafterSetting) -> None:
+    sizes = {"-c": options.context.ctx_size, "-b": options.context.batch_size}
     needed = one.longest + 1
     short = {flag: size for flag, size in sizes.items() if size < needed}
     if not short:

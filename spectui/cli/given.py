@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.progress import Progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
@@ -40,7 +40,7 @@ class Models:
 
 
 def find_models(
-    options: SharedOptions,
+    options: RunOptions,
     progress: Progress,
     *,
     needs_draft: bool = True,
@@ -70,7 +70,7 @@ def find_models(
 
 
 def find_pair(
-    options: SharedOptions, progress: Progress, speculation: Speculation, *, several: str
+    options: RunOptions, progress: Progress, speculation: Speculation, *, several: str
 ) -> tuple[Path, Path | None]:
     """Find the target and the one draft; None where no draft model is needed.
 
@@ -96,7 +96,7 @@ def find_pair(
 
 
 def _given(
-    options: SharedOptions, progress: Progress, *, needs_draft: bool
+    options: RunOptions, progress: Progress, *, needs_draft: bool
 ) -> tuple[Path, dict[str, Path]]:
     brings_drafts = bool(options.model_draft or options.draft_dirs)
     if options.demo:
@@ -116,12 +116,12 @@ def _given(
 
 
 def _with_folders(
-    options: SharedOptions, target: Path, given: Sequence[Path], progress: Progress
+    options: RunOptions, target: Path, given: Sequence[Path], progress: Progress
 ) -> Models:
     # It loads llama.cpp.
     from spectui.cli.drafts import look_into
 
-    found = look_into(options.draft_dirs, target, n_ctx=options.ctx_size)
+    found = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
     if found.doubt is not None:
         progress.say(f"mind that {found.doubt}")
     for reason in found.reasons:

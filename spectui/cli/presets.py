@@ -6,7 +6,7 @@ from dataclasses import replace
 import click
 
 from spectui.cli.output import complain, say
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.errors import BadInputError
 from spectui.presets import Preset, find_preset, list_presets
 
@@ -33,7 +33,7 @@ def show(name: str) -> None:
     say(f"# {path}\n{path.read_text(encoding='utf-8').rstrip()}")
 
 
-def with_preset_models(options: SharedOptions, *, most_drafts: int | None = None) -> SharedOptions:
+def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:
     """Fill in the preset's models for those that were not given.
 
     Args:

@@ -1,46 +1,32 @@
-"""From parsed options to the configuration of a run."""
+"""Options of commands that run models, from what click parsed."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from spectui.errors import UsageError
+from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.reading import context_of, draft_of, target_of
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedOptions:
-    """The options of ``shared_options`` as click parsed them, by its parameter names."""
+class RunOptions:
+    """Models, their placement and context, sampling, prompts and output of a run."""
 
+    placement: Mapping[str, Any]
+    """Values of ``catalogue.PLACEMENT``, by ``Option.parameter``."""
+    context: ContextOptions
+    """Context that target and draft share."""
+    sampling: SamplingConfig
+    """The target's sampler chain."""
     model: Path | None
     model_draft: tuple[Path, ...]
-    gpu_layers: int
-    gpu_layers_draft: int
-    override_tensor: tuple[str, ...]
-    cpu_moe: bool
-    n_cpu_moe: int
-    override_kv: tuple[str, ...]
-    no_mmap: bool
-    cache_type_k: str
-    cache_type_v: str
-    cache_type_k_draft: str
-    cache_type_v_draft: str
-    ctx_size: int
-    batch_size: int
-    ubatch_size: int
-    flash_attn: str
-    threads: int
-    threads_batch: int
-    swa_full: bool
-    temp: float
-    top_k: int
-    top_p: float
-    min_p: float
-    seed: int
-    ignore_eos: bool
     n_predict: int = -1
-    schedule: str = str(Schedule.SERVER)
+    schedule: Schedule = Schedule.SERVER
+    """Work per round."""
     preset: str | None = None
     demo: bool = False
     target: str = "dense"
@@ -52,6 +38,23 @@ class SharedOptions:
     """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
     """Drafters for the same commands, by llama-server's names; empty for all that are available."""
+
+    @classmethod
+    def of(cls, parsed: Mapping[str, Any]) -> "RunOptions":
+        """Take the options of a run from all that click parsed, by its parameter names."""
+        own = {field.name for field in fields(cls)}
+        given = {name: value for name, value in parsed.items() if name in own}
+        return cls(
+            **{
+                **given,
+                "placement": {one.parameter: parsed[one.parameter] for one in catalogue.PLACEMENT},
+                "context": context_of(parsed),
+                "sampling": SamplingConfig(
+                    **{field.name: parsed[field.name] for field in fields(SamplingConfig)}
+                ),
+                "schedule": Schedule(parsed.get("schedule", Schedule.SERVER)),
+            }
+        )
 
     @property
     def takes_models(self) -> bool:
@@ -93,27 +96,8 @@ class SharedOptions:
 
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""
-        return target_of(asdict(self), path)
+        return target_of(self.placement, path)
 
     def draft_options(self, path: Path) -> ModelOptions:
         """Placement of a draft."""
-        return draft_of(asdict(self), path)
-
-    def context_options(self) -> ContextOptions:
-        """Context options that target and draft share."""
-        return context_of(asdict(self))
-
-    def sampling_config(self) -> SamplingConfig:
-        """The target's sampler chain."""
-        return SamplingConfig(
-            temp=self.temp,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            min_p=self.min_p,
-            seed=self.seed,
-            ignore_eos=self.ignore_eos,
-        )
-
-    def schedule_kind(self) -> Schedule:
-        """Work per round."""
-        return Schedule(self.schedule)
+        return draft_of(self.placement, path)

@@ -14,7 +14,7 @@ from spectui.cli.options_backend import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
@@ -89,7 +89,7 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
     if not is_running:
         check_typed(rest)
     speculation, shared = take_drafting(rest)
-    options = SharedOptions(**shared, temp=parsed["temp"][0])
+    options = RunOptions.of({**shared, "temp": parsed["temp"][0]})
     minded: tuple[str, ...] = ()
     if not is_running:
         check_drafting(options, speculation)
@@ -132,7 +132,7 @@ def _check_engine(speculation: Speculation) -> None:
 class _Bench:
     """Measures prompts with every temperature and length, by whoever decodes."""
 
-    options: SharedOptions
+    options: RunOptions
     parsed: dict[str, Any]
     prompts: Sequence[Prompt]
     progress: Progress
@@ -145,8 +145,8 @@ class _Bench:
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
                 self.progress.say(f"mind that llama-server cannot run {name} here: {why}")
-            schedule = effective_schedule(self.options.schedule_kind(), target.mtp_layers)
-            if schedule is not self.options.schedule_kind():
+            schedule = effective_schedule(self.options.schedule, target.mtp_layers)
+            if schedule is not self.options.schedule:
                 self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
             workload = tokenized(engine, self.prompts, self.options, target)
             workloads = self._varied(workload, target.n_ctx)
@@ -238,7 +238,7 @@ class _Bench:
         return Setup(
             target=self.options.target_options(target),
             draft=None if draft is None else self.options.draft_options(draft),
-            context=self.options.context_options(),
+            context=self.options.context,
             speculation=speculation,
             extra=served_extra(),
         )
@@ -260,7 +260,7 @@ class _Bench:
             server,
             self.prompts,
             n_predict=self.options.n_predict,
-            sampling=self.options.sampling_config(),
+            sampling=self.options.sampling,
             n_ctx=n_ctx,
             remedy=remedy,
             say=self.progress.say,

@@ -15,7 +15,7 @@ from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.presets import with_preset_models
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.demo.recipes import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -81,7 +81,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     speculation, others = take_drafting(parsed)
     options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
     given = {key: value for key, value in others.items() if key not in own}
-    shared = SharedOptions(**given)
+    shared = RunOptions.of(given)
     check_drafting(shared, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
@@ -98,17 +98,17 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         make_setup=make_setup,
         with_preset=with_preset,
         settings=settings,
-        n_ctx=shared.ctx_size,
+        n_ctx=shared.context.ctx_size,
         pair=pair,
         demo=demo,
         monitor_replay=options.monitor_replay,
-        notice=_notice(shared.threads),
+        notice=_notice(shared.context.threads),
         theme=options.theme,
         ascii=options.ascii,
     )
 
 
-def _models(shared: SharedOptions) -> tuple[Pair | None, DemoModel | None]:
+def _models(shared: RunOptions) -> tuple[Pair | None, DemoModel | None]:
     if shared.demo:
         if shared.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
@@ -139,9 +139,9 @@ def _check_recording(path: Path) -> None:
 
 
 def _setup(
-    shared: SharedOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
+    shared: RunOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
 ) -> LiveSetup:
-    context = shared.context_options()
+    context = shared.context
     if not context.threads:
         context = replace(context, threads=threads_beside_a_screen())
     if pair.draft is not None and isinstance(speculation.own, DraftMtp):
@@ -151,10 +151,10 @@ def _setup(
         target=shared.target_options(pair.target),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=context,
-        server_threads=shared.threads,
+        server_threads=shared.context.threads,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
-        schedule=shared.schedule_kind(),
-        sampling=shared.sampling_config(),
+        schedule=shared.schedule,
+        sampling=shared.sampling,
         n_predict=shared.n_predict,
         extra=extra,
     )

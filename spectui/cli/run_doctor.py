@@ -9,7 +9,7 @@ from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.taken import mind_unmeasured
 from spectui.doctor.examination import (
     Examination,
@@ -46,7 +46,7 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         DoesNotFitError: there is no room; what was found has been printed.
         UsageError: options that contradict each other.
     """
-    given = SharedOptions(**shared)
+    given = RunOptions.of(shared)
     mind_unmeasured(shared, done="examined")
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and (given.model_draft or given.draft_dirs):
@@ -71,7 +71,7 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         raise error
 
 
-def _with_models(given: SharedOptions) -> SharedOptions:
+def _with_models(given: RunOptions) -> RunOptions:
     """Return the options with those of the preset's models that are present."""
     try:
         return with_preset_models(given)
@@ -87,7 +87,7 @@ def _with_models(given: SharedOptions) -> SharedOptions:
 
 def _examine(
     planner: Planner,
-    options: SharedOptions,
+    options: RunOptions,
     draft_max: int,
     around: Surroundings,
     progress: Progress,
@@ -96,7 +96,7 @@ def _examine(
     models = find_models(options, progress, needs_draft=False, reads_headers=False)
     request = PlanRequest(
         target=options.target_options(models.target),
-        context=options.context_options(),
+        context=options.context,
         max_draft=draft_max,
     )
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
@@ -107,7 +107,7 @@ def _examine(
     )
 
 
-def _mtp(options: SharedOptions) -> bool | None:
+def _mtp(options: RunOptions) -> bool | None:
     if options.names_mtp:
         return True
     return None if options.takes_mtp else False

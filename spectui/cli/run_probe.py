@@ -11,7 +11,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import open_progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import is_taken, mind_unmeasured
 from spectui.documents import Json, or_reason
@@ -33,7 +33,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
         BadInputError: the target is no mixture of experts, or a file is missing.
         UsageError: a draft was named.
     """
-    given = SharedOptions(**shared)
+    given = RunOptions.of(shared)
     mind_unmeasured(shared)
     if given.model_draft and not is_taken("model-draft"):
         raise UsageError("probe experts runs the target alone; leave out -md")
@@ -45,7 +45,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
         models = find_models(options, progress, needs_draft=False)
         with open_engine(options, progress) as engine:
             target = engine.load_target(
-                options.target_options(models.target), options.context_options(), max_draft=1
+                options.target_options(models.target), options.context, max_draft=1
             )
             traffic = target.memory.traffic
             if traffic is None or not traffic.n_experts:

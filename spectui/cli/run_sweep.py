@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from spectui.cli.options_backend import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.sweep_report import (
@@ -122,15 +122,13 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     _report(sweep, parsed, notes, ended)
 
 
-def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> SharedOptions:
-    names = {field.name for field in fields(SharedOptions)}
+def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
     of_axes = {name: (axes[name] or (0,))[0] for name in ("temp", "threads")}
-    given = {name: value for name, value in parsed.items() if name in names}
     # Who drafts is an axis.
-    return SharedOptions(**{**given, **of_axes, "spec_type": ()})
+    return RunOptions.of({**parsed, **of_axes, "spec_type": ()})
 
 
-def _default(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Cell:
+def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions) -> Cell:
     """Values for cells where a grid is silent: a preset's first values, else the shared options."""
     numbers = {
         one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
@@ -138,13 +136,13 @@ def _default(axes: Mapping[str, tuple[Any, ...]], shared: SharedOptions) -> Cell
     return Cell(
         arm=Arm(draft=None, speculation=Speculation(DraftSimple(**numbers))),
         place=Place(
-            threads=shared.threads,
-            cache_type_k=shared.cache_type_k,
-            cache_type_v=shared.cache_type_v,
+            threads=shared.context.threads,
+            cache_type_k=shared.placement["cache_type_k"],
+            cache_type_v=shared.placement["cache_type_v"],
         ),
         task=Task(
             prompt_length=(axes["prompt_length"] or (None,))[0],
-            temp=shared.temp,
+            temp=shared.sampling.temp,
             n_predict=shared.n_predict,
         ),
     )
@@ -167,7 +165,7 @@ def _setup(
     parsed: Mapping[str, Any],
     grid: Grid,
     default: Cell,
-    shared: SharedOptions,
+    shared: RunOptions,
     progress: Progress,
 ) -> SweepSetup:
     """Find models and prompts; nothing is loaded."""
@@ -193,13 +191,13 @@ def _setup(
         base=Setup(
             target=shared.target_options(models.target),
             draft=None,
-            context=shared.context_options(),
+            context=shared.context,
             speculation=None,
             extra=served_extra(),
         ),
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
-        sampling=shared.sampling_config(),
-        schedule=shared.schedule_kind(),
+        sampling=shared.sampling,
+        schedule=shared.schedule,
         prompts=read_prompts(shared)[: parsed["n_prompts"] or of_suite],
         machine=this_machine(),
         binary=binary,
@@ -219,7 +217,7 @@ def _show_plan(sweep: Sweep, parsed: Mapping[str, Any]) -> None:
 
 
 def _measure(
-    sweep: Sweep, shared: SharedOptions, parsed: Mapping[str, Any], progress: Progress
+    sweep: Sweep, shared: RunOptions, parsed: Mapping[str, Any], progress: Progress
 ) -> BaseException | None:
     """Measure what is pending; return the reason for an early end."""
     if not sweep.pending:
@@ -237,7 +235,7 @@ def _measure(
 
 @contextmanager
 def _opened(
-    sweep: Sweep, shared: SharedOptions, parsed: Mapping[str, Any], progress: Progress
+    sweep: Sweep, shared: RunOptions, parsed: Mapping[str, Any], progress: Progress
 ) -> Iterator[CellMeasurer]:
     """Yield what measures; free its models or end its servers on exit."""
     if sweep.setup.binary is None:

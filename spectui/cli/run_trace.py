@@ -10,7 +10,7 @@ from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress, words
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -42,7 +42,7 @@ def trace(
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
-    options = with_candidates(SharedOptions(**shared))
+    options = with_candidates(RunOptions.of(shared))
     mind_unmeasured(shared)
     _check_files(options, out)
     _check_depth(depth, options)
@@ -60,7 +60,7 @@ def trace(
     _write(recorded, tracing, path, notes, keep_text=keep_text, options=options)
 
 
-def _check_files(options: SharedOptions, out: Path | None) -> None:
+def _check_files(options: RunOptions, out: Path | None) -> None:
     """Refuse files that cannot be written, before anything is loaded."""
     check_writable(options.json_path, options.input_files())
     if out is not None:
@@ -70,7 +70,7 @@ def _check_files(options: SharedOptions, out: Path | None) -> None:
 
 
 def _recorded(
-    options: SharedOptions,
+    options: RunOptions,
     prompts: Sequence[Prompt],
     progress: Progress,
     *,
@@ -82,7 +82,7 @@ def _recorded(
     with open_engine(options, progress) as engine:
         command = LoadTarget(
             options=options.target_options(models.target),
-            context=options.context_options(),
+            context=options.context,
             max_draft=depth,
         )
         target, found = load_models(engine, options, models, progress, command)
@@ -94,7 +94,7 @@ def _recorded(
             depth=depth,
             n_ctx=target.n_ctx,
             rollback=target.rollback,
-            schedule=options.schedule_kind() if costs else None,
+            schedule=options.schedule if costs else None,
             on_event=lambda event: progress.say(words.traced(event)),
         ).run()
         interrupts.hold()
@@ -104,18 +104,18 @@ def _recorded(
         target=target,
         candidates=candidates,
         workload=workload,
-        schedule=options.schedule_kind(),
+        schedule=options.schedule,
     )
     return tracing, recorded, target
 
 
-def _check_depth(depth: int, options: SharedOptions) -> None:
+def _check_depth(depth: int, options: RunOptions) -> None:
     """Refuse drafts that are too long for the batch or the context.
 
     Raises:
         UsageError: says which one.
     """
-    for option, size in (("-b", options.batch_size), ("-c", options.ctx_size)):
+    for option, size in (("-b", options.context.batch_size), ("-c", options.context.ctx_size)):
         if depth >= size:
             raise UsageError(
                 f"--draft-max {depth} does not fit in {option} {size}, which holds the bonus "
@@ -130,7 +130,7 @@ def _write(
     notes: Sequence[str],
     *,
     keep_text: bool,
-    options: SharedOptions,
+    options: RunOptions,
 ) -> None:
     if not tracing.recordings:
         raise CancelledError("interrupted before a recording was complete; nothing was written")

@@ -9,7 +9,7 @@ from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.served_session import check_schedule, served_extra
 from spectui.cli.session import (
     find_candidates,
@@ -110,11 +110,10 @@ def tune(parsed: dict[str, Any]) -> None:
     _raise_ended(found.result, found.tuning, served)
 
 
-def _options(parsed: dict[str, Any]) -> tuple[SharedOptions, TuneOptions]:
+def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
     own = {field.name for field in fields(TuneOptions)}
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
-    shared = SharedOptions(**{key: value for key, value in parsed.items() if key not in own})
-    return with_candidates(shared), options
+    return with_candidates(RunOptions.of(parsed)), options
 
 
 def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
@@ -129,7 +128,7 @@ def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
 class _Search:
     """A search on prompts, before its models are found."""
 
-    shared: SharedOptions
+    shared: RunOptions
     options: TuneOptions
     limits: Limits
     prompts: Sequence[Prompt]
@@ -180,7 +179,7 @@ class _Search:
             models: models of the run.
             longest: longest draft of the present setting.
         """
-        shared, context = self.shared, self.shared.context_options()
+        shared, context = self.shared, self.shared.context
         target, max_draft = shared.target_options(models.target), longest_draft(context)
         experts = None
         if Parameter.N_CPU_MOE in self.options.parameters():
@@ -269,7 +268,7 @@ class _Search:
             self.options,
             mtp_layers,
             candidates,
-            max_draft=longest_draft(self.shared.context_options()),
+            max_draft=longest_draft(self.shared.context),
             with_ngrams=not known or known.issuperset(NGRAM_KINDS),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
@@ -281,7 +280,7 @@ class _Search:
             server,
             self.prompts,
             n_predict=self.shared.n_predict,
-            sampling=self.shared.sampling_config(),
+            sampling=self.shared.sampling,
             n_ctx=n_ctx,
             say=self.progress.say,
         )
@@ -304,14 +303,14 @@ class _Search:
             mtp_layers=mtp_layers,
             workload=workload,
             space=space,
-            schedule=shared.schedule_kind(),
+            schedule=shared.schedule,
             limits=self.limits,
             min_gain=options.min_gain,
             study=StudyOptions(
                 name=options.study,
                 storage=options.storage,
                 sampler=Sampler(options.sampler),
-                seed=shared.seed,
+                seed=shared.sampling.seed,
                 must_exist=options.resume,
             ),
             command=CommandOptions(dialect=dialect)
@@ -362,14 +361,14 @@ def _server_arguments(
     return found
 
 
-def _alone(shared: SharedOptions, target: ModelOptions, extra: tuple[str, ...]) -> Setup:
+def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> Setup:
     """Setup of the target alone."""
-    context = shared.context_options()
+    context = shared.context
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
 
 
 def _served_drafts(
-    shared: SharedOptions, models: Models, progress: Progress
+    shared: RunOptions, models: Models, progress: Progress
 ) -> dict[str, ServedModel]:
     """The drafts that ``--spec-type`` selects."""
     found = {name: look_at(shared.draft_options(path)) for name, path in models.drafts.items()}
@@ -413,7 +412,7 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: _Search) -> Fi
         say=search.progress.say,
         on_run=search.progress.on_run,
         timeout_s=search.options.timeout,
-        seed=search.shared.seed,
+        seed=search.shared.sampling.seed,
         counts=False,
     )
     budget_s = search.options.time_budget

@@ -16,7 +16,7 @@ from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.served_session import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import adopt, mind_unmeasured
@@ -57,7 +57,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         UsageError: options that contradict each other.
     """
     speculation, rest = take_drafting(parsed)
-    shared = SharedOptions(**{n: value for n, value in rest.items() if n not in _OF_VERIFY})
+    shared = RunOptions.of(rest)
     direct = _is_direct(ctx, study)
     minded = mind_unmeasured(parsed)
     check_writable(shared.json_path, (*shared.input_files(), Path(parsed["server_bin"])))
@@ -69,7 +69,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         say=progress.say,
         on_run=progress.on_run,
         timeout_s=parsed["timeout"],
-        seed=shared.seed,
+        seed=shared.sampling.seed,
         repeats=parsed["repeats"],
         counts=parsed["counts"],
         keeps_both=parsed["keeps_both"],
@@ -78,7 +78,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         if direct:
             prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
             claim = _of_options(shared, speculation, prompts, progress)
-            schedule = None if parsed["no_promise"] else shared.schedule_kind()
+            schedule = None if parsed["no_promise"] else shared.schedule
         else:
             claim, schedule = _of_study(study, parsed["storage"], shared.prompts), None
         found = verification.verify(claim, schedule=schedule)
@@ -176,7 +176,7 @@ def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
 
 
 def _of_options(
-    shared: SharedOptions,
+    shared: RunOptions,
     speculation: Speculation,
     prompts: tuple[Prompt, ...],
     progress: Progress,
@@ -197,9 +197,9 @@ def _of_options(
         baseline=target,
         target=target,
         draft=None if draft is None else options.draft_options(draft),
-        context=options.context_options(),
+        context=options.context,
         speculation=speculation,
-        sampling=options.sampling_config(),
+        sampling=options.sampling,
         n_predict=options.n_predict,
         extra=served_extra(),
     )

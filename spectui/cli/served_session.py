@@ -1,6 +1,6 @@
 """Options of commands that measure through a llama-server that they start."""
 
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.taken import taken
 from spectui.errors import UsageError
 from spectui.options.setup import Schedule
@@ -19,13 +19,13 @@ def wanted_binary(server_bin: str | None) -> ServerBinary:
     return examine(server_bin)
 
 
-def check_schedule(shared: SharedOptions) -> None:
+def check_schedule(shared: RunOptions) -> None:
     """Refuse a schedule that llama-server does not have.
 
     Raises:
         UsageError: it was asked for.
     """
-    if shared.schedule_kind() is not Schedule.SERVER:
+    if shared.schedule is not Schedule.SERVER:
         raise UsageError(
             f"--schedule {shared.schedule} is spectui's own engine's; leave it out with "
             "--backend server"

@@ -9,7 +9,7 @@ import click
 from spectui.cli.given import Models, find_models
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -30,7 +30,7 @@ user's own prompts are all taken."""
 
 
 @contextmanager
-def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
+def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
         native_log.listen(lambda line: click.echo(line, err=True))
@@ -41,7 +41,7 @@ def open_engine(options: SharedOptions, progress: Progress) -> Iterator[Engine]:
             native_log.listen(None)
 
 
-def read_prompts(options: SharedOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
+def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
     """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
 
     Raises:
@@ -53,7 +53,7 @@ def read_prompts(options: SharedOptions, *, of_suite: int | None = None) -> tupl
 
 
 def tokenized(
-    engine: Engine, prompts: Sequence[Prompt], options: SharedOptions, target: ModelLoaded
+    engine: Engine, prompts: Sequence[Prompt], options: RunOptions, target: ModelLoaded
 ) -> Workload:
     """The prompts as tokens for this run.
 
@@ -64,12 +64,12 @@ def tokenized(
         engine,
         prompts,
         n_predict=options.n_predict,
-        sampling=options.sampling_config(),
+        sampling=options.sampling,
         n_ctx=target.n_ctx,
     )
 
 
-def with_candidates(options: SharedOptions) -> SharedOptions:
+def with_candidates(options: RunOptions) -> RunOptions:
     """Fill in the preset's models, for a command that takes several drafts, or none.
 
     Raises:
@@ -80,7 +80,7 @@ def with_candidates(options: SharedOptions) -> SharedOptions:
     return with_preset_models(options, most_drafts=None if options.takes_models else 0)
 
 
-def find_candidates(options: SharedOptions, progress: Progress) -> Models:
+def find_candidates(options: RunOptions, progress: Progress) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
     needs_draft = bool(options.spec_type) and options.takes_models
     found = find_models(options, progress, needs_draft=needs_draft)
@@ -89,7 +89,7 @@ def find_candidates(options: SharedOptions, progress: Progress) -> Models:
 
 def load_models(
     engine: Engine,
-    shared: SharedOptions,
+    shared: RunOptions,
     models: Models,
     progress: Progress,
     command: LoadTarget,
@@ -117,7 +117,7 @@ def load_models(
     target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp)
     if mtp is not None and mtp.reason is not None:
         progress.say(f"left out {mtp.name}: {mtp.reason}")
-    wanted = shared.schedule_kind()
+    wanted = shared.schedule
     if effective_schedule(wanted, target.mtp_layers) is not wanted:
         progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
     candidates = _load_drafts(engine, shared, models, target, progress)
@@ -125,7 +125,7 @@ def load_models(
 
 
 def _load_target(
-    engine: Engine, shared: SharedOptions, command: LoadTarget, *, takes_mtp: bool
+    engine: Engine, shared: RunOptions, command: LoadTarget, *, takes_mtp: bool
 ) -> tuple[ModelLoaded, Candidate | None]:
     """The target, and its MTP layers as a candidate if it has any."""
 
@@ -151,7 +151,7 @@ def _load_target(
 
 
 def _load_drafts(
-    engine: Engine, shared: SharedOptions, models: Models, target: ModelLoaded, progress: Progress
+    engine: Engine, shared: RunOptions, models: Models, target: ModelLoaded, progress: Progress
 ) -> tuple[Candidate, ...]:
     """Load every draft once; return those that fit the target, and the reasons against the others.
 

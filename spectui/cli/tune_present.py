@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.taken import mind_defaults, taken, taken_setup
 from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
@@ -68,7 +68,7 @@ def present_of() -> Present | None:
 
 
 def arm_of(
-    present: Present, candidates: Sequence[Candidate], shared: SharedOptions, space: SearchSpace
+    present: Present, candidates: Sequence[Candidate], shared: RunOptions, space: SearchSpace
 ) -> PresentArm:
     """The setting as an arm with one of the candidates.
 
@@ -86,7 +86,7 @@ def arm_of(
         return PresentArm(arm=None, reason="the command does not draft", drafts=False)
     if speculation.ngrams and not space.with_ngrams:
         return PresentArm(arm=None, reason="--dialect has no n-gram drafters", drafts=True)
-    room = min(shared.ctx_size, shared.batch_size) - 1
+    room = min(shared.context.ctx_size, shared.context.batch_size) - 1
     if speculation.longest > room:
         reason = f"-c and -b have no room for its drafts of {speculation.longest} tokens"
         return PresentArm(arm=None, reason=reason, drafts=True)

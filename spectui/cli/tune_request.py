@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from spectui.cli.options_backend import BackendKind
-from spectui.cli.request import SharedOptions
+from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
@@ -87,7 +87,7 @@ class TuneOptions:
         return frozenset(Parameter(name) for name in wanted)
 
 
-def takes_mtp(shared: SharedOptions, options: TuneOptions) -> bool:
+def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
     """Whether the target's MTP layers may draft.
 
     Raises:
@@ -155,7 +155,7 @@ def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
     return binary, replace(options, dialect=str(binary.dialect))
 
 
-def check_engine(shared: SharedOptions) -> None:
+def check_engine(shared: RunOptions) -> None:
     """Refuse drafts that only llama-server runs.
 
     Raises:

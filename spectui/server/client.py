@@ -1,6 +1,7 @@
 """A blocking client of llama-server's HTTP interface, for decoding prompts."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -28,10 +29,6 @@ from spectui.server.replies import (
 
 T = TypeVar("T")
 
-_CANCELLED_S = 1.0
-"""Limit for an interrupted request to end."""
-_HEARTBEAT_S = 0.25
-"""How soon an interrupt is noticed at the latest."""
 _SPECULATION = {
     True: "it speculates now, and did not before",
     False: "it does not speculate any more",
@@ -112,7 +109,12 @@ class LlamaClient(Closing):
         self._connection = Connection(
             base_url, api_key=api_key, timeout_s=request_timeout_s, check_peer=check_peer
         )
-        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = asyncio.new_event_loop()
+        # Not here: a signal may interrupt this thread anywhere, and an event loop survives that
+        # only between its steps.
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="spectui-client", daemon=True
+        )
         self._is_closed = False
 
     def close(self) -> None:
@@ -120,7 +122,9 @@ class LlamaClient(Closing):
         if not self._is_closed:
             self._is_closed = True
             self._wait(self._connection.close())
-            self._runner.close()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def is_ready(self, *, timeout_s: float) -> bool:
         """Return whether the server answers that its model is loaded.
@@ -237,26 +241,13 @@ class LlamaClient(Closing):
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
         """Return the result of a request; end it where it is interrupted."""
-        loop = self._runner.get_loop()
-        task = loop.create_task(request)
-        # A signal that arrives just before the loop blocks does not wake it, and Python runs the
-        # handler only once the loop runs again.
-        timer: asyncio.TimerHandle
-
-        def heartbeat() -> None:
-            nonlocal timer
-            timer = loop.call_later(_HEARTBEAT_S, heartbeat)
-
-        heartbeat()
+        if not self._thread.is_alive():
+            self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
-            return loop.run_until_complete(task)
-        except BaseException:
-            if not task.done():
-                task.cancel()
-                loop.run_until_complete(asyncio.wait([task], timeout=_CANCELLED_S))
-            raise
+            return future.result()
         finally:
-            timer.cancel()
+            future.cancel()
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
         """Return the error of a request that failed."""
