@@ -109,22 +109,19 @@ class LlamaClient(Closing):
         self._connection = Connection(
             base_url, api_key=api_key, timeout_s=request_timeout_s, check_peer=check_peer
         )
-        self._loop = asyncio.new_event_loop()
-        # Not here: a signal may interrupt this thread anywhere, and an event loop survives that
-        # only between its steps.
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="spectui-client", daemon=True
-        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def close(self) -> None:
         """Close the connection. May be called again."""
         if not self._is_closed:
             self._is_closed = True
-            self._wait(self._connection.close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            if self._loop is not None and self._thread is not None:
+                self._wait(self._connection.close())
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+                self._loop.close()
 
     def is_ready(self, *, timeout_s: float) -> bool:
         """Return whether the server answers that its model is loaded.
@@ -241,7 +238,13 @@ class LlamaClient(Closing):
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
         """Return the result of a request; end it where it is interrupted."""
-        if not self._thread.is_alive():
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # Not here: a signal may interrupt this thread anywhere, and what an event loop runs
+            # survives that only between its steps.
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="spectui-client", daemon=True
+            )
             self._thread.start()
         future = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
