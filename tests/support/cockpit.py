@@ -9,10 +9,12 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from textual._compositor import Compositor
+from textual._queue import Queue
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from spectui.demo import DemoModel
@@ -440,12 +442,12 @@ async def _drained(app: App[None]) -> None:
 
 def _is_busy(app: App[None]) -> bool:
     """Whether anyone has a message, or is at work on one instead of waiting for the next."""
-    return any(
-        pump._message_queue.values
-        or pump._next_callbacks
-        or not pump._message_queue.ready_event._waiters
-        for pump in (app, *app._registry)
-    )
+    return not all(_waits(pump) for pump in (app, *app._registry))
+
+
+def _waits(pump: MessagePump) -> bool:
+    queue: Queue[Message | None] = pump._message_queue
+    return queue.empty() and not pump._next_callbacks and len(queue.ready_event._waiters) > 0
 
 
 async def press_keys(pilot: Pilot[None], *keys: str) -> None:
