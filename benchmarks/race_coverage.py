@@ -28,6 +28,7 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.race import Race, Standing
+from spectui.tune.race_runs import race_runs
 
 N_PROMPTS = 24
 MIN_GAIN = 0.02
@@ -101,15 +102,13 @@ class Simulated:
 def run(rng: np.random.Generator, setting: Setting, n_resamples: int) -> Standing:
     """One race; return how its leader stands."""
     items = [WorkItem(id=str(i), category="", tokens=(1,)) for i in range(N_PROMPTS)]
-    one = Race(
+    runs = race_runs(
         cast("Measurer", Simulated(rng, setting)),
         ARMS,
-        items,
-        min_gain=MIN_GAIN,
         load=lambda _arm: None,
         on_pair=lambda _pair: None,
-        n_resamples=n_resamples,
     )
+    one = Race(runs, items, min_gain=MIN_GAIN, n_resamples=n_resamples)
     one.run()
     return one.conclude()[0]
 

@@ -140,7 +140,6 @@ def cases(
 ) -> Iterator[Case]:
     """Every prompt, drafter and setting; the draft of a case is loaded when it comes."""
     tracing = Tracer(
-        engine,
         workload,
         Loader(engine, candidates),
         depth=DEPTH,

@@ -100,7 +100,6 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
         n_ctx=loaded.n_ctx,
     )
     tracer = Tracer(
-        engine,
         workload,
         Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
         depth=DEPTH,

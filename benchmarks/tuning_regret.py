@@ -226,7 +226,6 @@ def tune(
         space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))
         limits = Limits(n_trials=_MAX_TRIALS, time_budget_s=budget_s)
         forecaster = Forecaster(
-            engine,
             workload.first(limits.n_trial_prompts),
             loader,
             space,

@@ -4,9 +4,20 @@ from typing import Any
 
 import msgspec
 
+from spectui import __version__
 from spectui.errors import CancelledError
 
 Json = dict[str, Any]
+
+
+def heading(kind: str, machine: Json, *, llama_cpp_python: str, llama_cpp: str) -> Json:
+    """Fields at the start of a document, with the versions of the binding and of llama.cpp."""
+    return {
+        "schema": f"spectui.{kind}/1",
+        "spectui": __version__,
+        "engine": {"llama_cpp_python": llama_cpp_python, "llama_cpp": llama_cpp},
+        "machine": machine,
+    }
 
 
 def or_reason(name: str, value: object, reason: str) -> Json:

@@ -6,12 +6,12 @@ from statistics import median
 
 from rich.table import Table
 
-from spectui.cli.documents.common import header
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text
 from spectui.measure.comparison import Comparison
+from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
 from spectui.measure.statistics import Speedup

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli.bench_report import BenchRun, report
-from spectui.cli.documents.common import model
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.given import find_pair
@@ -155,8 +154,8 @@ class _Bench:
         return BenchRun(
             found=found,
             ended=ended,
-            target=model(target),
-            draft=_draft(None if draft is None else model(draft), speculation),
+            target=target.document(),
+            draft=_draft(None if draft is None else draft.document(), speculation),
             setting={**speculation.document(), "schedule": str(schedule)},
             backend=ENGINE,
             alteration=target.info.alteration,
@@ -187,9 +186,7 @@ class _Bench:
             name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
         ) as fleet:
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
-            backend = ServerBackend(
-                fleet, setup, {}, keeps_off=keeps_both, redoes_rounds=target.redoes_rounds
-            )
+            backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
             found, ended = self._measure(backend, workloads, speculation)
         return BenchRun(
             found=found,
@@ -214,7 +211,7 @@ class _Bench:
             if baseline is not None:
                 self.progress.say(plan(*self._plan, keeps_off=True))
             found, ended = self._measure(
-                ServerBackend(servers, _ANY_SETUP, {}, keeps_off=True, redoes_rounds=True),
+                ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True),
                 workloads,
                 None if baseline is None else Speculation(),
             )

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.documents.base import header_with, model_with
 from spectui.cli.given import find_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
@@ -21,7 +20,7 @@ from spectui.doctor.examination import (
 )
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.documents import Json, fields_of, or_reason
+from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
@@ -138,9 +137,9 @@ def _document(
 ) -> Json:
     """``spectui.doctor/1``."""
     return {
-        **header_with(
+        **heading(
             "doctor",
-            around.machine,
+            around.machine.document(),
             llama_cpp_python=around.backend.llama_cpp_python,
             llama_cpp=around.backend.llama_cpp,
         ),
@@ -220,7 +219,7 @@ def _drafts(chosen: ExaminedDraft) -> str:
 
 def _model(plan: ModelPlan) -> Json:
     return {
-        **model_with(plan.info, rollback=plan.rollback, n_ctx=plan.n_ctx),
+        **plan.info.document(rollback=str(plan.rollback), n_ctx=plan.n_ctx),
         "n_layers": plan.info.n_layers,
         "n_experts": plan.info.n_experts,
         "n_ctx_train": plan.info.n_ctx_train,

@@ -5,7 +5,6 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.documents.common import header, model
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
@@ -21,6 +20,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted, percent_text
+from spectui.measure.header import header
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.tune.experts import ExpertUse, Routing, expert_use
@@ -129,7 +129,7 @@ def _experts_document(
     longest = use.batches[-1].n_tokens
     return {
         **header("experts", machine),
-        "target": model(target),
+        "target": target.document(),
         "config": workload.document(),
         "n_experts": use.n_experts,
         "n_experts_used": use.n_used,

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.costs_view import costs_view
-from spectui.cli.documents.explanation import costs_document, explanation_fields
 from spectui.cli.drawing import drawn, page_width, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
 from spectui.errors import UsageError
@@ -162,8 +161,8 @@ def _replay_document(
         "spectui": __version__,
         "trace": str(path),
         "configs": [_config(total) for total in totals],
-        **explanation_fields(explanation),
-        "costs": {name: costs_document(measured) for name, measured in costs.items()},
+        **explanation.document(),
+        "costs": {name: measured.document() for name, measured in costs.items()},
     }
 
 

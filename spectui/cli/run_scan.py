@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from spectui.cli.documents.common import header
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
@@ -16,6 +15,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.inspection import inspect_header
 from spectui.errors import CancelledError
 from spectui.format import counted
+from spectui.measure.header import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
 from spectui.models.gguf import check_file

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from spectui import __version__
-from spectui.cli.documents.common import header
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_backend import BackendKind, check_no_servers
@@ -37,6 +36,7 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.measure.arm import Arm
+from spectui.measure.header import header
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -102,7 +102,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     shared = _shared(parsed, axes)
     is_server = parsed["backend"] == BackendKind.SERVER
     _check(parsed, grid, is_server=is_server)
-    minded = mind_unmeasured(parsed, through_server=is_server)
+    notes = mind_unmeasured(parsed, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
@@ -119,7 +119,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
             interrupts.hold()
     finally:
         progress.close()
-    _report(sweep, parsed, minded, ended)
+    _report(sweep, parsed, notes, ended)
 
 
 def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> SharedOptions:

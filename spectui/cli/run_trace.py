@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli.costs_view import costs_view
-from spectui.cli.documents.explanation import costs_document
 from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
@@ -90,7 +89,6 @@ def _recorded(
         candidates = tuple(c for c in found if c.error is None)
         workload = tokenized(engine, prompts, options, target)
         tracing = Tracer(
-            engine,
             workload,
             Loader(engine, candidates),
             depth=depth,
@@ -148,7 +146,7 @@ def _write(
         "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
-        "costs": {draft: costs_document(costs) for draft, costs in recorded.costs.items()},
+        "costs": {draft: costs.document() for draft, costs in recorded.costs.items()},
         "has_text": recorded.has_text,
         "baseline_s": tracing.baseline_s,
         "draft_s": tracing.draft_s,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spectui.cli.defaults import given_extra
-from spectui.cli.documents.common import model
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
@@ -29,10 +28,8 @@ from spectui.cli.tune_request import (
     measuring_binary,
     space_of,
     takes_mtp,
+    verifying_binary,
 )
-from spectui.cli.tune_served import Served as ServedFinalists
-from spectui.cli.tune_served import binary_of, failure_of, final, serve
-from spectui.cli.tune_time import search_budget_s, with_time
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, CancelledError
@@ -50,6 +47,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
+from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
@@ -57,6 +55,9 @@ from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.events import SearchEnded, TuneEvent
 from spectui.tune.placements import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
+from spectui.tune.served import Served as Finalists
+from spectui.tune.served import failure_of, final, serve
+from spectui.tune.served_time import search_budget_s, with_time
 from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import Sampler
@@ -79,7 +80,7 @@ def tune(parsed: dict[str, Any]) -> None:
         measuring, options = measuring_binary(options)
     else:
         check_engine(shared)
-        verifying = binary_of(options)
+        verifying = verifying_binary(options)
     unmeasured = mind_unmeasured(parsed, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
@@ -165,7 +166,7 @@ class _Search:
             tuning=tuning,
             result=result,
             conditions=met,
-            target=model(target),
+            target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
             memory_bytes=models.memory_bytes,
@@ -208,19 +209,7 @@ class _Search:
         off = _alone(shared, target.options, served_extra())
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
-        mtp_layers = target.mtp_layers
-        if not (takes_mtp(shared, options) and shared.takes_mtp):
-            mtp_layers = 0
-        candidates = _served_candidates(target, drafts, takes_mtp=bool(mtp_layers))
-        known = binary.accepted.drafters
-        space = space_of(
-            options,
-            mtp_layers,
-            candidates,
-            max_draft=longest_draft(off.context),
-            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
-            readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
-        )
+        candidates, space, mtp_layers = self._served_space(binary, target, drafts)
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
@@ -234,21 +223,13 @@ class _Search:
             name=lambda setup: _arm_of(setup, placed).label,
         ) as fleet:
             n_ctx = off.context.ctx_size
-            workload = served_workload(
-                fleet.of(off),
-                self.prompts,
-                n_predict=shared.n_predict,
-                sampling=shared.sampling_config(),
-                n_ctx=n_ctx,
-            )
-            if workload.repeated:
-                repeated = ", ".join(workload.repeated)
-                self.progress.say(f"left out, the same text as another prompt: {repeated}")
-            backend = ServerBackend(
-                fleet, off, placed, keeps_off=stays, redoes_rounds=target.redoes_rounds
-            )
+            backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
-                off, candidates, _beginning_with(present, space), workload, mtp_layers=mtp_layers
+                off,
+                candidates,
+                _beginning_with(present, space),
+                self._served_workload(fleet.of(off), n_ctx),
+                mtp_layers=mtp_layers,
             )
             tuning = Tuning(setup, Served(backend, binary, target, drafts))
             result, met = self._run(tuning)
@@ -266,6 +247,43 @@ class _Search:
             alteration=target.alteration,
             memory_bytes=models.memory_bytes,
             present=present,
+        )
+
+    def _served_space(
+        self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ServedModel]
+    ) -> tuple[tuple[Candidate, ...], SearchSpace, int]:
+        """Candidates, what is searched of them, and the target's MTP layers that may draft.
+
+        Raises:
+            UsageError: there is nothing to search.
+        """
+        takes_layers = takes_mtp(self.shared, self.options) and self.shared.takes_mtp
+        mtp_layers = target.mtp_layers if takes_layers else 0
+        candidates = [
+            Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
+        ]
+        if mtp_layers:
+            candidates.append(Candidate(name=MTP_KIND, options=target.options, loaded=None))
+        known = binary.accepted.drafters
+        space = space_of(
+            self.options,
+            mtp_layers,
+            candidates,
+            max_draft=longest_draft(self.shared.context_options()),
+            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
+            readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
+        )
+        return tuple(candidates), space, mtp_layers
+
+    def _served_workload(self, server: LlamaClient, n_ctx: int) -> Workload:
+        """The prompts as tokens of a server, each text once."""
+        return served_workload(
+            server,
+            self.prompts,
+            n_predict=self.shared.n_predict,
+            sampling=self.shared.sampling_config(),
+            n_ctx=n_ctx,
+            say=self.progress.say,
         )
 
     def _setup(
@@ -373,16 +391,6 @@ def _served_drafts(
     return wanted
 
 
-def _served_candidates(
-    target: ServedModel, drafts: dict[str, ServedModel], *, takes_mtp: bool
-) -> tuple[Candidate, ...]:
-    """Candidates: the drafts, and the target's own MTP layers."""
-    found = [Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()]
-    if takes_mtp and target.mtp_layers:
-        found.append(Candidate(name=MTP_KIND, options=target.options, loaded=None))
-    return tuple(found)
-
-
 def _plan(options: TuneOptions, target: ServedModel, *, keeps_off: bool) -> str:
     """Description of the search's cost."""
     size = bytes_text(target.file_bytes)
@@ -395,9 +403,7 @@ def _plan(options: TuneOptions, target: ServedModel, *, keeps_off: bool) -> str:
     return f"{begun} and then the one without speculation again ({size} of target to load each)"
 
 
-def _finalists_served(
-    found: Tuned, binary: ServerBinary, search: _Search
-) -> ServedFinalists | None:
+def _finalists_served(found: Tuned, binary: ServerBinary, search: _Search) -> Finalists | None:
     """Measure the best on the user's llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
@@ -416,7 +422,7 @@ def _finalists_served(
     return served
 
 
-def _ranked(found: Tuned, served: ServedFinalists | None, search: _Search) -> Tuned:
+def _ranked(found: Tuned, served: Finalists | None, search: _Search) -> Tuned:
     """The result in llama-server's ranking, stored with the study."""
     ranked = final(found.result, served)
     if ranked is not found.result:
@@ -427,7 +433,7 @@ def _ranked(found: Tuned, served: ServedFinalists | None, search: _Search) -> Tu
     return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
 
 
-def _raise_ended(result: TuneResult, tuning: Tuning, served: ServedFinalists | None) -> None:
+def _raise_ended(result: TuneResult, tuning: Tuning, served: Finalists | None) -> None:
     """Raise the error that ended the search, once the findings are printed.
 
     Raises:

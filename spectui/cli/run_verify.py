@@ -8,7 +8,6 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from spectui.cli.documents.common import header
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
@@ -23,6 +22,7 @@ from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import adopt, mind_unmeasured
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
+from spectui.measure.header import header
 from spectui.measure.promise import Case, Promise
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation

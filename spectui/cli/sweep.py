@@ -13,17 +13,9 @@ from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_backend import BACKEND, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
-from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
-    MODEL_KIND,
-    MTP_KIND,
-    NGRAM_KINDS,
-    DraftSimple,
-    numbers_of,
-)
+from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.option import INT_MAX
-
-_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS, MTP_KIND, *NGRAM_KINDS)
+from spectui.sweep.axes import DRAFTING_KINDS
 
 _AXES: tuple[Decorator, ...] = (
     click.option(
@@ -35,7 +27,7 @@ _AXES: tuple[Decorator, ...] = (
     click.option(
         "--spec-type",
         cls=FromUserOnly,
-        type=ListOf(DrafterKind(_KINDS)),
+        type=ListOf(DrafterKind(DRAFTING_KINDS)),
         multiple=True,
         metavar="LIST",
         help=(

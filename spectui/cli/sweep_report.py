@@ -129,9 +129,9 @@ def first_clause(error: str) -> str:
 def summary_text(sweep: Sweep, summaries: Sequence[CellSummary]) -> str:
     """All tables, for a terminal."""
     first, *rest = [_drawn(sheet) for sheet in sheets(summaries)]
-    told = map(wrapped, _all_remarks(sweep, summaries))
+    notes = map(wrapped, _all_remarks(sweep, summaries))
     head = wrapped(f"sweep {sweep.name}: {_state_text(sweep, summaries)}")
-    return "\n\n".join([head, first, *told, *rest])
+    return "\n\n".join([head, first, *notes, *rest])
 
 
 def _all_remarks(sweep: Sweep, summaries: Sequence[CellSummary]) -> Iterator[str]:
@@ -263,5 +263,5 @@ def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], images: Mapping[st
         + "".join(f", {gpu}" for gpu in machine.gpus),
         _state_text(sweep, summaries),
     ]
-    told = _all_remarks(sweep, summaries)
-    return markdown(f"Sweep {sweep.name}", facts, sheets(summaries), told, images)
+    notes = _all_remarks(sweep, summaries)
+    return markdown(f"Sweep {sweep.name}", facts, sheets(summaries), notes, images)

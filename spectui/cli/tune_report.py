@@ -1,35 +1,44 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.documents.tune import Findings, tune_document
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
-from spectui.cli.tune_served import Served
-from spectui.documents import Json
+from spectui.commands.launch import Launch
+from spectui.documents import Json, encoded, or_reason
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
-from spectui.measure.lossless import UNTOLD, LosslessCheck
+from spectui.measure.header import header
+from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
-from spectui.tune.categories import judge_profiles, per_category
+from spectui.tune.categories import (
+    CategoryResult,
+    Profiles,
+    judge_profiles,
+    per_category,
+    per_category_rows,
+)
 from spectui.tune.conditions import Conditions
-from spectui.tune.explain import explain_result
+from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
-from spectui.tune.trials import speedup_estimate
+from spectui.tune.served import Served
+from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning
 
+_FORECASTS = 50
+"""Number of replayed settings that a document lists: the best ones."""
 _OVER = 1.1
 """Factor of the time budget above which the excess is reported."""
 
@@ -52,6 +61,82 @@ class Tuned:
     present: PresentArm | None
     """The present setting of the command of ``--from``; None without one."""
 
+    def document(self, unmeasured: Sequence[str], served: Served | None) -> Json:
+        """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
+
+        Args:
+            unmeasured: parts of the ``--from`` command that are not measured.
+            served: results on llama-server.
+        """
+        result, setup, placements = self.result, self.tuning.setup, self.tuning.space.placements
+        unknown = "no speculative setting could be measured"
+        advice = self.launch(advised(result))
+        best_command = None if result.best is None else self.launch(result.best).text
+        not_ended = "the trials were not ended by forecasts"
+        return {
+            **header("tune", this_machine()),
+            "study": self.tuning.name,
+            "target": self.target,
+            "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
+            "config": {
+                "schedule": str(setup.schedule),
+                **setup.workload.document(),
+                "n_prompts": len(setup.workload.items),
+                "min_gain": setup.min_gain,
+            },
+            **or_reason(
+                "placements", placements and encoded(placements), "n_cpu_moe was not searched"
+            ),
+            "baseline": {"params": result.off.document(), **result.baseline_document()},
+            "trials": [record.document(result.trials) for record in result.trials],
+            "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
+            "n_replayed": len(result.forecasts),
+            **or_reason("expected_improvement", result.expected_improvement, not_ended),
+            "time": result.spent.document(),
+            **or_reason("best", result.best_document(), unknown),
+            **or_reason("best_command", best_command, unknown),
+            "finalists": [one.document() for one in result.finalists],
+            "per_category": per_category_rows(result.pairs, self.categories),
+            "profiles": self.profiles.document(),
+            **self.explanation.document(),
+            "conditions": self.conditions.document(),
+            "prompts": [pair.document() for pair in result.pairs],
+            **lossless_document(result.lossless),
+            "verdict": encoded(result.verdict),
+            "interrupted": result.interrupted,
+            "flags": list(advice.arguments),
+            "command": advice.text,
+            "notes": list(unmeasured),
+            **self.backend,
+            **({} if served is None else served.document()),
+            **present_document(self.present, result),
+        }
+
+    def launch(self, arm: Arm) -> Launch:
+        """The llama-server to start for an arm."""
+        return self.tuning.setup_of(arm).launch(self.tuning.setup.command.dialect)
+
+    @property
+    def explanation(self) -> Explanation:
+        """Why the best setting pays, or does not."""
+        return explain_result(self.result)
+
+    @property
+    def categories(self) -> tuple[CategoryResult, ...]:
+        """Results of the trials by category."""
+        return per_category(self._trials, self.result.best)
+
+    @property
+    def profiles(self) -> Profiles:
+        """Whether a profile per category is worth it."""
+        return judge_profiles(self._trials, min_gain=self.tuning.setup.min_gain)
+
+    @property
+    def _trials(self) -> list[TrialRecord]:
+        # A study may hold what this dialect has no words for.
+        allows = self.tuning.space.allows
+        return [record for record in self.result.trials if allows(record.arm)]
+
 
 def report(
     found: Tuned, served: Served | None, unmeasured: tuple[str, ...], json_path: str | None
@@ -64,55 +149,14 @@ def report(
         unmeasured: parts of the ``--from`` command that are not measured, as reported before.
         json_path: value of ``--json``.
     """
-    result, setup = found.result, found.tuning.setup
-    flags, command = _command(found.tuning, advised(result))
-    best_command = None if result.best is None else _command(found.tuning, result.best)[1]
-    findings = _findings(found)
-    document = tune_document(
-        result,
-        findings,
-        machine=this_machine(),
-        study=found.tuning.name,
-        target=found.target,
-        candidates=setup.candidates,
-        memory_bytes=found.memory_bytes,
-        placements=found.tuning.space.placements,
-        workload=setup.workload,
-        schedule=setup.schedule,
-        min_gain=setup.min_gain,
-        flags=flags,
-        command=command,
-        best_command=best_command,
-    )
-    document |= {"notes": list(unmeasured), **found.backend}
-    lines = _summary(found, findings)
+    lines = _summary(found)
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
-        document |= served.document()
-    document |= present_document(found.present, result)
-    lines += _commands(result, command, best_command)
-    write_result(document, "\n".join(lines), json_path)
+    lines += _commands(found)
+    write_result(found.document(unmeasured, served), "\n".join(lines), json_path)
 
 
-def _command(tuning: Tuning, arm: Arm) -> tuple[list[str], str]:
-    """Flags and command line of an arm."""
-    launch = tuning.setup_of(arm).launch(tuning.setup.command.dialect)
-    return list(launch.arguments), launch.text
-
-
-def _findings(found: Tuned) -> Findings:
-    # A study may hold what this dialect has no words for.
-    result, space = found.result, found.tuning.space
-    trials = [record for record in result.trials if space.allows(record.arm)]
-    return Findings(
-        explanation=explain_result(result),
-        categories=per_category(trials, result.best),
-        profiles=judge_profiles(trials, min_gain=found.tuning.setup.min_gain),
-        conditions=found.conditions,
-    )
-
-
-def _summary(found: Tuned, findings: Findings) -> list[str]:
+def _summary(found: Tuned) -> list[str]:
     result, setup = found.result, found.tuning.setup
     lines = [result.verdict.reason, *present_lines(found.present, result)]
     if found.alteration is not None:
@@ -130,17 +174,18 @@ def _summary(found: Tuned, findings: Findings) -> list[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         lines.append(f"NOTE: {REMEMBERS}.")
-    notes = (*findings.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))
+    notes = (*found.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))
     lines += [f"NOTE: {note}" for note in notes]
     if result.lossless is not None:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.speedup is not None:
-        lines += ["", wrapped(findings.explanation.text)]
-    if findings.categories:
-        table = _categories(findings, _confirmed(result))
-        lines += ["", drawn(table), wrapped(findings.profiles.reason), ""]
+        lines += ["", wrapped(found.explanation.text)]
+    categories = found.categories
+    if categories:
+        table = _categories(categories, _confirmed(result))
+        lines += ["", drawn(table), wrapped(found.profiles.reason), ""]
     return lines
 
 
@@ -185,14 +230,15 @@ def _in_trial(result: TuneResult) -> str:
     return f", {times_text(gain)} in its trial{', slower than off' if gain < 1 else ''}"
 
 
-def _commands(result: TuneResult, command: str, best_command: str | None) -> Iterator[str]:
+def _commands(found: Tuned) -> Iterator[str]:
     """Yield the commands to run; the last line is the verdict's, for ``tail -n 1``."""
-    if result.speedup is None and best_command is not None:
+    result = found.result
+    if result.speedup is None and result.best is not None:
         yield "# the best so far, not confirmed:"
-        yield f"# {best_command}"
+        yield f"# {found.launch(result.best).text}"
     if not result.verdict.use_speculation:
         yield "# speculation off: no speculative flag is written"
-    yield command
+    yield found.launch(advised(result)).text
 
 
 def _confirmed(result: TuneResult) -> dict[str, float]:
@@ -205,13 +251,13 @@ def _confirmed(result: TuneResult) -> dict[str, float]:
     return {category: off / on for category, (off, on) in seconds.items()}
 
 
-def _categories(findings: Findings, confirmed: dict[str, float]) -> Table:
+def _categories(categories: Sequence[CategoryResult], confirmed: dict[str, float]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("category", no_wrap=True)
     for heading in ("prompts", "tokens", "confirmed", "in trials", "best"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("best in the trials", no_wrap=True, overflow="ellipsis")
-    for one in findings.categories:
+    for one in categories:
         table.add_row(
             Text(one.category),
             str(one.n_prompts),

@@ -12,7 +12,7 @@ from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, ONLY_BY_SERVER
-from spectui.server.binary import ServerBinary
+from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
@@ -165,3 +165,21 @@ def check_engine(shared: SharedOptions) -> None:
         raise UsageError(
             f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
         )
+
+
+def verifying_binary(options: TuneOptions) -> ServerBinary | None:
+    """The user's llama-server; None if it was not given.
+
+    Raises:
+        ServerError: it is none, or cannot be asked.
+        UsageError: it has another dialect than what is searched for.
+    """
+    if options.server_bin is None:
+        return None
+    binary = examine(options.server_bin)
+    if binary.dialect != options.dialect:
+        raise UsageError(
+            f"--server-bin {options.server_bin} has the options of {binary.dialect}; give "
+            f"--dialect {binary.dialect}"
+        )
+    return binary

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from spectui.documents import Json
 from spectui.errors import SpectuiError
 from spectui.llama.buffers import ModelMemory
 from spectui.models.facts import ModelFacts
@@ -42,6 +43,10 @@ class ModelLoaded:
     """Memory that it takes and reads."""
     mtp_layers: int = 0
     """MTP layers of a target that can draft for itself; 0 for one that was loaded without."""
+
+    def document(self) -> Json:
+        """Its description as JSON."""
+        return self.info.document(rollback=str(self.rollback), n_ctx=self.n_ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,6 +235,7 @@ IDEALS = {
     expectation.Loss.VERIFY: "if verifying cost one token",
     expectation.Loss.ROLLBACK: "if rollback cost nothing",
 }
+"""Conditions under which a speedup without the largest loss would hold, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

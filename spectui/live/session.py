@@ -57,12 +57,9 @@ def _max_draft(setup: LiveSetup) -> int:
 def _tuning_setup(
     engine: Engine,
     setup: LiveSetup,
-    *,
     target: ModelLoaded,
     candidate: Candidate,
     prompts: tuple[Prompt, ...],
-    n_trials: int,
-    path: Path | None,
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
     workload = tokenize(
@@ -91,10 +88,8 @@ def _tuning_setup(
         ),
         # The result is meant for llama-server.
         schedule=Schedule.SERVER,
-        limits=Limits(n_trials=n_trials),
         command=CommandOptions(extra=setup.extra),
-        prompts=path,
-        is_chat=path is None and prompts != builtin_suite(),
+        is_chat=prompts != builtin_suite(),
         screen_threads=threads if threads != setup.server_threads else None,
     )
 
@@ -272,24 +267,14 @@ class LiveSession:
             raise UsageError("a search is still running; stop it first")
         target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
 
+        command = LoadTarget(options=setup.target, context=setup.context, max_draft=self.max_draft)
+        limits = Limits(n_trials=n_trials)
+
         def prepare(engine: Engine) -> Tuning:
+            wanted = _tuning_setup(engine, setup, target, candidate, prompts)
             return Tuning(
-                _tuning_setup(
-                    engine,
-                    setup,
-                    target=target,
-                    candidate=candidate,
-                    prompts=prompts,
-                    n_trials=n_trials,
-                    path=path,
-                ),
-                InProcess(
-                    engine,
-                    target,
-                    LoadTarget(options=setup.target, context=setup.context, max_draft=0),
-                    draft=candidate.name,
-                    keeps_trace=keeps_trace,
-                ),
+                replace(wanted, limits=limits, prompts=path, is_chat=wanted.is_chat and not path),
+                InProcess(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
             )
 
         def on_change(state: TuningState) -> None:

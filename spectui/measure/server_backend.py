@@ -39,6 +39,11 @@ class Servers(Protocol):
     """A ``Fleet``, or servers that run already."""
 
     @property
+    def keeps_off(self) -> bool:
+        """Whether the target alone stays alive beside one that speculates."""
+        ...
+
+    @property
     def n_starts(self) -> int:
         """Number of servers started so far."""
         ...
@@ -73,7 +78,6 @@ class ServerBackend:
         base: Setup,
         drafts: Mapping[str, ModelOptions],
         *,
-        keeps_off: bool,
         redoes_rounds: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -83,7 +87,6 @@ class ServerBackend:
             servers: decode.
             base: the setup that all of them share, and the draft that is loaded.
             drafts: drafts by the names for ``load``.
-            keeps_off: whether the target alone stays alive beside one that speculates.
             redoes_rounds: as ``result_of``.
             clock: seconds.
         """
@@ -95,7 +98,7 @@ class ServerBackend:
         self._clock = clock
         self._had: dict[Setup, set[Tokens]] = {}
         """Prompts that servers have seen, as far as their drafters remember them."""
-        self.n_beside_off: int | None = int(keeps_off)
+        self.n_beside_off: int | None = int(servers.keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
 

@@ -79,7 +79,7 @@ class Fleet(Closing):
         """
         self._binary = binary
         self._logs = logs
-        self._keeps_off = keeps_off
+        self.keeps_off = keeps_off
         self._timeout_s = timeout_s
         self._on_start = on_start
         self._on_ready = on_ready
@@ -145,7 +145,7 @@ class Fleet(Closing):
 
     def _make_room(self, setup: Setup) -> None:
         for other in tuple(self._alive):
-            if not self._keeps_off or other.is_off == setup.is_off:
+            if not self.keeps_off or other.is_off == setup.is_off:
                 self.end(other)
 
 
@@ -239,6 +239,7 @@ def version_document(version: Version | None) -> Json:
 class RunningServers(Closing):
     """A running server to measure, and optionally one without speculation to compare with."""
 
+    keeps_off = True
     n_starts = 0
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:

@@ -12,6 +12,9 @@ from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.server import ChatMessage, LlamaClient
 
+WARM_UP_TOKENS = 8
+"""Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkItem:
@@ -57,18 +60,77 @@ def tokenize(
         BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
             or the chat template refuses it.
     """
-    items = []
-    for prompt in prompts:
+
+    def tokens_of(prompt: Prompt) -> tuple[int, ...]:
         messages = tuple((message.role, message.content) for message in prompt.messages)
-        tokens = engine.tokenize(Tokenize(text=prompt.text, messages=messages))
-        needed = len(tokens) + max(n_predict, 1) + 1
-        if needed > n_ctx:
-            raise BadInputError(
-                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
-                f"needs a context of {needed}, but it has {n_ctx}; raise -c"
-            )
-        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
+        return engine.tokenize(Tokenize(text=prompt.text, messages=messages))
+
+    items = [_item(one, tokens_of(one), n_predict, n_ctx, "raise -c") for one in prompts]
     return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
+
+
+def served_workload(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    n_ctx: int,
+    remedy: str = "raise -c",
+    say: Callable[[str], None] = lambda _text: None,
+) -> Workload:
+    """The prompts as tokens of a server, with its own chat template; each text once.
+
+    Args:
+        server: tokenizes.
+        prompts: prompts of the user.
+        n_predict: tokens that are to follow each.
+        sampling: how they are chosen.
+        n_ctx: tokens that the server has room for.
+        remedy: what to do where there is too little.
+        say: told which prompts are left out.
+
+    Raises:
+        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it, or
+            there is none.
+        ServerError: the server refused one.
+    """
+
+    def tokens_of(prompt: Prompt) -> tuple[int, ...]:
+        messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
+        text = server.apply_template(messages) if prompt.text is None else prompt.text
+        return server.tokenize(text)
+
+    remedy = f"{remedy} or leave it out"
+    found = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
+    items, repeated = distinct(found)
+    if not items:
+        raise BadInputError("there are no prompts to measure; give --prompts")
+    if repeated:
+        say(f"left out, the same text as another prompt: {', '.join(repeated)}")
+    return Workload(items=items, n_predict=n_predict, sampling=sampling, repeated=repeated)
+
+
+def _item(
+    prompt: Prompt, tokens: tuple[int, ...], n_predict: int, n_ctx: int, remedy: str
+) -> WorkItem:
+    """A prompt, if there is room for it and for what follows."""
+    needed = len(tokens) + max(n_predict, 1) + 1
+    if needed > n_ctx:
+        raise BadInputError(
+            f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
+            f"needs a context of {needed}, but it has {n_ctx}; {remedy}"
+        )
+    return WorkItem(id=prompt.id, category=prompt.category, tokens=tokens)
+
+
+def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
+    """The first prompt of each text, and the names of its duplicates."""
+    first: dict[tuple[int, ...], WorkItem] = {}
+    for item in items:
+        first.setdefault(item.tokens, item)
+    kept = tuple(first.values())
+    return kept, tuple(item.id for item in items if item not in kept)
 
 
 def with_length(workload: Workload, n_tokens: int) -> Workload:
@@ -127,86 +189,3 @@ def variations(
         one if length is None else with_length(one, length)
         for one, length in product(drawn, lengths or (None,))
     ]
-
-
-WARM_UP_TOKENS = 8
-"""Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
-
-
-def as_tokens(
-    server: LlamaClient,
-    prompts: Sequence[Prompt],
-    *,
-    n_predict: int,
-    n_ctx: int,
-    remedy: str = "raise -c",
-) -> tuple[WorkItem, ...]:
-    """Render conversations with the server's own template, and tokenize everything.
-
-    Args:
-        server: does it.
-        prompts: prompts of the user.
-        n_predict: tokens that are to follow each.
-        n_ctx: tokens that the server has room for.
-        remedy: what to do where there is too little.
-
-    Raises:
-        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it.
-        ServerError: the server refused one.
-    """
-    items = []
-    for prompt in prompts:
-        messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
-        text = server.apply_template(messages) if prompt.text is None else prompt.text
-        tokens = server.tokenize(text)
-        needed = len(tokens) + n_predict + 1
-        if needed > n_ctx:
-            raise BadInputError(
-                f"prompt {prompt.id} has {len(tokens)} tokens, which with {n_predict} to predict "
-                f"needs a context of {needed}, but it has {n_ctx}; {remedy} or leave it out"
-            )
-        items.append(WorkItem(id=prompt.id, category=prompt.category, tokens=tokens))
-    return tuple(items)
-
-
-def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
-    """The first prompt of each text, and the names of its duplicates."""
-    first: dict[tuple[int, ...], WorkItem] = {}
-    for item in items:
-        first.setdefault(item.tokens, item)
-    kept = tuple(first.values())
-    return kept, tuple(item.id for item in items if item not in kept)
-
-
-def served_workload(
-    server: LlamaClient,
-    prompts: Sequence[Prompt],
-    *,
-    n_predict: int,
-    sampling: SamplingConfig,
-    n_ctx: int,
-    remedy: str = "raise -c",
-    say: Callable[[str], None] = lambda _text: None,
-) -> Workload:
-    """The prompts as tokens of a server, each text once.
-
-    Args:
-        server: as those of ``as_tokens``.
-        prompts: as those.
-        n_predict: as that.
-        sampling: how it continues them.
-        n_ctx: as that of ``as_tokens``.
-        remedy: as that.
-        say: told which prompts are left out.
-
-    Raises:
-        BadInputError: a prompt does not fit, or there is none.
-        ServerError: the server refused one.
-    """
-    found = as_tokens(server, prompts, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy)
-    items, repeated = distinct(found)
-    if not items:
-        raise BadInputError("there are no prompts to measure; give --prompts")
-    if repeated:
-        say(f"left out, the same text as another prompt: {', '.join(repeated)}")
-    return Workload(items=items, n_predict=n_predict, sampling=sampling, repeated=repeated)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.documents import Json
 from spectui.errors import BadInputError
 from spectui.models.gguf import file_size
 from spectui.models.header import GgufFile
@@ -65,6 +66,23 @@ class ModelFacts:
             f"{self.path.name} runs with {', '.join(self.overridden)}: its output is not that of "
             "the model as it is"
         )
+
+    def document(self, *, rollback: str, n_ctx: int) -> Json:
+        """A model, loaded or planned.
+
+        ``size_bytes`` is that of its tensors, whoever measures: what ``llama_model_size`` says of a
+        model that is loaded, which a llama-server tells as well, and what its header says.
+        """
+        return {
+            "path": str(self.path),
+            "arch": self.arch,
+            "name": self.name,
+            "n_params": self.n_params,
+            "size_bytes": self.size_bytes,
+            "override_kv": list(self.overridden),
+            "rollback": rollback,
+            "n_ctx": n_ctx,
+        }
 
 
 def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from spectui.documents import Json, encoded
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 
@@ -30,6 +31,10 @@ class Machine:
         # Kernels reserve a little more or less memory from boot to boot: whole GiB are stable.
         parts = (self.cpu, str(self.n_cores), str(round(self.memory_bytes / _GIB)), *self.gpus)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+    def document(self) -> Json:
+        """Its fields, and its fingerprint, as JSON."""
+        return {"fingerprint": self.fingerprint, **encoded(self)}
 
 
 def this_machine() -> Machine:

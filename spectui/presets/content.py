@@ -9,6 +9,7 @@ import msgspec
 from spectui.errors import BadInputError
 from spectui.gguf_names import is_part_of_model, series_of
 from spectui.paths import cache_dir, config_dir
+from spectui.toml_files import read_toml
 
 Options = dict[str, Any]
 """Options of the command line by their long names."""
@@ -150,8 +151,6 @@ class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 _PACKAGE = Path(__file__).parent.parent
-_MOST_BYTES = 1_000_000
-"""Limit of a file: a hundred times the longest that is shipped."""
 
 
 class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -229,28 +228,12 @@ def read_preset(path: Path) -> Preset:
     Raises:
         BadInputError: missing, no regular file, no TOML, or it says what presets do not say.
     """
-    try:
-        content = msgspec.toml.decode(_read(path), type=PresetFile)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror}; give the name of a preset") from error
-    except msgspec.ValidationError as error:
-        raise BadInputError(
-            f"{path}: {error}; correct it (spectui presets show qwen2.5-coder-32b prints all that "
-            "a preset may say)"
-        ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{path} is not valid TOML ({error}); correct it") from error
-    except RecursionError as error:
-        raise BadInputError(f"{path} is not valid TOML (nested too deep); correct it") from error
+    content = read_toml(
+        path,
+        PresetFile,
+        other="the name of a preset",
+        advice=lambda _problem: (
+            "correct it (spectui presets show qwen2.5-coder-32b prints all that a preset may say)"
+        ),
+    )
     return Preset(name=path.stem, path=path, **msgspec.structs.asdict(content))
-
-
-def _read(path: Path) -> bytes:
-    # Opening a pipe would wait for its writer.
-    if path.exists() and not path.is_file():
-        raise BadInputError(f"{path} is no regular file; give the name of a preset")
-    with path.open("rb") as file:
-        content = file.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise BadInputError(f"{path} is larger than 1 MB; give the name of a preset")
-    return content

@@ -1,7 +1,7 @@
 """The axes of a grid: lists of values, under the names of llama-server's options."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -24,15 +24,19 @@ OFF_KIND = "none"
 """The target alone, by the name in ``--spec-type``."""
 MODEL_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Kinds that draft with a file of their own."""
-KINDS = (OFF_KIND, *MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
+DRAFTING_KINDS = (*MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """A placeholder for a cell's value in a name."""
 
-_Counts = tuple[Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)], ...]
-_Threads = tuple[Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)], ...]
-_Temps = tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...]
-_Texts = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
+_NonEmpty = msgspec.Meta(min_length=1)
+"""An empty list in a file has no clear intention."""
+_Count = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
+_Counts = Annotated[tuple[_Count, ...], _NonEmpty]
+_Thread = Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)]
+_Threads = Annotated[tuple[_Thread, ...], _NonEmpty]
+_Temps = Annotated[tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...], _NonEmpty]
+_Texts = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], _NonEmpty]
 _Times = Annotated[float, msgspec.Meta(gt=0, le=1000)]
 
 
@@ -63,12 +67,14 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         _check_name(self.name)
         for value in (*self.cache_type_k, *self.cache_type_v):
             if value not in CACHE_TYPES:
-                raise ValueError(f"{value!r} is no type of a cache; there are {_told(CACHE_TYPES)}")
+                raise ValueError(
+                    f"{value!r} is no type of a cache; there are {', '.join(CACHE_TYPES)}"
+                )
         for name, kinds in axis_owners().items():
             if getattr(self, name) and not kinds & self.kinds:
                 raise ValueError(
-                    f"{name.replace('_', '-')} is an option of {_told(sorted(kinds))}, and who "
-                    f"drafts here is {_told(sorted(self.kinds))}"
+                    f"{name.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and who "
+                    f"drafts here is {', '.join(sorted(self.kinds))}"
                 )
 
     @property
@@ -119,7 +125,7 @@ if TYPE_CHECKING:
 else:
     Axes = msgspec.defstruct(
         "Axes",
-        [(one.parameter, tuple[one.annotation, ...], ()) for one in _NUMBERS],
+        [(one.parameter, Annotated[tuple[one.annotation, ...], _NonEmpty], ()) for one in _NUMBERS],
         bases=(_Axes,),
         frozen=True,
         kw_only=True,
@@ -146,23 +152,19 @@ def _check_name(name: str) -> None:
     parts = PLACEHOLDER.split(name)
     for given in parts[1::2]:
         if given not in placeholders():
-            raise ValueError(
-                f"name {name!r}: {{{given}}} is no axis; there are {_told(sorted(placeholders()))}"
-            )
+            known = ", ".join(sorted(placeholders()))
+            raise ValueError(f"name {name!r}: {{{given}}} is no axis; there are {known}")
     if any("{" in part or "}" in part for part in parts[::2]):
         raise ValueError(f"name {name!r}: a brace has no other one")
 
 
-def _told(names: Sequence[str]) -> str:
-    return ", ".join(names)
-
-
 def _check_kinds(alternative: tuple[str, ...]) -> None:
     for kind in alternative:
-        if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no drafter; there are {_told(KINDS)}")
-    told = ",".join(alternative)
+        if kind not in (OFF_KIND, *DRAFTING_KINDS):
+            known = ", ".join((OFF_KIND, *DRAFTING_KINDS))
+            raise ValueError(f"{kind!r} is no drafter; there are {known}")
+    named = ",".join(alternative)
     if OFF_KIND in alternative and len(alternative) > 1:
-        raise ValueError(f"{told}: {OFF_KIND} is nobody, and drafts with nobody else")
+        raise ValueError(f"{named}: {OFF_KIND} is nobody, and drafts with nobody else")
     if len({*MODEL_KINDS, MTP_KIND} & set(alternative)) > 1:
-        raise ValueError(f"{told}: llama-server has one draft context; name one of them")
+        raise ValueError(f"{named}: llama-server has one draft context; name one of them")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.measure.statistics import Speedup
 from spectui.sweep.cells import Value, coordinates
-from spectui.sweep.summary import CellSummary, best_per_drafter, flattenings, ranked, telling
+from spectui.sweep.summary import CellSummary, best_per_drafter, flattenings, full_names, ranked
 
 MOST_PANELS = 6
 MOST_LINES = 8
@@ -92,9 +92,9 @@ def _lines(cells: Sequence[CellSummary], key: str, what: str, measure: _Measure)
     if not lined:
         return None
     shown = sorted(lined, key=lambda around: (-_n_points(lined[around]), str(around)))
-    told = _differing(list(lined))
+    differing = _differing(list(lined))
     panels = tuple(
-        (_panel_title(around, told), dict(list(lined[around].items())[:MOST_LINES]))
+        (_panel_title(around, differing), dict(list(lined[around].items())[:MOST_LINES]))
         for around in sorted(shown[:MOST_PANELS])
     )
     title = _TITLES.get(key, key)
@@ -116,10 +116,10 @@ def _panels(
     variants: dict[str, dict[_Around, None]] = {}
     for drafter, _, own, _ in spots:
         variants.setdefault(drafter, {})[own] = None
-    told = {drafter: _differing(list(found)) for drafter, found in variants.items()}
+    differing = {drafter: _differing(list(found)) for drafter, found in variants.items()}
     groups: dict[_Around, dict[str, list[Point]]] = {}
     for drafter, panel, own, point in spots:
-        variant = _panel_title(own, told[drafter])
+        variant = _panel_title(own, differing[drafter])
         label = f"{drafter}: {variant}" if variant else drafter
         groups.setdefault(panel, {}).setdefault(label, []).append(point)
     for panel, lines in groups.items():
@@ -163,11 +163,11 @@ def _differing(rests: Sequence[_Around]) -> set[str]:
     return {name for rest in sets for name, _value in rest - common}
 
 
-def _panel_title(rest: _Around, told: set[str]) -> str:
+def _panel_title(rest: _Around, shown: set[str]) -> str:
     parts = (
         f"{name} {value:g}" if isinstance(value, int | float) else str(value)
         for name, value in rest
-        if name in told
+        if name in shown
     )
     return ", ".join(parts)
 
@@ -183,10 +183,10 @@ def _bars(slug: str, title: str, cells: Mapping[str, CellSummary]) -> Chart:
 
 
 def _by_drafter(cells: Sequence[CellSummary]) -> Chart | None:
-    told, best = telling(cells), best_per_drafter(cells)
+    name_of, best = full_names(cells), best_per_drafter(cells)
     if len(best) < 2:  # noqa: PLR2004 - one bar compares with nothing
         return None
-    named = {_with_drafter(drafter, told(one)): one for drafter, one in best.items()}
+    named = {_with_drafter(drafter, name_of(one)): one for drafter, one in best.items()}
     return _bars("speedup-by-draft", "Best cell of each drafter", named)
 
 

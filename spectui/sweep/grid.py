@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -13,8 +12,8 @@ from spectui.errors import BadInputError, UsageError
 from spectui.format import counted
 from spectui.paths import config_dir
 from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
+from spectui.toml_files import read_toml
 
-_MOST_BYTES = 1_000_000
 _Sentence = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -66,12 +65,7 @@ class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 def shipped_grids() -> tuple[Grid, ...]:
     """The grids that come with spectui, by name."""
-    files = resources.files("spectui.sweep").joinpath("grids").iterdir()
-    return tuple(
-        _decode(file.read_bytes(), name=Path(file.name).stem, where=file.name)
-        for file in sorted(files, key=lambda file: file.name)
-        if file.name.endswith(".toml")
-    )
+    return tuple(map(_read, sorted((Path(__file__).parent / "grids").glob("*.toml"))))
 
 
 def find_grid(name: str) -> Grid:
@@ -97,48 +91,18 @@ def find_grid(name: str) -> Grid:
 
 
 def _read(path: Path) -> Grid:
-    try:
-        # Opening a pipe would wait for its writer.
-        if path.exists() and not path.is_file():
-            raise BadInputError(f"{path} is no regular file; give a grid's")
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror}; give the name of a grid") from error
-    if len(content) > _MOST_BYTES:
-        raise BadInputError(f"{path} is larger than 1 MB; give a grid's file")
-    return _decode(content, name=path.stem, where=str(path))
+    found = read_toml(path, GridFile, other="the name of a grid", advice=_advice)
+    return Grid(name=path.stem, **msgspec.structs.asdict(found))
 
 
-def _decode(content: bytes, *, name: str, where: str) -> Grid:
-    try:
-        found = msgspec.toml.decode(content, type=GridFile)
-        _check_lists(msgspec.toml.decode(content), where)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{where}: {error}; {_what_there_is(str(error))}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{where} is not valid TOML ({error}); correct it") from error
-    except RecursionError as error:
-        raise BadInputError(f"{where} is not valid TOML (nested too deep); correct it") from error
-    return Grid(name=name, **msgspec.structs.asdict(found))
-
-
-def _check_lists(content: dict[str, Any], where: str) -> None:
-    """Refuse empty lists, whose intention is unclear."""
-    for number, entry in enumerate(content["cells"]):
-        for key, value in entry.items():
-            if value == []:
-                raise BadInputError(
-                    f"{where}: {key} is an empty list - at `$.cells[{number}]`; leave it out for "
-                    "what the command says, or give values"
-                )
-
-
-def _what_there_is(problem: str) -> str:
+def _advice(problem: str) -> str:
     """Advice on a problem; for an unknown key, the list of known keys."""
+    is_axis = "$.cells[" in problem
+    if "length >= 1" in problem and is_axis:
+        return "leave it out for what the command says, or give values"
     if "unknown field" not in problem:
         return "correct it"
-    fields = msgspec.structs.fields(Axes if "cells" in problem else GridFile)
+    fields = msgspec.structs.fields(Axes if is_axis else GridFile)
     return f"there are {', '.join(field.encode_name for field in fields)}"
 
 
@@ -202,6 +166,6 @@ def _on_this_machine(axes: Axes, left_out: dict[str, None]) -> Axes:
     usable = tuple(n for n in axes.threads if n <= most)
     if usable == axes.threads:
         return axes
-    told = f"more than {counted(most, 'thread')}, which this machine does not have (-t takes any)"
-    left_out[told] = None
+    threads = counted(most, "thread")
+    left_out[f"more than {threads}, which this machine does not have (-t takes any)"] = None
     return msgspec.structs.replace(axes, threads=usable or (most,))

@@ -211,17 +211,15 @@ class EngineMeasurer(CellMeasurer):
 class ServedMeasurer(CellMeasurer):
     """Starts a server per setting, and ends those that have to make room for it."""
 
-    def __init__(self, servers: Servers, setup: SweepSetup, *, keeps_off: bool) -> None:
+    def __init__(self, servers: Servers, setup: SweepSetup) -> None:
         """Start nothing yet.
 
         Args:
             servers: decode.
             setup: of the sweep.
-            keeps_off: whether the target alone stays alive beside a server that speculates.
         """
         super().__init__(setup)
         self._servers = servers
-        self._keeps_off = keeps_off
         self._redoes_rounds = look_at(setup.base.target).redoes_rounds
         self._has_served = False
 
@@ -231,7 +229,6 @@ class ServedMeasurer(CellMeasurer):
             self._servers,
             off,
             self._setup.drafts,
-            keeps_off=self._keeps_off,
             redoes_rounds=self._redoes_rounds,
         )
         backend.load(None if cell.mtp else cell.arm.draft)
@@ -281,7 +278,7 @@ def open_servers(
     with open_fleet(
         binary, keeps_off=stays, timeout_s=timeout_s, say=say, name=_drafter_of
     ) as fleet:
-        yield ServedMeasurer(fleet, setup, keeps_off=stays)
+        yield ServedMeasurer(fleet, setup)
 
 
 def _drafter_of(setup: Setup) -> str:

@@ -1,4 +1,4 @@
-"""What a sweep measures, on what, and what has to be equal for its cells to be comparable."""
+"""Setup of a sweep, and the conditions under which its cells are comparable."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class SweepSetup:
 
     grid: Grid
     default: Cell
-    """What cells have where the grid is silent; its numbers are those of draft models."""
+    """Values of cells where the grid is silent; its numbers are those of draft models."""
     base: Setup
     """The target alone; cells say the types of its cache, and the threads."""
     drafts: Mapping[str, ModelOptions]
@@ -53,7 +53,7 @@ class SweepSetup:
     """Sentences on parts of the grid that were dropped from it for this machine."""
 
     def backend_document(self) -> Json:
-        """What decodes, in documents."""
+        """The backend in documents."""
         if self.binary is None:
             return ENGINE
         return {
@@ -96,7 +96,7 @@ def sweep_name(target: Path, spec: dict[str, Any]) -> str:
 
 
 def backend_identity(setup: SweepSetup) -> dict[str, object]:
-    """Identity of what decodes: numbers of different identities are not comparable."""
+    """Identity of the backend: numbers of different identities are not comparable."""
     binary, extra = setup.binary, setup.base.extra
     if binary is None:
         versions = [binding_version(), llama_cpp_version(), *sorted(buffer_types())]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import OFF
-from spectui.measure.lossless import UNTOLD, Divergence, LosslessCheck, lossless_document
+from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.speculative.counters import Counters
@@ -80,17 +80,12 @@ class CellSummary:
         return sum(record.noisy for record in self.complete)
 
     @property
-    def is_checked(self) -> bool:
-        """Whether outputs were compared."""
-        return any(record.lossless is not None for record in self.complete)
-
-    @property
-    def divergence(self) -> Divergence | None:
-        """The worst difference from the output of the target alone."""
+    def check(self) -> LosslessCheck | None:
+        """The worst comparison with the output of the target alone; None without any."""
         checks = [record.lossless for record in self.complete if record.lossless is not None]
-        found = [check.divergence for check in checks if check.divergence is not None]
-        unexplained = [one for one in found if one.explained is False]
-        return next(iter(unexplained or found), None)
+        unexplained = [check for check in checks if check.lossless is False]
+        different = [check for check in checks if check.divergence is not None]
+        return next(iter(unexplained or different or checks), None)
 
     @property
     def error(self) -> str | None:
@@ -180,9 +175,9 @@ class CellSummary:
         }
 
     def _lossless_document(self) -> Json:
-        found = self.divergence
+        found = None if self.check is None else self.check.divergence
         if found is None:
-            return lossless_document(LosslessCheck(divergence=None) if self.is_checked else None)
+            return lossless_document(self.check)
         return {
             **or_reason("lossless", found.explained, UNTOLD),
             "divergence": {
@@ -264,7 +259,7 @@ def best_per_category(summaries: Sequence[CellSummary]) -> dict[str, CellSummary
     return dict(sorted(found.items()))
 
 
-def telling(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
+def full_names(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
     """Function that names a cell unambiguously outside of the table of all cells."""
     columns = varying(one.cell for one in summaries)
     return lambda one: with_values(one.name, one.cell, columns)

@@ -110,6 +110,7 @@ class Sweep:
         """
         with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
             self._store = store
+            self._took.clear()
             for record in store.records:
                 self._learn(record)
             self.pending = tuple(visit for visit in self.visits if self._is_pending(visit, store))

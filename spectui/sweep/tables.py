@@ -16,8 +16,8 @@ from spectui.sweep.summary import (
     best_per_category,
     best_per_drafter,
     flattenings,
+    full_names,
     ranked,
-    telling,
 )
 
 _NONE = "–"
@@ -84,16 +84,16 @@ def _notes(one: CellSummary) -> Iterator[str]:
         yield "noisy"
     if one.is_noise and not one.is_idle and not one.cell.arm.is_off:
         yield "noise"
-    if one.divergence is not None and one.divergence.explained is not True:
-        yield "LOSSY" if one.divergence.explained is False else "differs"
+    if one.check is not None and not one.check.lossless:
+        yield "differs" if one.check.lossless is None else "LOSSY"
 
 
 def _best(
     kind: str, title: str, best: Mapping[str, CellSummary], all_cells: Sequence[CellSummary]
 ) -> Sheet:
-    told = telling(all_cells)
+    name_of = full_names(all_cells)
     rows = (
-        (name, told(one), *_speedup(one.speedup), percent_text(one.counters.acceptance_rate, 1))
+        (name, name_of(one), *_speedup(one.speedup), percent_text(one.counters.acceptance_rate, 1))
         for name, one in best.items()
     )
     headings = (kind, "cell", "speedup", "interval", "rate")
@@ -131,11 +131,11 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
         "accepted length, 1 + accepted / rounds. Counts are exact. The rows of off compare it with "
         "itself: what noise alone does."
     )
-    measured, name_of = ranked(summaries), telling(summaries)
-    for against, told in _TOLD.items():
+    measured, name_of = ranked(summaries), full_names(summaries)
+    for against, text in _AGAINST.items():
         names = [name_of(one) for one in measured if against_off(one.speedup) is against]
         if names:
-            yield f"{told}: {'; '.join(names)}."
+            yield f"{text}: {'; '.join(names)}."
     idle = [one.name for one in summaries if one.is_idle]
     if idle:
         yield (
@@ -163,20 +163,20 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
 
 
 def _differing(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    explained = {one.divergence.explained for one in summaries if one.divergence is not None}
-    if False in explained:
+    lossless = {one.check.lossless for one in summaries if one.check is not None}
+    if False in lossless:
         yield (
             "LOSSY: speculation changed the output, and rounding does not explain it; please "
             "report that."
         )
-    if None in explained:
+    if None in lossless:
         yield (
             "differs: the output is another one than that of the target alone; llama-server does "
             "not tell whether rounding explains it."
         )
 
 
-_TOLD = {
+_AGAINST = {
     Against.FASTER: "Faster than off",
     Against.NOT_TOLD_APART: "Not told apart from off (the interval holds 1)",
     Against.SLOWER: "Slower than off",
@@ -200,7 +200,7 @@ def markdown(
     title: str,
     facts: Sequence[str],
     found: Sequence[Sheet],
-    told: Iterable[str],
+    notes: Iterable[str],
     images: Mapping[str, str],
 ) -> str:
     """Render the report of a sweep.
@@ -209,12 +209,12 @@ def markdown(
         title: title of the report.
         facts: facts on the measurement, an item each.
         found: the tables.
-        told: remarks on them.
+        notes: remarks on them.
         images: names of files by what they show.
     """
     parts = [f"# {_plain(title)}", "\n".join(f"- {_plain(fact)}" for fact in facts)]
     first, *rest = [_markdown_table(sheet) for sheet in found] or [""]
-    parts += [first, *map(_plain, told), *rest]
+    parts += [first, *map(_plain, notes), *rest]
     parts += [
         f"## {_plain(caption)}\n\n![{_plain(caption)}]({name})" for caption, name in images.items()
     ]

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from spectui.documents import Json, or_reason
 from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
@@ -196,6 +197,30 @@ class Costs:
             if n > 0 and far / near > CLIFF * (m + 1) / (n + 1):
                 found.append(m)
         return tuple(found)
+
+    def document(self) -> Json:
+        """Costs of rounds with a draft as JSON; lists by ``n_drafted``."""
+        return {
+            "n_past": self.n_past,
+            "n_drafted": list(self.lengths),
+            "verify_s": list(self.verify_s),
+            "verify_growth_s": list(self.verify_growth_s),
+            "verify_ratio": [seconds / self.single_s for seconds in self.verify_s],
+            "second_draft_pass_s": list(self.again_s),
+            "second_draft_pass_growth_s": list(self.again_growth_s),
+            "draft_step_s": self.step_s,
+            "draft_step_growth_s": self.step_growth_s,
+            "c": self.step_s / self.single_s,
+            "catch_up_s": self.catch_up_s,
+            "per_token_s": self.token_s,
+            "per_round_s": self.fixed_s,
+            "per_rejection_s": self.rollback_s,
+            "per_token_before_rejection_s": self.rollback_token_s,
+            "off_s": self.off_s,
+            "off_growth_s": self.off_growth_s,
+            **or_reason("spread", self.spread, "too few generations drafted the same lengths"),
+            "cliffs": list(self.cliffs),
+        }
 
 
 def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Vector:

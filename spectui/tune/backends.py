@@ -86,7 +86,6 @@ class InProcess:
             identities(setup.candidates),
         )
         forecaster = Forecaster(
-            self.measuring,
             setup.workload.first(setup.limits.n_trial_prompts),
             loader,
             study.space,

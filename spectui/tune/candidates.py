@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from spectui.documents import Json, or_reason
 from spectui.engine.events import ModelLoaded, Role
 from spectui.errors import SpectuiError
+from spectui.measure.served_models import NOT_LOADED
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 
@@ -46,3 +48,26 @@ class Candidate:
     def reason(self) -> str | None:
         """The error as a sentence."""
         return None if self.error is None else str(self.error)
+
+    def document(self, memory_bytes: int | None) -> Json:
+        """A candidate with its memory as JSON.
+
+        Args:
+            memory_bytes: estimate of weights and cache, where it was not loaded; loaded, scratch
+                memory counts as well.
+        """
+        loaded = self.loaded
+        unknown = "it could not be loaded" if self.error else NOT_LOADED
+        if self.is_mtp:
+            unknown = "its layers are part of the target"
+        elif loaded is not None:
+            memory_bytes = sum(buffer.size_bytes for buffer in loaded.memory.buffers)
+        known = {"path": str(self.options.path)}
+        return {
+            **(known if self.loaded is None else self.loaded.document()),
+            # As trials call it, not as its file does.
+            "name": self.name,
+            **or_reason("memory_bytes", memory_bytes, unknown),
+            "compatible": self.reason is None,
+            "reason": self.reason,
+        }

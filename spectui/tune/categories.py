@@ -9,9 +9,12 @@ by the others, and the two are compared on it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
 from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import NOTHING_DRAFTED, Pair, throughput
 from spectui.measure.statistics import PairedMeasurement, paired_speedup
+from spectui.speculative.counters import Counters
 from spectui.tune.trials import TrialRecord, TrialState, levelled
 
 _MIN_PER_CATEGORY = 2
@@ -19,6 +22,10 @@ _MIN_PER_CATEGORY = 2
 _LEVEL = 0.99
 """Choices that leave out one prompt each share all the others, so that intervals are too narrow: in
 simulations of settings that are all alike, 95 % recommended profiles in up to 5 of 100 cases."""
+
+
+_NOT_TRIED = "no trial measured a prompt of it"
+_NOT_CONFIRMED = "no prompt of it was confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,18 @@ class Profiles:
     """On the prompts of the choice: noise counts as gain here."""
     reason: str
     """One sentence."""
+
+    def document(self) -> Json:
+        """Its fields as JSON."""
+        interval = None if self.gain_ci99 is None else list(self.gain_ci99)
+        unknown = self.reason
+        return {
+            "recommended": self.recommended,
+            **or_reason("gain", self.gain, unknown),
+            **or_reason("gain_ci99", interval, "the interval is not known"),
+            **or_reason("apparent_gain", self.apparent_gain, unknown),
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +268,41 @@ def _unknown(because: str, apparent: float | None = None) -> Profiles:
 
 def _percent(share: float) -> str:
     return gain_percent(100 * share, 1)
+
+
+def per_category_rows(pairs: Sequence[Pair], categories: Sequence[CategoryResult]) -> list[Json]:
+    """Rows per category as JSON: the winner's confirmation, and the trials of all settings.
+
+    Args:
+        pairs: confirmation of the winner.
+        categories: results of the trials.
+    """
+    confirmed: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        confirmed.setdefault(pair.item.category, []).append(pair)
+    tried = {one.category: one for one in categories}
+    names = dict.fromkeys((*tried, *confirmed))
+    return [_row(name, confirmed.get(name, []), tried.get(name)) for name in names]
+
+
+def _row(name: str, pairs: Sequence[Pair], tried: CategoryResult | None) -> Json:
+    off = throughput([pair.baseline for pair in pairs])
+    on = throughput([pair.speculative for pair in pairs])
+    rounds = sum((pair.speculative.counters for pair in pairs), Counters())
+    trials = None
+    if tried is not None:
+        trials = {
+            "n_prompts": tried.n_prompts,
+            "n_tokens": tried.n_tokens,
+            "best": {"params": tried.best.document(), "speedup": tried.best_speedup},
+            **or_reason("winner_speedup", tried.winner_speedup, "it was not tried there"),
+        }
+    return {
+        "category": name,
+        "n_prompts": len(pairs),
+        **or_reason("speedup", on / off if on and off else None, _NOT_CONFIRMED),
+        **or_reason(
+            "acceptance_rate", rounds.acceptance_rate, NOTHING_DRAFTED if pairs else _NOT_CONFIRMED
+        ),
+        **or_reason("trials", trials, _NOT_TRIED),
+    }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spectui.documents import Json, or_reason
 from spectui.format import percent_text
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.monitor.readings import Reading
@@ -40,6 +41,17 @@ class Conditions:
                 "slowed itself down."
             )
         return tuple(found)
+
+    def document(self) -> Json:
+        """Its fields as JSON."""
+        before, after = self.temperatures_c
+        return {
+            **or_reason("drift", self.drift, "fewer than two trials were measured"),
+            "n_noisy": self.n_noisy,
+            **or_reason("temperature_before_c", before.value, before.reason or ""),
+            **or_reason("temperature_after_c", after.value, after.reason or ""),
+            "notes": list(self.notes),
+        }
 
 
 def conditions(trials: Sequence[TrialRecord], before: Reading, after: Reading) -> Conditions:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spectui.documents import Json, or_reason
 from spectui.format import percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, throughput, total_counters
@@ -23,6 +24,8 @@ from spectui.trace.terms import (
 )
 from spectui.tune.result import TuneResult
 
+_NO_DRAFT_HELPS = "even a draft for nothing would not pay at this acceptance"
+_FREE = "drafting takes next to nothing as it is"
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
 _SMALL = 0.005
@@ -60,6 +63,11 @@ class Explanation:
     text: str
     findings: Findings | None
     """None where something is missing; the text says what."""
+
+    def document(self) -> Json:
+        """``explanation``, the paragraph, and ``explanation_terms``, its numbers."""
+        terms = None if self.findings is None else _terms_document(self.findings)
+        return {"explanation": self.text, **or_reason("explanation_terms", terms, self.text)}
 
 
 def explain_result(result: TuneResult) -> Explanation:
@@ -272,3 +280,39 @@ def _times(speedup: float) -> str:
 def _listed(words: Sequence[str]) -> str:
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def _terms_document(found: Findings) -> Json:
+    terms = found.terms
+    no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
+    return {
+        "alpha": terms.alpha,
+        "c": terms.c,
+        "draft_step_s": terms.step_s,
+        "target_step_s": terms.target_step_s,
+        "drafted_per_round": terms.drafted,
+        "tokens_per_round": terms.emitted,
+        "verify_ratio": terms.verify_ratio,
+        "round_s": {
+            "draft": terms.draft_s,
+            "second_draft_pass": terms.again_s,
+            "verify": terms.verify_s,
+            "sample": terms.sample_s,
+            "rollback": terms.rollback_s,
+            "other": terms.other_s,
+        },
+        "speedup": found.speedup,
+        "speedup_source": "measured" if found.is_measured else "replayed",
+        "decides": str(found.decides),
+        "speedup_without": found.speedup_without,
+        **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
+        **or_reason("break_even_c", found.break_even_c, no_draft),
+        **or_reason(
+            "break_even_alpha",
+            found.break_even_alpha,
+            "even a draft that is always right would not pay at these costs",
+        ),
+        "speedup_if_free": found.speedup_if_free,
+        "speedup_if_perfect": found.speedup_if_perfect,
+        "speedup_limit": found.limit,
+    }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from spectui.engine.driver import Engine
+from spectui.documents import Json
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
@@ -61,6 +61,16 @@ class Forecast:
     n_accepted: int
     spread: float = 0.0
     """Standard deviation over the prompts of the logarithm of the speedup."""
+
+    def document(self) -> Json:
+        """A replayed setting as JSON."""
+        return {
+            "source": "replayed",
+            "params": self.arm.document(),
+            "speedup": self.speedup,
+            "n_drafted": self.n_drafted,
+            "n_accepted": self.n_accepted,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +226,6 @@ class Forecaster:
 
     def __init__(
         self,
-        engine: Engine,
         workload: Workload,
         loader: Loader,
         space: SearchSpace,
@@ -229,9 +238,8 @@ class Forecaster:
         """Prepare; nothing runs yet.
 
         Args:
-            engine: has loaded the target.
             workload: prompts to record.
-            loader: loader of the drafts.
+            loader: has loaded the target, and loads the drafts.
             space: settings to replay.
             schedule: the work per round.
             n_ctx: context size of the target.
@@ -240,7 +248,6 @@ class Forecaster:
         """
         self._kept = kept
         self._known: _Known | None = None
-        self._engine = engine
         self._workload = workload
         self._loader = loader
         self._space = space
@@ -302,7 +309,6 @@ class Forecaster:
             KeyboardInterrupt: it was stopped.
         """
         tracer = Tracer(
-            self._engine,
             self._workload.first(n_prompts),
             self._loader,
             depth=self._space.max_draft,
@@ -310,10 +316,8 @@ class Forecaster:
             rollback=self._rollback,
             schedule=self._schedule,
             on_event=on_event,
-            has_time=has_time,
-            outputs=outputs,
         )
-        tracing = tracer.run()
+        tracing = tracer.run(has_time=has_time, outputs=outputs)
         if tracing.interrupted:
             raise KeyboardInterrupt
         if self._kept is not None and tracing.recordings:

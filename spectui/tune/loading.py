@@ -42,7 +42,7 @@ class Loader:
             movable: placement of the target for each of them; None keeps it in place.
             clock: seconds.
         """
-        self._engine = engine
+        self.engine = engine
         self._candidates = {candidate.name: candidate for candidate in candidates}
         self._loaded = loaded
         self._movable = movable
@@ -89,7 +89,7 @@ class Loader:
         if candidate is None or candidate.is_mtp or draft == self._loaded:
             return
         self._loaded = None
-        self._engine.load_draft(candidate.options)
+        self.engine.load_draft(candidate.options)
         self._loaded = draft
 
     def _n_cpu_moe(self, draft: str | None) -> int | None:
@@ -103,6 +103,6 @@ class Loader:
         began_s = self._clock()
         # A load begins by freeing both models, whatever comes of it.
         self._loaded = self.n_cpu_moe = None
-        self._engine.load_target(options, command.context, max_draft=command.max_draft)
+        self.engine.load_target(options, command.context, max_draft=command.max_draft)
         self.n_cpu_moe = n_cpu_moe
         self.move_s = self._clock() - began_s

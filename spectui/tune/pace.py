@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.workload import WorkItem
 from spectui.tune.race import LOOK_EVERY
@@ -30,6 +31,15 @@ class Spent:
     """Whether time did."""
     left_out_recording: bool
     """Whether there was none for the recording that forecasts rest on."""
+
+    def document(self) -> Json:
+        """The time as JSON."""
+        return {
+            **or_reason("budget_s", self.budget_s, "no --time-budget was given"),
+            "took_s": self.took_s,
+            "ended_trials": self.ended_trials,
+            "left_out_recording": self.left_out_recording,
+        }
 
 
 class PromptCosts(Protocol):

@@ -13,6 +13,7 @@ from spectui.tune.events import ConfirmationStarted, ForecastMade, TraceProgress
 from spectui.tune.forecast import Forecast, Forecaster, Outlook
 from spectui.tune.pace import RESERVED, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing
+from spectui.tune.race_runs import race_runs
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, TrialState
@@ -158,15 +159,15 @@ class Confirmation:
             arms = arms[:1]
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
         self._setup.on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))
-        self._race = Race(
+        runs = race_runs(
             self._setup.measurer,
             arms,
-            self._items,
-            min_gain=self._setup.min_gain,
             off=self._setup.study.space.off,
             load=lambda arm: self._setup.loader.load(arm.draft),
             on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
-            n_affordable=self._n_affordable,
+        )
+        self._race = Race(
+            runs, self._items, min_gain=self._setup.min_gain, n_affordable=self._n_affordable
         )
         self._race.run()
 

@@ -8,11 +8,12 @@ speculation and with every finalist, one right after the other.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.measure.arm import OFF, Arm
-from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.documents import Json, or_reason
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Pair, measurements
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.measure.workload import WorkItem
-from spectui.tune.race_runs import ApartRuns, RaceLegs, RaceRuns
+from spectui.tune.race_runs import RaceLegs
 
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
@@ -41,54 +42,53 @@ class Standing:
     pairs: tuple[Pair, ...] = ()
     """Paired measurements against off."""
 
+    def document(self) -> Json:
+        """A finalist as JSON."""
+        nothing = "nothing was decoded"
+        speedup = self.speedup
+        if speedup is None:
+            return {"params": self.arm.document(), **or_reason("speedup", None, nothing)}
+        return {"params": self.arm.document(), "n_prompts": speedup.n_prompts, **speedup.document()}
+
 
 class Race:
     """Measures finalists against off. Use it once."""
 
     def __init__(
         self,
-        measurer: Measurer,
-        arms: Sequence[Arm],
+        runs: RaceLegs,
         items: Sequence[WorkItem],
         *,
         min_gain: float,
-        off: Arm = OFF,
-        load: Callable[[Arm], None],
-        on_pair: Callable[[Pair], None],
         n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
         n_resamples: int = _N_RESAMPLES,
     ) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
-            measurer: decodes.
-            arms: finalists, the favourite first.
+            runs: measure the finalists, the favourite first, and off.
             items: prompts in order; one that comes again is a repeat.
             min_gain: what speculation must gain to be worth it, and what a rival must be ahead
                 to be worth measuring on; 0.02 is 2 %.
-            off: arm that the verdict compares with.
-            load: makes an arm's draft the loaded one, and the target lie as it does with that.
-            on_pair: told of every measured pair.
             n_affordable: given the finalists that still run and the prompts that are left, how
                 many of those, from the first, there is time for; asked at every look. The prompts
                 before the first look are measured in any case.
             n_resamples: resamples of the bootstrap.
         """
-        runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
-        self._runs: RaceLegs = runs(measurer, arms, off=off, load=load, on_pair=on_pair)
-        self._arms = tuple(arms)
+        self._runs = runs
+        self._arms = tuple(runs.arms)
         self._items = items
         self._min_gain = min_gain
         self._n_affordable = n_affordable
         self._n_resamples = n_resamples
-        self._running = list(arms)
+        self._running = list(runs.arms)
         self._speedups: dict[Arm, Speedup] = {}
         self._looks = Looks()
         self._fraction = 0.0
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
-        self.leader = arms[0]
+        self.leader = runs.arms[0]
         """Fastest finalist at the last look."""
 
     def run(self) -> None:

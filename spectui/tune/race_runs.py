@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from spectui.engine.events import GenerationResult
-from spectui.measure.arm import Arm
+from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.workload import WorkItem
 
@@ -191,3 +191,16 @@ class ApartRuns(RaceLegs):
             for pair in pairs[self._n_told[arm] :]:
                 self.on_pair(pair)
             self._n_told[arm] = len(pairs)
+
+
+def race_runs(
+    measurer: Measurer,
+    arms: Sequence[Arm],
+    *,
+    off: Arm = OFF,
+    load: Callable[[Arm], None],
+    on_pair: Callable[[Pair], None],
+) -> RaceLegs:
+    """Legs of a race as they suit what measures; arguments as the fields of ``RaceLegs``."""
+    runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
+    return runs(measurer, arms, off=off, load=load, on_pair=on_pair)

@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spectui.documents import Json, or_reason
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.measurer import Pair
+from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
-from spectui.tune.trials import TrialRecord
+from spectui.tune.trials import TrialRecord, speedup_estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,42 @@ class TuneResult:
     spent: Spent
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
+
+    def baseline_document(self) -> Json:
+        """Throughput of the target alone as JSON."""
+        if self.pairs:
+            return throughput_document([pair.baseline for pair in self.pairs])
+        off = [record for record in self.trials if record.arm.is_off and record.tokens_per_s]
+        seconds = sum(prompt.decode_s for record in off for prompt in record.prompts)
+        n_tokens = sum(prompt.n_tokens for record in off for prompt in record.prompts)
+        rate = n_tokens / seconds if seconds else None
+        return {
+            **or_reason("tokens_per_s", rate, "the off arm was not measured"),
+            "n_tokens": n_tokens,
+            "decode_s": seconds,
+        }
+
+    def best_document(self) -> Json | None:
+        """The best setting as JSON; None where none could be measured."""
+        best = self.best
+        if best is None:
+            return None
+        if self.speedup is not None:
+            rate = throughput([pair.speculative for pair in self.pairs])
+            return {
+                "params": best.document(),
+                "tokens_per_s": rate,
+                **self.speedup.document(),
+            }
+        trial = next(one for one in reversed(self.trials) if one.arm == best and one.tokens_per_s)
+        return {
+            "params": best.document(),
+            "tokens_per_s": trial.tokens_per_s,
+            **or_reason(
+                "speedup", speedup_estimate(trial, self.trials), "the off arm was not measured"
+            ),
+            **or_reason("speedup_ci95", None, "it was not confirmed on fresh measurements"),
+        }
 
 
 def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:

@@ -47,7 +47,7 @@ class Search:
         self._expected_improvement: float | None = None
         self._ended_trials = False
         self._pace = self._begun_pace()
-        self._trials = self._trial_runner()
+        self._trials = TrialRunner(setup, self._decoded)
         self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
@@ -61,19 +61,6 @@ class Search:
             setup.measurer,
             setup.trial_items,
             move_s=lambda: setup.loader.move_s,
-        )
-
-    def _trial_runner(self) -> TrialRunner:
-        setup = self._setup
-        return TrialRunner(
-            setup.engine,
-            setup.study,
-            setup.measurer,
-            items=setup.trial_items,
-            loader=setup.loader,
-            on_event=setup.on_event,
-            on_decoded=self._decoded,
-            repeats=setup.limits.time_budget_s is None,
         )
 
     def run(self) -> TuneResult:

@@ -14,7 +14,7 @@ from spectui.tune.studies.study import TuningStudy
 class Limits:
     """Limits of a search."""
 
-    n_trials: int
+    n_trials: int = 50
     """Upper bound: the search ends when the forecasts say that more would gain nothing."""
     time_budget_s: float | None = None
     """Seconds of the search's own work: pauses and turns of the chat do not count."""

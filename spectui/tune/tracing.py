@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 from spectui import __version__
 from spectui.engine.commands import Generate, RecordChains
-from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError
 from spectui.llama.library import binding_version, llama_cpp_version
@@ -90,7 +89,6 @@ class Tracer:
 
     def __init__(
         self,
-        engine: Engine,
         workload: Workload,
         loader: Loader,
         *,
@@ -99,24 +97,20 @@ class Tracer:
         rollback: Rollback,
         schedule: Schedule | None,
         on_event: Callable[[TracingEvent], None],
-        has_time: Callable[[], bool] = lambda: True,
-        outputs: Mapping[str, GenerationResult] | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
         Args:
-            engine: has loaded the target.
             workload: prompts to record.
-            loader: loader of the drafts; without any it is a trace for n-gram drafters alone.
+            loader: has loaded the target, and loads the drafts; without any it is a trace for
+                n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
             schedule: the work per round whose costs are measured as well; None for counts only.
             on_event: told what happens, on the caller's thread.
-            has_time: asked whether costs may be measured on one prompt more.
-            outputs: what the target has written already, by prompt; decoded as ``workload`` says.
         """
-        self._engine = engine
+        self._engine = loader.engine
         self._workload = workload
         self._loader = loader
         self._depth = depth
@@ -124,16 +118,27 @@ class Tracer:
         self._rollback = rollback
         self._schedule = schedule
         self._on_event = on_event
-        self._has_time = has_time
-        self._outputs = outputs or {}
+        self._has_time: Callable[[], bool] = lambda: True
+        self._outputs: Mapping[str, GenerationResult] = {}
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
         self._probed: dict[str, Probed] = {}
         self._costs: dict[str, Costs] = {}
 
-    def run(self) -> Tracing:
-        """Record everything. An interrupt ends it early with what is complete."""
+    def run(
+        self,
+        *,
+        has_time: Callable[[], bool] = lambda: True,
+        outputs: Mapping[str, GenerationResult] | None = None,
+    ) -> Tracing:
+        """Record everything. An interrupt ends it early with what is complete.
+
+        Args:
+            has_time: asked whether costs may be measured on one prompt more.
+            outputs: what the target has written already, by prompt; decoded as the workload says.
+        """
+        self._has_time, self._outputs = has_time, outputs or {}
         interrupted = False
         try:
             for item in self._workload.items:

@@ -1,17 +1,16 @@
 """Running trials: every one between two anchor runs of the target alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, HopelessError, ServerError, SpectuiError
 from spectui.measure.arm import Arm
-from spectui.measure.backend import Backend, Loading
-from spectui.measure.measurer import Measurer
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import WorkItem
-from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
-from spectui.tune.studies.study import Proposal, TuningStudy
+from spectui.tune.events import TrialFinished, TrialStarted
+from spectui.tune.setup import SearchSetup
+from spectui.tune.studies.study import Proposal
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
 
 _HOPELESS = 3
@@ -31,41 +30,26 @@ class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
     def __init__(
-        self,
-        engine: Backend,
-        study: TuningStudy,
-        measurer: Measurer,
-        *,
-        items: Sequence[WorkItem],
-        loader: Loading,
-        on_event: Callable[[TuneEvent], None],
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-        repeats: bool = True,
+        self, setup: SearchSetup, on_decoded: Callable[[WorkItem, GenerationResult], None]
     ) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
-            engine: has loaded the target.
-            study: proposes and stores.
-            measurer: decodes.
-            items: prompts of every trial.
-            loader: has what an arm needs loaded.
-            on_event: told of every trial.
+            setup: study, prompts, what decodes them, and limits.
             on_decoded: told of every prompt.
-            repeats: whether a noisy trial is run again; where time is short, another setting's
-                trial says more.
         """
-        self._engine = engine
-        self._study = study
-        self._measurer = measurer
-        self._items = items
-        self._loader = loader
-        self._on_event = on_event
+        self._engine = setup.engine
+        self._study = setup.study
+        self._measurer = setup.measurer
+        self._items = setup.trial_items
+        self._loader = setup.loader
+        self._on_event = setup.on_event
         self._on_decoded = on_decoded
-        self._attempts = 2 if repeats else 1
+        # Where time is short, another setting's trial says more than a noisy one that is repeated.
+        self._attempts = 2 if setup.limits.time_budget_s is None else 1
         self.outputs: dict[str, GenerationResult] = {}
         """Outputs of the target alone, by prompt."""
-        self._by_number = {record.number: record for record in study.records()}
+        self._by_number = {record.number: record for record in setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._anchor: _Anchor | None = None
         self._server_error: ServerError | None = None

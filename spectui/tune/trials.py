@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
+from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.workload import WorkItem
 
 
@@ -79,6 +81,24 @@ class TrialRecord:
         """Accepted / drafted, None when nothing was drafted."""
         drafted = sum(p.n_drafted for p in self.prompts)
         return sum(p.n_accepted for p in self.prompts) / drafted if drafted else None
+
+    def document(self, records: Sequence["TrialRecord"]) -> Json:
+        """A trial as JSON; ``records`` are all of its study."""
+        reason = self.error or "it is not finished"
+        was_measured = self.tokens_per_s is not None
+        no_speedup = "the off arm was not measured" if was_measured else reason
+        nothing_drafted = NOTHING_DRAFTED if was_measured else reason
+        return {
+            "number": self.number,
+            "state": str(self.state),
+            "source": "measured",
+            "params": self.arm.document(),
+            **or_reason("tokens_per_s", self.tokens_per_s, reason),
+            **or_reason("speedup", speedup_estimate(self, records), no_speedup),
+            **or_reason("acceptance_rate", self.acceptance_rate, nothing_drafted),
+            "noisy": self.noisy,
+            "error": self.error,
+        }
 
 
 def n_measured(records: Sequence[TrialRecord]) -> int:

@@ -75,7 +75,7 @@ class TuningSetup:
     workload: Workload
     space: SearchSpace
     schedule: Schedule
-    limits: Limits
+    limits: Limits = field(default_factory=Limits)
     min_gain: float = 0.02
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     study: StudyOptions = field(default_factory=StudyOptions)

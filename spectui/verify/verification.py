@@ -162,7 +162,6 @@ class Verification:
                 fleet,
                 case,
                 {},
-                keeps_off=keeps_both,
                 redoes_rounds=look_at(case.target).redoes_rounds,
             )
             workload = served_workload(

@@ -376,4 +376,6 @@ def test_a_verdict_that_cannot_be_kept_is_printed_all_the_same(
     options = ["--prompts", prompts, "--trials", 2, "--json", "-"]
     assert spectui("tune", *pair, *options) == 0
     assert json.loads(spectui.out)["command"].startswith("llama-server ")
-    assert "spectui export will not know of this verdict: the disk is full" in spectui.err
+    assert (
+        "spectui export and verify will not know of this verdict: the disk is full" in spectui.err
+    )

@@ -118,7 +118,6 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     space = SearchSpace(drafts=(), max_draft=8)
     loader = Loader(engine, ())
     forecaster = Forecaster(
-        engine,
         workload,
         loader,
         space,

@@ -18,6 +18,7 @@ from spectui.errors import ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
+from spectui.measure.promise import Case
 from spectui.measure.server_backend import ServerBackend, remembers, result_of
 from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
@@ -169,9 +170,9 @@ def test_arguments_are_the_binarys_own_and_nobody_else_may_reach_it(tmp_path: Pa
     assert replace(ONE, speculation=None).models == (TARGET,)
 
 
-def decoding(fleet: Fleet, *, keeps_off: bool = True) -> ServerBackend:
+def decoding(fleet: Fleet) -> ServerBackend:
     drafts = {"d": ModelOptions(path=Path("d.gguf"))}
-    return ServerBackend(fleet, OFF_SETUP, drafts, keeps_off=keeps_off, redoes_rounds=False)
+    return ServerBackend(fleet, OFF_SETUP, drafts, redoes_rounds=False)
 
 
 def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Fleets) -> None:
@@ -215,6 +216,23 @@ def test_an_ngram_drafter_is_not_asked_twice_what_it_remembers(fleets: Fleets) -
     assert fleets.started == [NGRAM, OFF_SETUP, NGRAM, NGRAM]
 
 
+def test_off_may_lie_otherwise_than_the_target_beside_a_draft(fleets: Fleets) -> None:
+    case = Case(
+        baseline=TARGET,
+        target=replace(TARGET, n_gpu_layers=7),
+        draft=ONE.draft,
+        context=ContextOptions(),
+        speculation=Speculation(DraftSimple(draft_max=4)),
+        sampling=SamplingConfig(),
+        n_predict=4,
+    )
+    with fleets.open(keeps_off=True) as fleet:
+        servers = ServerBackend(fleet, case, {}, redoes_rounds=False)
+        for speculation in (None, case.speculation):
+            servers.generate(Generate(prompt=(1, 2), n_predict=4, speculation=speculation))
+    assert fleets.started == [OFF_SETUP, case]
+
+
 @pytest.mark.parametrize(
     ("keeps_off", "starts", "order"),
     [
@@ -227,7 +245,7 @@ def test_both_take_turns_without_starting_more_servers_than_needed(
     fleets: Fleets, *, keeps_off: bool, starts: int, order: list[str]
 ) -> None:
     with fleets.open(keeps_off=keeps_off) as fleet:
-        servers = decoding(fleet, keeps_off=keeps_off)
+        servers = decoding(fleet)
         servers.load("d")
         workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig())
         measurer = Measurer(servers, workload, Generate(prompt=()).schedule)

@@ -442,12 +442,13 @@ async def _drained(app: App[None]) -> None:
 
 def _is_busy(app: App[None]) -> bool:
     """Whether anyone has a message, or is at work on one instead of waiting for the next."""
-    return not all(_waits(pump) for pump in (app, *app._registry))
+    pumps: list[MessagePump] = [app, *app._registry]
+    return any(map(_is_at_work, pumps))
 
 
-def _waits(pump: MessagePump) -> bool:
+def _is_at_work(pump: MessagePump) -> bool:
     queue: Queue[Message | None] = pump._message_queue
-    return queue.empty() and not pump._next_callbacks and len(queue.ready_event._waiters) > 0
+    return not queue.empty() or bool(pump._next_callbacks) or not queue.ready_event._waiters
 
 
 async def press_keys(pilot: Pilot[None], *keys: str) -> None:

@@ -54,7 +54,6 @@ def trace(
     with Engine() as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
         tracer = Tracer(
-            engine,
             workload,
             Loader(engine, [draft_of(tiny)]),
             depth=DEPTH,
@@ -62,10 +61,8 @@ def trace(
             rollback=Rollback.TRUNCATE,
             schedule=Schedule.SERVER,
             on_event=events.append,
-            has_time=has_time,
-            outputs=outputs,
         )
-        return tracer.run(), events
+        return tracer.run(has_time=has_time, outputs=outputs), events
 
 
 def probed(events: list[TracingEvent]) -> list[str]:
@@ -124,7 +121,6 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             movable=MovableTarget(loaded=command, placements=placements),
         )
         tracing = Tracer(
-            engine,
             WORKLOAD,
             loader,
             depth=DEPTH,

@@ -20,8 +20,8 @@ from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
-from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.screen import Panels
 from spectui.tui.export import ExportScreen, SaveBar, export_choices
 from spectui.tui.glyphs import plain
 from spectui.tui.panels.base import Panel

@@ -43,8 +43,8 @@ from spectui.sessions import (
 from spectui.sessions import Session as StoredSession
 from spectui.settings import Settings
 from spectui.tui.base_app import KeyHandled
-from spectui.tui.chat.panels import Panels
 from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.screen import Panels
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.help import HelpScreen

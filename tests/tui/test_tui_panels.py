@@ -13,7 +13,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from spectui.live.tally import LiveState, LiveTally
-from spectui.tui.chat.panels import Panels
+from spectui.tui.chat.screen import Panels
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.panels.base import (
     Line,

@@ -202,7 +202,6 @@ def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
     engine = cast("Engine", None)
     loader = Loader(engine, ())
     return Forecaster(
-        engine,
         workload,
         loader,
         space,

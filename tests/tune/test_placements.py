@@ -31,6 +31,7 @@ from spectui.tune.explain import explain_result
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 from spectui.tune.race import LOOK_EVERY, Race
+from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -352,15 +353,14 @@ ALONE = replace(OFF, n_cpu_moe=4)
 
 def race(machine: Machine, measurer: ScriptedMeasurer, *arms: Arm, n_items: int = 24) -> Race:
     loader = loader_of(machine, ("big", "small"))
-    return Race(
+    runs = race_runs(
         cast("Measurer", measurer),
         arms,
-        items(n_items),
-        min_gain=0.02,
         off=ALONE,
         load=lambda arm: loader.load(arm.draft),
         on_pair=lambda _pair: None,
     )
+    return Race(runs, items(n_items), min_gain=0.02)
 
 
 def test_looks_turn_round_so_that_the_target_moves_once_in_each_and_drift_cancels() -> None:

@@ -14,6 +14,7 @@ from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.race import LOOK_EVERY, Race
+from spectui.tune.race_runs import race_runs
 from tests.support.search import ScriptedMeasurer, items
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
@@ -60,12 +61,9 @@ def race(
     n_affordable: Callable[[int], int] = lambda n_left: n_left,
 ) -> Race:
     return Race(
-        cast("Measurer", measurer),
-        arms,
+        race_runs(cast("Measurer", measurer), arms, load=load, on_pair=on_pair),
         items(n_items),
         min_gain=0.02,
-        load=load,
-        on_pair=on_pair,
         n_affordable=lambda _arms, rest: min(n_affordable(len(rest)), len(rest)),
     )
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.cli.tune_served import Served, failure_of, final
 from spectui.errors import CancelledError, ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
@@ -15,6 +14,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
+from spectui.tune.served import Served, failure_of, final
 from spectui.verify.preference import Preference
 from tests.support.search import items, result
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.cli.tune_time import Cost, cost_of, room_of, spread
 from spectui.measure.measurer import Pair
 from spectui.prompts import Prompt
+from spectui.tune.served_time import Cost, cost_of, room_of, spread
 from tests.support.cli import Spectui
 from tests.support.scripted_server import write_server
 from tests.support.search import items, result

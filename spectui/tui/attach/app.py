@@ -43,6 +43,8 @@ _TWO_COLUMNS, _THREE_COLUMNS = 72, 150
 _PANEL_LINES = 4
 """Height from which on a panel can have a frame."""
 _N_PANELS, _N_OF_SERVER = 6, 4
+_OURS = frozenset({"Quit"})
+"""Textual's commands that this app has under its own keys."""
 _NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
 _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
@@ -230,10 +232,6 @@ class AttachScreen(Screen[None]):
         """Hold the picture, or go on."""
         self.is_paused = not self.is_paused
         self.show(self._state, self._machine)
-
-
-_OURS = frozenset({"Quit"})
-"""Textual's commands that this app has under its own keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

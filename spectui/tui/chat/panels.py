@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 
-from textual.app import ComposeResult
-from textual.events import Resize
-
 from spectui.format import counted
 from spectui.live.rounds import IDEALS, AcceptanceState, ExpectationState, RoundState, VerifyCost
-from spectui.live.tally import LiveState, Phase, ThroughputState
+from spectui.live.tally import Phase, ThroughputState
 from spectui.speculative.counters import RoundTimes
 from spectui.speculative.expectation import RoundModel
 from spectui.tui.panels.base import (
@@ -16,7 +13,6 @@ from spectui.tui.panels.base import (
     Lines,
     Look,
     Panel,
-    PanelStack,
     Part,
     Pen,
     any_of,
@@ -25,21 +21,17 @@ from spectui.tui.panels.base import (
     growing,
     labelled,
 )
-from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 
 _HEIGHTS = range(1, 7)
 _HOUR_MIN = 60
 _LABEL = len("Leviathan ")
 _NUMBER = len(" 10.00x")
 _NAME = len("alpha ")
-_TWO_COLUMNS = 84
 _ROUND_HEIGHTS = range(1, 4)
 _PART = len("rollback ")
 _MS = len(" 1234 ms")
 _COST_LABEL = len("V(n)/V(1)")
 _COLUMN = 6
-_FRAMED = 33
-"""Lines from which on six panels in a column can have a frame each."""
 
 
 class ThroughputPanel(Panel[ThroughputState]):
@@ -373,49 +365,3 @@ def _durations(durations_s: Sequence[float | None], pen: Pen) -> Block:
         return pen.chart(durations_s, height, Look.TARGET)
 
     return charted(50, 1, _ROUND_HEIGHTS, draw)
-
-
-class Panels(PanelStack):
-    """The six live panels, each in the detail that its size allows."""
-
-    DEFAULT_CSS = """
-    Panels {
-        & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
-        & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
-
-        &.-framed > ThroughputPanel { height: 5fr; }
-        &.-framed > AcceptancePanel { height: 7fr; }
-        &.-framed > RoundPanel { height: 9fr; }
-        &.-framed > MemoryPanel { height: 6fr; }
-        &.-framed > TrafficPanel { height: 6fr; }
-        &.-framed > ExpectationPanel { height: 5fr; }
-
-        &.-two-columns { layout: grid; grid-size: 2 3; }
-        &.-two-columns > Panel { height: 1fr; }
-    }
-    """
-
-    def compose(self) -> ComposeResult:
-        """Yield the panels in the order of the questions: does it pay, why, and what of."""
-        yield ThroughputPanel()
-        yield AcceptancePanel()
-        yield RoundPanel()
-        yield MemoryPanel()
-        yield TrafficPanel()
-        yield ExpectationPanel()
-
-    def on_resize(self, event: Resize) -> None:
-        """Choose columns and frames."""
-        is_wide = event.size.width >= _TWO_COLUMNS
-        lines = event.size.height * (2 if is_wide else 1)
-        self.set_class(is_wide, "-two-columns")
-        self.set_class(lines >= _FRAMED, "-framed")
-
-    def show(self, state: LiveState) -> None:
-        """Hand every panel its part."""
-        self.query_one(ThroughputPanel).state = state.throughput
-        self.query_one(AcceptancePanel).state = state.acceptance
-        self.query_one(RoundPanel).state = state.rounds
-        self.query_one(MemoryPanel).state = state.memory
-        self.query_one(TrafficPanel).state = state.traffic
-        self.query_one(ExpectationPanel).state = state.expectation

@@ -7,25 +7,78 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.events import Resize
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from spectui.live.setup import Activity, Launch, LiveSetup
-from spectui.tui.chat.panels import Panels
+from spectui.live.tally import LiveState
+from spectui.tui.chat.panels import AcceptancePanel, ExpectationPanel, RoundPanel, ThroughputPanel
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import SessionController
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.glyphs import glyphs_of
+from spectui.tui.panels.base import PanelStack
+from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, StatusBar, hidden, key
 
 _BAR_CELLS = 24
+_TWO_COLUMNS = 84
+_FRAMED = 33
+"""Lines from which on six panels in a column can have a frame each."""
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _PANELS_FROM = 64
 _NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
+
+
+class Panels(PanelStack):
+    """The six live panels, each in the detail that its size allows."""
+
+    DEFAULT_CSS = """
+    Panels {
+        & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
+        & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
+
+        &.-framed > ThroughputPanel { height: 5fr; }
+        &.-framed > AcceptancePanel { height: 7fr; }
+        &.-framed > RoundPanel { height: 9fr; }
+        &.-framed > MemoryPanel { height: 6fr; }
+        &.-framed > TrafficPanel { height: 6fr; }
+        &.-framed > ExpectationPanel { height: 5fr; }
+
+        &.-two-columns { layout: grid; grid-size: 2 3; }
+        &.-two-columns > Panel { height: 1fr; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        """Yield the panels in the order of the questions: does it pay, why, and what of."""
+        yield ThroughputPanel()
+        yield AcceptancePanel()
+        yield RoundPanel()
+        yield MemoryPanel()
+        yield TrafficPanel()
+        yield ExpectationPanel()
+
+    def on_resize(self, event: Resize) -> None:
+        """Choose columns and frames."""
+        is_wide = event.size.width >= _TWO_COLUMNS
+        lines = event.size.height * (2 if is_wide else 1)
+        self.set_class(is_wide, "-two-columns")
+        self.set_class(lines >= _FRAMED, "-framed")
+
+    def show(self, state: LiveState) -> None:
+        """Hand every panel its part."""
+        self.query_one(ThroughputPanel).state = state.throughput
+        self.query_one(AcceptancePanel).state = state.acceptance
+        self.query_one(RoundPanel).state = state.rounds
+        self.query_one(MemoryPanel).state = state.memory
+        self.query_one(TrafficPanel).state = state.traffic
+        self.query_one(ExpectationPanel).state = state.expectation
 
 
 class Loading(Widget):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spectui.tui.chat.screen import LiveScreen
 
 Takers = dict[type, Callable[[Any], None]]
-"""What takes an event of another thread, by the event's type."""
+"""Handlers of events of other threads, by the events' types."""
 
 
 class PairLoader:
@@ -334,7 +334,7 @@ class SessionController:
 
     @property
     def takers(self) -> Takers:
-        """What takes the events of the session."""
+        """Handlers of the events of the session."""
         answer, load = self.conversation.take, self.loader.take
         return {
             **dict.fromkeys(

@@ -4,20 +4,18 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.cli.documents.common import header
-from spectui.cli.tune_request import TuneOptions
-from spectui.cli.tune_time import Room, cost_of, room_of, spread
 from spectui.documents import Json, or_reason
-from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import Arm
+from spectui.measure.header import header
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import doubt
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
-from spectui.server.binary import ServerBinary, examine
 from spectui.tune.result import TuneResult
+from spectui.tune.served_time import Room, cost_of, room_of, spread
 from spectui.tune.tuning import Tuning
 from spectui.verify.comparison import verdict
 from spectui.verify.preference import Preference, preferred
@@ -73,24 +71,6 @@ def _doubt(speedup: Speedup) -> Iterator[str]:
         yield f"NOTE: {because}."
 
 
-def binary_of(options: TuneOptions) -> ServerBinary | None:
-    """The user's llama-server; None if it was not given.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: it has another dialect than what is searched for.
-    """
-    if options.server_bin is None:
-        return None
-    binary = examine(options.server_bin)
-    if binary.dialect != options.dialect:
-        raise UsageError(
-            f"--server-bin {options.server_bin} has the options of {binary.dialect}; give "
-            f"--dialect {binary.dialect}"
-        )
-    return binary
-
-
 def serve(
     tuning: Tuning,
     result: TuneResult,
@@ -112,23 +92,15 @@ def serve(
     """
     if result.best is None or result.speedup is None:
         return None
-    found: list[tuple[Arm, Verified]] = []
-    ended: BaseException | None = None
     began_s = time.monotonic()
     left_s = None if budget_s is None else budget_s - result.spent.took_s
-    open_ = [
-        (one, wanted) for one in _finalists(result) if (wanted := _wanted(tuning, one, prompts))
+    claims = [
+        (one.best, claim)
+        for one in _finalists(result)
+        if one.best is not None and (claim := _claim(tuning, one, prompts)) is not None
     ]
-    room = _room(verification, result, [wanted for _, wanted in open_], left_s)
-    try:
-        for one, wanted in open_[: room.n_settings]:
-            if one.best is not None and ended is None:
-                some = spread(wanted.prompts, room.n_prompts)
-                verified = verification.verify(replace(wanted, prompts=some))
-                found.append((one.best, verified))
-                ended = verified.ended
-    except (KeyboardInterrupt, SpectuiError) as error:
-        ended = error
+    room = _room(verification, result, [claim for _, claim in claims], left_s)
+    found, ended = _verified(verification, claims[: room.n_settings], room.n_prompts)
     deliveries = {
         arm: one.summary.speedup
         for arm, one in found
@@ -136,7 +108,7 @@ def serve(
     }
     preference = preferred(result.verdict, result.best, deliveries, min_gain=tuning.setup.min_gain)
     return Served(
-        found=tuple(found),
+        found=found,
         preference=preference,
         ended=ended,
         limited=room.reason,
@@ -144,24 +116,40 @@ def serve(
     )
 
 
+def _verified(
+    verification: Verification, claims: Sequence[tuple[Arm, Claim]], n_prompts: int
+) -> tuple[tuple[tuple[Arm, Verified], ...], BaseException | None]:
+    """Run the settings one after the other; return what ended that early as well."""
+    found: list[tuple[Arm, Verified]] = []
+    try:
+        for arm, claim in claims:
+            some = spread(claim.prompts, n_prompts)
+            found.append((arm, verification.verify(replace(claim, prompts=some))))
+            if found[-1][1].ended is not None:
+                break
+    except (KeyboardInterrupt, SpectuiError) as error:
+        return tuple(found), error
+    return tuple(found), found[-1][1].ended if found else None
+
+
 def _room(
     verification: Verification,
     result: TuneResult,
-    wanted: Sequence[Claim],
+    claims: Sequence[Claim],
     left_s: float | None,
 ) -> Room:
     """The settings and prompts that fit in the remaining time."""
-    n_prompts = max((len(one.prompts) for one in wanted), default=0)
-    if not wanted:
+    n_prompts = max((len(one.prompts) for one in claims), default=0)
+    if not claims:
         return Room(n_settings=0, n_prompts=0)
-    case = wanted[0].case
+    case = claims[0].case
     models = (case.target, *(() if case.draft is None else (case.draft,)))
     cost = cost_of(
         result.pairs,
         n_starts=most_starts(1, keeps_off=verification.has_both(case)),
         model_bytes=sum(size_bytes(model.path) for model in models),
     )
-    return room_of(left_s, cost, n_settings=len(wanted), n_prompts=n_prompts)
+    return room_of(left_s, cost, n_settings=len(claims), n_prompts=n_prompts)
 
 
 def final(result: TuneResult, served: Served | None) -> TuneResult:
@@ -190,7 +178,7 @@ def _finalists(result: TuneResult) -> Iterator[TuneResult]:
             yield replace(result, best=one.arm, speedup=one.speedup, pairs=one.pairs, in_place=())
 
 
-def _wanted(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:
+def _claim(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:
     promise = tuning.promise_of(result)
     if promise is None:
         return None
