@@ -214,7 +214,7 @@ def test_all_answers_that_never_come_cost_one_time_together(play: Play, model: s
     # Each had no more than what those before it had left; health answers at once.
     assert given_s[0] <= SHORT_S
     assert sum(given_s[1:]) <= SHORT_S
-    assert min(given_s) > 0
+    assert min(given_s) >= 0
 
 
 async def _given_times(wanted: Attachment, given_s: list[float]) -> Sample:
@@ -461,6 +461,11 @@ def test_what_is_said_to_be_off_is_never_asked() -> None:
 
 
 def test_counters_are_not_asked_for_with_every_look_at_busy_slots() -> None:
+    async def ask_twice_at_once(wanted: Attachment) -> None:
+        async with wanted.interview(lambda: 0.0) as interview:
+            await interview.ask()
+            await interview.ask()
+
     with serving() as script:
-        asyncio.run(ask_twice(attachment(script), 0.0))
+        asyncio.run(ask_twice_at_once(attachment(script)))
     assert (script.asked.count("/metrics"), script.asked.count("/slots")) == (1, 2)
