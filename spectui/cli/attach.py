@@ -3,7 +3,7 @@
 import click
 
 from spectui.cli.options import add_options
-from spectui.cli.options_output import LOOK, json_option
+from spectui.cli.options_common import LOOK, json_option
 from spectui.cli.values import Fraction
 
 _SCREEN_S = 0.5

@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_backend import BACKEND, SERVER_BIN, BackendKind, check_no_servers
+from spectui.cli.options_common import BACKEND, SERVER_BIN, BackendKind, check_no_servers
 from spectui.cli.values import Fraction, ListOf, WholeNumber
 from spectui.errors import UsageError
 from spectui.options.option import INT_MAX

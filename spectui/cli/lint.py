@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 import click
 
-from spectui.cli.options_output import QUIET, json_option
+from spectui.cli.options_common import QUIET, json_option
 
 
 class _Quoted(click.Command):

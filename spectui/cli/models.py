@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.options_output import QUIET, json_option
+from spectui.cli.options_common import QUIET, json_option
 from spectui.cli.values import FileGlob, WholeNumber
 from spectui.options.option import INT_MAX
 

@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_output import LOOK, QUIET, json_option
+from spectui.cli.options_common import LOOK, QUIET, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND

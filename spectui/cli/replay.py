@@ -8,7 +8,7 @@ import click
 from spectui.cli.click_options import listed
 from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
 from spectui.cli.options import add_options
-from spectui.cli.options_output import json_option
+from spectui.cli.options_common import json_option
 from spectui.options.drafters import DraftSimple, numbers_of
 
 _MAX, *_OTHERS = numbers_of(DraftSimple)

@@ -10,7 +10,7 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.given import find_pair
 from spectui.cli.interrupts import interrupts, raise_ended
-from spectui.cli.options_backend import BackendKind
+from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -10,14 +11,26 @@ from rich.text import Text
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
+from spectui.cli.progress import open_progress
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.doctor.examination import Examination, Examiner, surroundings
+from spectui.doctor.findings import findings
 from spectui.documents import Json, or_reason
-from spectui.errors import BadInputError, UsageError
+from spectui.engine.planning import Planner
+from spectui.errors import BadInputError, SpectuiError, UsageError
+from spectui.llama.planned import PlanRequest
+from spectui.models.facts import kind_of_draft
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
+from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
+from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.options.setup import Setup
 from spectui.paths import text_of
 from spectui.severity import Severity
 
@@ -125,7 +138,7 @@ def examine(command_line: str, reader: Reader, *, with_models: bool, quiet: bool
     unseen: str | None = "--no-models was given"
     if with_models:
         # It loads what plans memory.
-        from spectui.cli.lint_models import model_findings, with_facts
+        from spectui.cli.run_lint import model_findings, with_facts
 
         command = with_facts(command)
         right = fixed(command, reader)
@@ -242,3 +255,125 @@ def _filled(text: str, indent: str = "") -> str:
 def _plain(text: str) -> str:
     """Text without characters that would move a terminal's cursor."""
     return "".join(char if char.isprintable() else "?" for char in text)
+
+
+_WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
+
+
+def with_facts(command: ServerCommand) -> ServerCommand:
+    """The command with facts from the headers of those of its models that are on this machine."""
+    target = _header(command.value("model"))
+    draft = _header(command.value("model-draft"))
+    return replace(
+        command,
+        target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
+        draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
+        draft_kind=None if draft is None else kind_of_draft(draft),
+    )
+
+
+def _header(name: str | None) -> GgufFile | None:
+    try:
+        if name is None:
+            return None
+        check_is_gguf(Path(name))
+        return read_gguf(Path(name))
+    except (SpectuiError, ValueError):
+        # What is wrong with the file is said where it is looked at as a model.
+        return None
+
+
+def model_findings(
+    command: ServerCommand, *, quiet: bool
+) -> tuple[tuple[Finding, ...], str | None]:
+    """Findings on the models, or the reason why there can be none.
+
+    Args:
+        command: as it should be.
+        quiet: whether nothing is said meanwhile.
+    """
+    try:
+        setup = _setup(command)
+    except SpectuiError as error:
+        return (), str(error)
+    models = [one.path for one in (setup.target, setup.draft) if one is not None]
+    missing = next((path for path in models if not path.exists()), None)
+    if missing is not None:
+        return (), f"{missing} is not here"
+    try:
+        for path in models:
+            check_is_gguf(path)
+        found = _of_models(setup, is_drafting=_is_drafting(command), quiet=quiet)
+        return (*found, *_unplanned(command)), None
+    except SpectuiError as error:
+        return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
+
+
+def _of_models(setup: Setup, *, is_drafting: bool, quiet: bool) -> tuple[Finding, ...]:
+    draft, speculation = setup.draft, setup.speculation
+    progress = open_progress(quiet=quiet, verbose=False)
+    try:
+        with Planner(has_drafts=draft is not None) as planner:
+            around = surroundings(planner, this_machine())
+            request = PlanRequest(
+                target=setup.target,
+                context=setup.context,
+                max_draft=0 if speculation is None else speculation.longest,
+            )
+            drafts = {} if draft is None else {draft.path.name: draft}
+            examiner = Examiner(planner, around, progress.say)
+            is_mtp = speculation is not None and speculation.is_mtp
+            examination = examiner.examine(request, drafts, mtp=is_mtp)
+            name = None if draft is None else draft.path.name
+            return _findings(examination, name, is_drafting=is_drafting)
+    finally:
+        progress.close()
+
+
+def _is_drafting(command: ServerCommand) -> bool:
+    return bool(command.kinds) or command.drafts_with_model
+
+
+def _is_unplanned(command: ServerCommand) -> bool:
+    """Whether it drafts in a way whose memory demand only llama-server knows."""
+    return command.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
+
+
+def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
+    if not _is_unplanned(command):
+        return ()
+    return (
+        Finding(
+            flag="-md",
+            severity=Severity.NOTE,
+            what="whether there is memory for the draft as well was not looked at",
+            why="it drafts from inside the target, which llama-server runs and spectui does not",
+        ),
+    )
+
+
+def _setup(command: ServerCommand) -> Setup:
+    """The setup that the command runs.
+
+    Raises:
+        SpectuiError: spectui cannot run it.
+    """
+    alone = _is_unplanned(command)
+    kept = (item for item in command.items if not (alone and item.is_speculative))
+    # Judged by its present names.
+    present = ServerCommand.of(replace(item, variable=None) for item in kept)
+    return take_over(present).to_setup()
+
+
+def _findings(
+    examination: Examination, draft: str | None, *, is_drafting: bool
+) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            flag="-md" if draft is not None and one.text.startswith(draft) else "-m",
+            severity=one.severity,
+            what=one.text,
+            why=_WHY,
+        )
+        for one in findings(examination, is_drafting=is_drafting)
+    )

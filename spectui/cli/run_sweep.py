@@ -10,7 +10,7 @@ import msgspec
 from spectui import __version__
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
-from spectui.cli.options_backend import BackendKind, check_no_servers
+from spectui.cli.options_common import BackendKind, check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress

@@ -53,7 +53,7 @@ from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.events import SearchEnded, TuneEvent
-from spectui.tune.placements import ExpertPlan, plan_experts
+from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served as Finalists
 from spectui.tune.served import failure_of, final, serve

@@ -10,7 +10,7 @@ from spectui.cli.click_options import Decorator, listed
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.options import add_options, grid_options
-from spectui.cli.options_backend import BACKEND, SERVER_BIN
+from spectui.cli.options_common import BACKEND, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of

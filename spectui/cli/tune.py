@@ -4,10 +4,9 @@ from typing import Any
 
 import click
 
-from spectui.cli.duration import DURATION
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_backend import BACKEND
-from spectui.cli.values import Fraction, WholeNumber
+from spectui.cli.options_common import BACKEND
+from spectui.cli.values import DURATION, Fraction, WholeNumber
 
 _TUNE = (
     click.option(

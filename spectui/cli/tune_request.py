@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import click
 from click.core import ParameterSource
 
-from spectui.cli.options_backend import BackendKind
+from spectui.cli.options_common import BackendKind
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
@@ -14,7 +14,7 @@ from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, ONLY_BY_SERVER
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
-from spectui.tune.placements import Placements
+from spectui.tune.experts import Placements
 from spectui.tune.space import Parameter, SearchSpace
 
 

@@ -6,7 +6,7 @@ import click
 
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.options import add_options, shared_options
-from spectui.cli.options_backend import TIMEOUT
+from spectui.cli.options_common import TIMEOUT
 from spectui.cli.values import WholeNumber
 
 _VERIFY = (

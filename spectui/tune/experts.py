@@ -1,10 +1,218 @@
-"""Experts that a batch touches: counted on real text, compared with uniform routing."""
+"""The target's experts: their placement beside each draft (``--tune n_cpu_moe``), and their use.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+A draft and the target's experts compete for the memory of the GPUs. Of two placements that fit, the
+one with more experts in RAM reads more from the slower memory and gains nothing for it. So each
+draft has one placement that is worth trying, and having none has one, too: as few layers with their
+experts in RAM as leave room for it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from statistics import fmean
 
+from spectui.engine.fitting import (
+    FreeMemory,
+    PlanCall,
+    alone,
+    can_load,
+    expert_overrides,
+    smallest_n_cpu_moe,
+    with_n_cpu_moe,
+)
+from spectui.engine.planning import Planner
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.llama.planned import PlanRequest
 from spectui.models.weights import WeightTraffic
+from spectui.options.setup import ModelOptions
+from spectui.tune.candidates import Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placements:
+    """Layers that keep their experts in RAM (``--n-cpu-moe``), by drafter."""
+
+    alone: int
+    """Without a draft model: off, and n-gram drafters."""
+    beside: Mapping[str, int]
+    """Layers by name of the draft."""
+
+    def of(self, draft: str | None) -> int:
+        """Layers beside ``draft``, None for no draft model."""
+        return self.alone if draft is None else self.beside[draft]
+
+    @property
+    def most(self) -> int:
+        """Largest number of layers in RAM, with which every draft fits."""
+        return max((self.alone, *self.beside.values()))
+
+    @property
+    def text(self) -> str:
+        """The placements in words, for a line of progress."""
+        beside = [f"{n} beside {draft}" for draft, n in self.beside.items()]
+        return ", ".join([f"{self.alone} without a draft", *beside])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Result of placing the target beside each draft."""
+
+    placements: Placements
+    refused: Mapping[str, SpectuiError]
+    """Drafts that have none, with the reason."""
+
+
+def place_experts(
+    plan: PlanCall, request: PlanRequest, drafts: Mapping[str, ModelOptions], free: FreeMemory
+) -> Placed:
+    """Find the placement for each draft, and for none.
+
+    Args:
+        plan: asked some four times per draft.
+        request: the target and the context; where its experts lie is left out.
+        drafts: by name.
+        free: free memory, with nothing loaded. GPUs keep ``MARGIN_BYTES``.
+
+    Raises:
+        DoesNotFitError: the target does not fit even with all experts in RAM.
+        SpectuiError: as ``plan`` does, for the target.
+    """
+    without = smallest_n_cpu_moe(plan, alone(request), free)
+    if without is None:
+        raise DoesNotFitError(
+            f"{request.target.path} does not fit even with the experts of all layers in RAM; give "
+            "a smaller -c, or fewer layers with -ngl"
+        )
+    beside: dict[str, int] = {}
+    refused: dict[str, SpectuiError] = {}
+    for name, options in drafts.items():
+        try:
+            found = smallest_n_cpu_moe(plan, replace(request, draft=options), free)
+        except (BadInputError, DoesNotFitError, UsageError) as error:
+            # The target alone could be planned: whatever is wrong is the draft's.
+            refused[name] = error
+            continue
+        if found is None:
+            refused[name] = DoesNotFitError(
+                f"{options.path} does not fit beside the target even with the experts of all "
+                "layers in RAM; give a smaller draft, or keep it in RAM with -ngld 0"
+            )
+        else:
+            beside[name] = found
+    return Placed(placements=Placements(alone=without, beside=beside), refused=refused)
+
+
+def misfits(
+    plan: PlanCall,
+    request: PlanRequest,
+    drafts: Mapping[str, ModelOptions],
+    placements: Placements,
+    free: FreeMemory,
+) -> Iterator[str | None]:
+    """Yield the drafts, None for none, beside which the target cannot be loaded as it is placed.
+
+    Args:
+        plan: asked once per draft.
+        request: the target and the context.
+        drafts: by name.
+        placements: placements of an earlier run, when other memory was free.
+        free: free memory, with nothing loaded.
+    """
+    for name in (None, *placements.beside):
+        target = with_n_cpu_moe(request.target, placements.of(name))
+        beside = None if name is None else drafts[name]
+        if not can_load(plan(replace(request, target=target, draft=beside)), free):
+            yield name
+
+
+def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | None:
+    """Say why ``n_cpu_moe`` would change nothing; None where it does.
+
+    Raises:
+        SpectuiError: as ``plan`` does.
+    """
+    target = request.target
+    if not plan(alone(request)).target.info.n_experts:
+        return f"{target.path.name} has no experts"
+    if not has_gpus:
+        return "without a GPU all experts are in RAM"
+    return None if target.n_gpu_layers else "with -ngl 0 all experts are in RAM"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertPlan:
+    """Placements, and the inputs that they were planned from."""
+
+    request: PlanRequest
+    drafts: Mapping[str, ModelOptions]
+    free: FreeMemory
+    placements: Placements
+
+    def check(self, kept: Placements, study: str) -> None:
+        """Refuse to go on with placements that were made when more memory was free.
+
+        Raises:
+            DoesNotFitError: says which.
+        """
+        if kept == self.placements:
+            return
+        with Planner() as planner:
+            found = list(misfits(planner.plan, self.request, self.drafts, kept, self.free))
+        if found:
+            beside = " or ".join("alone" if name is None else f"beside {name}" for name in found)
+            raise DoesNotFitError(
+                f"the study {study} measured with n_cpu_moe {kept.text}, with which the target "
+                f"does not fit {beside} any more; close what has taken the memory since, or "
+                "choose another --study"
+            )
+
+
+def plan_experts(
+    request: PlanRequest, drafts: Mapping[str, ModelOptions], say: Callable[[str], None]
+) -> tuple[ExpertPlan | None, tuple[Candidate, ...]]:
+    """Plan where the experts are placed with each draft.
+
+    Args:
+        request: the target and its context, of which nothing is loaded; its placement of experts
+            is replaced.
+        drafts: by name.
+        say: told what was found.
+
+    Returns:
+        The plan, None where the placement makes no difference, and the drafts that have no room.
+
+    Raises:
+        DoesNotFitError: the target has no room even with all experts in RAM.
+        SpectuiError: a file is unusable, or an option cannot be.
+    """
+    with Planner() as planner:
+        # Every draft's search asks for the target as it was given.
+        plan: PlanCall = cache(planner.plan)
+        idle = why_idle(plan, request, has_gpus=bool(planner.gpus()))
+        if idle is not None:
+            say(f"n_cpu_moe changes nothing here ({idle}); the rest is searched")
+            return None, ()
+        free = planner.free_memory()
+        placed = place_experts(plan, request, drafts, free)
+    refused = tuple(
+        Candidate(name=name, options=drafts[name], loaded=None, error=error)
+        for name, error in placed.refused.items()
+    )
+    found = ExpertPlan(request=request, drafts=drafts, free=free, placements=placed.placements)
+    say(
+        f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text}; "
+        "fewer do not fit, and more are not tried"
+    )
+    return found, refused
+
+
+def _instead(target: ModelOptions) -> str:
+    """The placement options for experts that the search replaces, as a clause."""
+    said = [f"-ot {one.pattern}={one.buffer}" for one in expert_overrides(target)]
+    said += ["--cpu-moe"] * target.cpu_moe
+    said += [f"--n-cpu-moe {target.n_cpu_moe}"] * (target.n_cpu_moe > 0)
+    return f", instead of {' and '.join(said)}" if said else ""
+
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SATURATED = 0.9

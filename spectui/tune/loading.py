@@ -9,7 +9,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.tune.candidates import Candidate
-from spectui.tune.placements import Placements
+from spectui.tune.experts import Placements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

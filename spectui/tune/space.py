@@ -26,7 +26,7 @@ from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
 from spectui.trace.grid import Grid
-from spectui.tune.placements import Placements
+from spectui.tune.experts import Placements
 
 MAX_DRAFT = 16
 MAX_DRAFT_MIN = 4

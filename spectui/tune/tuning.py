@@ -19,9 +19,9 @@ from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
 from spectui.tune.outcome import advised, outcome_of
-from spectui.tune.placements import ExpertPlan
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup

@@ -45,7 +45,7 @@ class ScriptedPlanner(Closing):
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan for a GPU with room for two layers' experts, or for one's and a draft."""
-    monkeypatch.setattr("spectui.tune.placements.Planner", ScriptedPlanner)
+    monkeypatch.setattr("spectui.tune.experts.Planner", ScriptedPlanner)
 
 
 @pytest.fixture

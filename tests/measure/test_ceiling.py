@@ -10,8 +10,8 @@ from spectui.measure.verdict import Verdict, doubt, judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.summary import Against, against_off
+from spectui.tune.served import preferred
 from spectui.verify.comparison import Agreement, agreement, verdict
-from spectui.verify.preference import preferred
 
 BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
 RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))

@@ -14,8 +14,8 @@ from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
+from spectui.tune.experts import Placements
 from spectui.tune.loading import Loader, MovableTarget
-from spectui.tune.placements import Placements
 from spectui.tune.tracing import (
     CostsMeasured,
     DraftRecorded,

@@ -16,10 +16,10 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Recording
+from spectui.tune.experts import Placements
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
-from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing, complete
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of

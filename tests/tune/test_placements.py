@@ -27,9 +27,9 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import per_category
 from spectui.tune.conditions import conditions
+from spectui.tune.experts import Placements, misfits, place_experts, why_idle
 from spectui.tune.explain import explain_result
 from spectui.tune.loading import Loader, MovableTarget
-from spectui.tune.placements import Placements, misfits, place_experts, why_idle
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult

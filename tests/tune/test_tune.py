@@ -727,7 +727,7 @@ def test_a_study_that_another_process_works_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = {"host": os.uname().nodename, "pid": 1}
-    monkeypatch.setattr("spectui.tune.studies.ownership._this_process", lambda: other)
+    monkeypatch.setattr("spectui.tune.studies.study._this_process", lambda: other)
     with open_study(tmp_path) as study:
         study.ask()
     with pytest.raises(UsageError, match=r"process 1 on .* is working on the study"):
@@ -742,7 +742,7 @@ def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
         study._study.ask()
     with pytest.raises(UsageError, match="is working on the study"):
         open_study(tmp_path)
-    monkeypatch.setattr("spectui.tune.studies.ownership._UNSIGNED", timedelta(0))
+    monkeypatch.setattr("spectui.tune.studies.study._UNSIGNED", timedelta(0))
     with open_study(tmp_path) as resumed:
         assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
         assert resumed.ask().number == 0

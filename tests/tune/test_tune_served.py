@@ -14,8 +14,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Served, failure_of, final
-from spectui.verify.preference import Preference
+from spectui.tune.served import Preference, Served, failure_of, final
 from tests.support.search import items, result
 
 BEST = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=4)))

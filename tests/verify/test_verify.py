@@ -33,11 +33,11 @@ from spectui.options.speculation import Speculation
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
+from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.builds import Builds, Compared
 from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
 from spectui.verify.counts import compare_counts, incomparable
-from spectui.verify.preference import preferred
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(

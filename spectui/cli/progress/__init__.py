@@ -1,10 +1,81 @@
 """Progress on stderr: a live display on a terminal, plain lines elsewhere, or nothing."""
 
-from typing import TextIO, cast
+import sys
+from typing import TYPE_CHECKING, TextIO, cast
 
-from spectui.cli.progress.base import Progress
+if TYPE_CHECKING:
+    from spectui.demo import DemoProgress
+    from spectui.engine.events import Event
+    from spectui.measure.measurer import Run
+    from spectui.presets.plan import PullEvent
+    from spectui.tune.events import TuneEvent
 
-__all__ = ["Progress", "open_progress"]
+
+class Progress:
+    """Receives a command's progress; this one shows nothing (``--quiet``)."""
+
+    def on_demo(self, progress: "DemoProgress") -> None:
+        """A demo model is being built."""
+
+    def on_pull(self, event: "PullEvent") -> None:
+        """A file of a preset is being fetched, or waited for."""
+
+    def on_engine(self, event: "Event") -> None:
+        """An event of the engine."""
+
+    def on_tune(self, event: "TuneEvent") -> None:
+        """An event of the search."""
+
+    def on_run(self, run: "Run") -> None:
+        """A prompt was measured."""
+
+    def say(self, text: str) -> None:
+        """A step has begun."""
+
+    def announce(self, text: str) -> None:
+        """Show a line that stays in sight while steps come and go."""
+
+    def close(self) -> None:
+        """Restore the terminal."""
+
+
+class LastingStderr:
+    """Writes to stderr until that fails; drops everything afterwards.
+
+    The terminal may be closed and a pipe's reader may go away while something is measured. Progress
+    is for whoever reads it; what was measured must be reported and stored all the same.
+    """
+
+    def __init__(self) -> None:
+        """Write to what is stderr now."""
+        self._file = sys.stderr
+        self._is_gone = self._file is None
+        self.encoding = "utf-8" if self._file is None else self._file.encoding
+
+    def write(self, text: str) -> int:
+        """Write ``text``; drop it if stderr is closed."""
+        if not self._is_gone:
+            try:
+                self._file.write(text)
+            except OSError:
+                self._is_gone = True
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if not self._is_gone:
+            try:
+                self._file.flush()
+            except OSError:
+                self._is_gone = True
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return not self._is_gone and self._file.isatty()
+
+    def fileno(self) -> int:
+        """File descriptor of stderr."""
+        return self._file.fileno()
 
 
 def open_progress(*, quiet: bool, verbose: bool) -> Progress:
@@ -16,7 +87,6 @@ def open_progress(*, quiet: bool, verbose: bool) -> Progress:
 
     from spectui.cli.progress.lines import Lines
     from spectui.cli.progress.screen import Screen
-    from spectui.cli.progress.stream import LastingStderr
 
     console = Console(file=cast("TextIO", LastingStderr()))
     return Screen(console) if console.is_terminal and not verbose else Lines(console)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from spectui.cli.progress import words
-from spectui.cli.progress.base import Progress
+from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress
 from spectui.format import percent_text, rate_text

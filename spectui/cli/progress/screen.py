@@ -13,8 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.progress import words
-from spectui.cli.progress.base import Progress
+from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text

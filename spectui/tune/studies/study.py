@@ -1,22 +1,25 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 import optuna
+import psutil
 
 from spectui.closing import Closing
 from spectui.errors import UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import differences
+from spectui.tune.experts import Placements
 from spectui.tune.parameters import assessed
-from spectui.tune.placements import Placements
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies import ownership, records
+from spectui.tune.studies import records
 from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
 from spectui.tune.trials import TrialRecord, TrialState
 
@@ -109,9 +112,9 @@ class TuningStudy(Closing):
                 self._study.set_user_attr(_SPEC, spec)
                 return
             _check_same(self.name, known, spec)
-            for trial in ownership.abandoned(self._study):
+            for trial in _abandoned(self._study):
                 records.close_trial(self._study, trial)
-            ownership.check_alone(self._study)
+            _check_alone(self._study)
 
     def _keep_placements(self) -> None:
         found = self.space.placements
@@ -128,7 +131,7 @@ class TuningStudy(Closing):
         """Choose the next arm and note that this process is at it."""
         with self._storage_errors():
             trial = self._study.ask()
-            ownership.sign(trial)
+            _sign(trial)
             arm = records.chosen(trial, self.space)
             proposal = Proposal(number=self._next_number(), arm=arm)
             self._asked[proposal.number] = trial
@@ -288,3 +291,52 @@ def _sampler(kind: Sampler, seed: int) -> optuna.samplers.BaseSampler:
             return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS)
         case Sampler.RANDOM:
             return optuna.samplers.RandomSampler(seed=seed)
+
+
+_OWNER = "owner"
+_UNSIGNED = timedelta(minutes=1)
+"""Time for which a trial may have no owner, who is noted right after it is asked for."""
+
+
+def _sign(trial: optuna.Trial) -> None:
+    """Note that this process is at a trial."""
+    trial.set_user_attr(_OWNER, _this_process())
+
+
+def _abandoned(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Trials whose process has died, which would stay RUNNING in the storage for ever."""
+    return [trial for trial in _running(study) if _is_dead(trial)]
+
+
+def _check_alone(study: optuna.Study) -> None:
+    """Refuse a study that another process works on: they would slow each other down.
+
+    Raises:
+        UsageError: one does.
+    """
+    for trial in _running(study):
+        if not _is_dead(trial):
+            owner = trial.user_attrs.get(_OWNER, {})
+            raise UsageError(
+                f"process {owner.get('pid')} on {owner.get('host')} is working on the study "
+                f"{study.study_name}; wait for it, or choose another --study"
+            )
+
+
+def _running(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
+
+
+def _this_process() -> dict[str, Any]:
+    return {"host": os.uname().nodename, "pid": os.getpid()}
+
+
+def _is_dead(trial: optuna.trial.FrozenTrial) -> bool:
+    owner = trial.user_attrs.get(_OWNER)
+    if owner is None:
+        # Its process ended between asking for it and signing it, unless it is at that just now.
+        started = trial.datetime_start
+        return started is None or datetime.now() - started > _UNSIGNED  # noqa: DTZ005 - Optuna's
+    if owner["host"] != os.uname().nodename:
+        return False
+    return owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"])

@@ -1,4 +1,4 @@
-"""Options for the backend that measures: the engine in this process, or llama-server."""
+"""Options of a command's output, screen, and of what measures."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,8 +7,23 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator
-from spectui.cli.duration import DURATION
+from spectui.cli.values import DURATION
 from spectui.errors import UsageError
+
+
+def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
+    """``--json``, with a description of the document."""
+    return click.option(
+        "--json", "json_path", type=click.Path(allow_dash=True), metavar="FILE", help=what
+    )
+
+
+QUIET: Decorator = click.option("--quiet", is_flag=True, help="Show no progress.")
+
+LOOK: tuple[Decorator, ...] = (
+    click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
+    click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),
+)
 
 
 class BackendKind(StrEnum):
