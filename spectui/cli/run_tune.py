@@ -39,7 +39,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.served_models import ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments, open_fleet, served_by
+from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
 from spectui.monitor.host import hottest_c
@@ -200,7 +200,7 @@ class _Search:
             ServerError: the server without speculation does not start, or nothing was measured.
             UsageError: there is nothing to search.
         """
-        shared, options = self.shared, self.options
+        shared = self.shared
         check_schedule(shared)
         models = find_candidates(shared, self.progress)
         target = look_at(shared.target_options(models.target))
@@ -212,15 +212,7 @@ class _Search:
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
-        stays = keeps_off(target.options, tuple(placed.values()), wanted=options.keeps_both)
-        self.progress.say(_plan(options, target, keeps_off=stays))
-        with open_fleet(
-            binary,
-            keeps_off=stays,
-            timeout_s=options.timeout,
-            say=self.progress.say,
-            name=lambda setup: _arm_of(setup, placed).label,
-        ) as fleet:
+        with self._fleet(binary, target, placed) as fleet:
             n_ctx = off.context.ctx_size
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
@@ -240,12 +232,27 @@ class _Search:
             backend=served_by(
                 binary,
                 _server_arguments(backend, binary, result.best),
-                keeps_both=stays,
+                keeps_both=fleet.keeps_off,
                 n_starts=fleet.n_starts,
             ),
             alteration=target.alteration,
             memory_bytes=models.memory_bytes,
             present=present,
+        )
+
+    def _fleet(
+        self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ModelOptions]
+    ) -> Fleet:
+        """The servers, of which none is started yet; says what they cost."""
+        options = self.options
+        stays = keeps_off(target.options, tuple(drafts.values()), wanted=options.keeps_both)
+        self.progress.say(_plan(options, target, keeps_off=stays))
+        return open_fleet(
+            binary,
+            keeps_off=stays,
+            timeout_s=options.timeout,
+            say=self.progress.say,
+            name=lambda setup: _arm_of(setup, drafts).label,
         )
 
     def _served_space(

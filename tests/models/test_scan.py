@@ -456,7 +456,7 @@ def test_what_fails_for_one_model_is_its_reason(
             raise OverflowError("too large")
         return inspect_header(path)
 
-    monkeypatch.setattr("spectui.cli.run_scan.inspect_header", inspect)
+    monkeypatch.setattr("spectui.cli.run_models.inspect_header", inspect)
     models = by_name(document(spectui, folder))
     assert models["rough"]["reason"].startswith("cannot be examined (OverflowError: too large)")
     assert models[LONG]["reason"] is None
