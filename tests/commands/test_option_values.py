@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.commands.lint.checking import lint
+from spectui.commands.lint.values import Values, listed_flags, values_of
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.commands.values import Values, listed_flags, values_of
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.severity import Severity

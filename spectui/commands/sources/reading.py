@@ -13,10 +13,9 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
 from spectui.commands.sources.compose import read_compose
 from spectui.commands.sources.files import text_of_file, yaml_tree
-from spectui.commands.sources.ini import ini_sections, read_ini
+from spectui.commands.sources.routers import ini_sections, read_ini, read_swap
 from spectui.commands.sources.shell import read_shell
 from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
-from spectui.commands.sources.swap import read_swap
 from spectui.commands.sources.systemd import is_unit, read_unit
 from spectui.errors import BadInputError
 
