@@ -50,7 +50,7 @@ def ratio(part: float | None, whole: float | None) -> float | None:
 
 
 Bottleneck = tuple[Limit, str]
-"""What limits, and the evidence for it."""
+"""The limit, and the evidence for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What measures for a search: the engine in this process, or llama-servers."""
+"""Backends of a search: the engine in this process, or llama-servers."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -65,7 +65,7 @@ class CommandOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningSetup:
-    """What is searched, on what, and how long."""
+    """A search: its arms, prompts, limits, study and command."""
 
     off: Setup
     """The target alone, as a server is to run it; ``extra`` goes to servers that measure."""

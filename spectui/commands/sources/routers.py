@@ -1,4 +1,4 @@
-"""Reads a model's command out of a router's configuration: llama-swap's, or llama-server's presets."""
+"""Reads a model's command out of a router's file: llama-swap's, or llama-server's presets."""
 
 import os
 import re

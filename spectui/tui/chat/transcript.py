@@ -281,7 +281,7 @@ class Transcript(TapeView):
 
     def _begin(self, glyphs: Glyphs) -> None:
         self.conversation = Conversation(glyphs, self.show_appended)
-        """What is shown; to be written to."""
+        """The shown text; to be written to."""
         self._marks = {"user": ">", "assistant": glyphs.bullet, "notice": glyphs.warning}
         self.show_tape(self.conversation.tape)
 

@@ -1,4 +1,4 @@
-"""What an Optuna study keeps: records of trials, arms that wait, and plain forms of all else."""
+"""Forms in which an Optuna study keeps records of trials, arms that wait, and all else."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
