@@ -38,7 +38,8 @@ def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str],
     try:
         return msgspec.toml.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        raise BadInputError(f"{path}: {error}; {advice(str(error))}") from error
+        told = str(error).replace("Expected `array` of length >= 1", "an empty list")
+        raise BadInputError(f"{path}: {told}; {advice(str(error))}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path} is not valid TOML ({error}); correct it") from error
     except RecursionError as error:

@@ -1,7 +1,7 @@
 """Runs ``spectui lint`` with parsed options."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
-from spectui.commands.takeover import take_over
+from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.documents import Json, or_reason
@@ -28,8 +28,10 @@ from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
+from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.options.reading import read_options, read_speculation
 from spectui.options.setup import Setup
 from spectui.paths import text_of
 from spectui.severity import Severity
@@ -293,14 +295,15 @@ def model_findings(
         quiet: whether nothing is said meanwhile.
     """
     try:
-        setup = _setup(command)
+        takeover = _taken(command)
+        models = _models(takeover.options)
     except SpectuiError as error:
         return (), str(error)
-    models = [one.path for one in (setup.target, setup.draft) if one is not None]
     missing = next((path for path in models if not path.exists()), None)
     if missing is not None:
         return (), f"{missing} is not here"
     try:
+        setup = takeover.to_setup()
         for path in models:
             check_is_gguf(path)
         found = _of_models(setup, is_drafting=_is_drafting(command), quiet=quiet)
@@ -352,17 +355,27 @@ def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
     )
 
 
-def _setup(command: ServerCommand) -> Setup:
-    """The setup that the command runs.
+def _taken(command: ServerCommand) -> Takeover:
+    """The command as spectui takes it over, by the present names of its options.
 
     Raises:
-        SpectuiError: spectui cannot run it.
+        SpectuiError: it has options that spectui cannot read.
     """
     alone = _is_unplanned(command)
     kept = (item for item in command.items if not (alone and item.is_speculative))
-    # Judged by its present names.
-    present = ServerCommand.of(replace(item, variable=None) for item in kept)
-    return take_over(present).to_setup()
+    return take_over(ServerCommand.of(replace(item, variable=None) for item in kept))
+
+
+def _models(given: Mapping[str, tuple[str, ...]]) -> list[Path]:
+    """Files of the target and of the draft that llama-server takes, the last one.
+
+    Raises:
+        UsageError: an option has a value that it cannot have, or it would never draft.
+    """
+    values = read_options(given, catalogue.RUN)
+    read_speculation(given)
+    drafts = values[catalogue.MODEL_DRAFT.parameter]
+    return [values[catalogue.MODEL.parameter], *drafts[-1:]]
 
 
 def _findings(

@@ -139,7 +139,8 @@ class Engine(Closing):
         self.client.submit(command)
         self._n_unanswered += 1
         try:
-            answer = self._wait()
+            while not isinstance(answer := self._next(), TERMINAL):
+                self.on_event(answer)
         except BaseException:
             # An interrupt, or a failure of on_event.
             self.client.stop()
@@ -152,13 +153,6 @@ class Engine(Closing):
         if not isinstance(answer, kind):
             raise TypeError(f"the engine answered {command} with {answer}")
         return answer
-
-    def _wait(self) -> Event:
-        while True:
-            event = self._next()
-            if isinstance(event, TERMINAL):
-                return event
-            self.on_event(event)
 
     def _next(self) -> Event:
         event = self._events.get()

@@ -625,6 +625,16 @@ def test_experts_cost_nothing_where_nothing_drafts(spectui: Spectui, tiny: TinyP
     assert "Nothing speaks against it." in spectui.out
 
 
+def test_an_override_that_cannot_be_is_an_error(spectui: Spectui, tiny: TinyPath) -> None:
+    assert spectui("lint", "--quiet", f"-m {tiny(MOE)} -np 1 -c 64 --override-kv a.b=int:x") == 3
+    assert "--override-kv a.b=int:x: write KEY=TYPE:VALUE" in " ".join(spectui.out.split())
+
+
+def test_models_that_are_missing_come_before_options_that_cannot_be(spectui: Spectui) -> None:
+    assert spectui("lint", "--quiet", "-m big.gguf -ot exps") == 3
+    assert "The models were not looked at: big.gguf is not here\n" in spectui.out
+
+
 def test_a_file_that_is_no_model(spectui: Spectui, tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(b"nothing")
