@@ -6,7 +6,6 @@ so the machine's noise does not matter, and any difference is a difference in wh
 
 import argparse
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def compare_one(
     server_counts = (theirs.n_drafted, theirs.n_accepted)
     return {
         "prompt": item.id,
-        "config": asdict(config),
+        "config": config.document(),
         "engine": engine_counts,
         "server": server_counts,
         "equal": engine_counts == server_counts and ours.tokens == theirs.tokens,

@@ -57,6 +57,9 @@ class Setting:
 class Simulated:
     """Has the methods of ``Measurer`` that a race uses."""
 
+    n_beside_off = None
+    """All settings take turns with the target alone."""
+
     def __init__(self, rng: np.random.Generator, setting: Setting) -> None:
         """Draw the prompts."""
         self._rng = rng
