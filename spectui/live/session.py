@@ -60,6 +60,9 @@ def _tuning_setup(
     target: ModelLoaded,
     candidate: Candidate,
     prompts: tuple[Prompt, ...],
+    *,
+    limits: Limits,
+    path: Path | None,
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
     workload = tokenize(
@@ -88,8 +91,10 @@ def _tuning_setup(
         ),
         # The result is meant for llama-server.
         schedule=Schedule.SERVER,
+        limits=limits,
         command=CommandOptions(extra=setup.extra),
-        is_chat=prompts != builtin_suite(),
+        prompts=path,
+        is_chat=path is None and prompts != builtin_suite(),
         screen_threads=threads if threads != setup.server_threads else None,
     )
 
@@ -271,9 +276,8 @@ class LiveSession:
         limits = Limits(n_trials=n_trials)
 
         def prepare(engine: Engine) -> Tuning:
-            wanted = _tuning_setup(engine, setup, target, candidate, prompts)
             return Tuning(
-                replace(wanted, limits=limits, prompts=path, is_chat=wanted.is_chat and not path),
+                _tuning_setup(engine, setup, target, candidate, prompts, limits=limits, path=path),
                 InProcess(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
             )
 
