@@ -61,6 +61,27 @@ class Generate:
     are put aside while commands without this use the contexts."""
 
 
+SEGMENT_S = 0.5
+"""Seconds of a segment: short beside what other programs on the machine do at a stretch, and long
+enough for a few tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratePair:
+    """Continue a prompt without and with speculation, in turns. Answered by ``PairGenerated``.
+
+    A segment of the answer is decoded by one, then the target goes back and the other decodes it.
+    Nothing is emitted on the way.
+    """
+
+    speculative: Generate
+    """Generation with speculation; the target alone runs with the same options."""
+    segment_s: float = SEGMENT_S
+    """Seconds that the first of the two decodes before the other's turn."""
+    seed: int = 0
+    """Seed of the order of turns."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeMargin:
     """Measure how clear the target's greedy choice after a text is. Answered by ``MarginProbed``.
@@ -124,6 +145,7 @@ Command = (
     | UnloadDraft
     | Tokenize
     | Generate
+    | GeneratePair
     | ProbeMargin
     | RecordChains
     | ProbeExperts

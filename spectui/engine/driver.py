@@ -9,6 +9,7 @@ from spectui.engine.commands import (
     Command,
     ComparePair,
     Generate,
+    GeneratePair,
     LoadDraft,
     LoadTarget,
     ProbeExperts,
@@ -27,6 +28,7 @@ from spectui.engine.events import (
     GenerationResult,
     MarginProbed,
     ModelLoaded,
+    PairGenerated,
     Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
@@ -91,6 +93,10 @@ class Engine(Closing):
     def generate(self, command: Generate) -> GenerationResult:
         """Run a generation to its end."""
         return self._call(command, GenerationFinished).result
+
+    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+        """Run a generation without and with speculation, in turns."""
+        return self._call(command, PairGenerated)
 
     def probe_margin(self, command: ProbeMargin) -> MarginProbed:
         """Probe how clear the target's choice after a text is."""

@@ -125,6 +125,59 @@ class GenerationFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPrice:
+    """Seconds of a round, and what decides them."""
+
+    n_drafted: int
+    n_steps: int
+    """Decodes of the draft chain."""
+    n_tokens: int
+    """Emitted tokens."""
+    is_redone: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Part of an answer that was decoded without and with speculation, close in time."""
+
+    baseline_s: tuple[float, ...]
+    """[n]: seconds of each token of the target alone. Where it went first it may have decoded a few
+    tokens less of the segment than speculation did."""
+    rounds: tuple[RoundPrice, ...]
+    """Rounds of speculation."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that speculation wrote."""
+        return sum(one.n_tokens for one in self.rounds)
+
+    @property
+    def speculative_s(self) -> float:
+        """Seconds of speculation."""
+        return sum(one.seconds for one in self.rounds)
+
+    @property
+    def baseline_decode_s(self) -> float:
+        """Seconds of the target alone for as many tokens."""
+        return sum(self.baseline_s) / len(self.baseline_s) * self.n_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairGenerated:
+    """A prompt was continued without and with speculation.
+
+    The tokens of ``baseline`` are what the target alone chose after the text that speculation had
+    written so far: the first difference of the two is where their outputs part. Its ``decode_s``
+    are the seconds that these tokens take at the pace of each segment.
+    """
+
+    speculative: GenerationResult
+    baseline: GenerationResult
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarginProbed:
     """Gap between the target's two best logits, and how far batching moves a logit there."""
 
@@ -175,6 +228,7 @@ TERMINAL = (
     DraftUnloaded,
     Tokenized,
     GenerationFinished,
+    PairGenerated,
     MarginProbed,
     ChainsRecorded,
     ExpertsProbed,
@@ -193,6 +247,7 @@ Event = (
     | TokenEmitted
     | RoundFinished
     | GenerationFinished
+    | PairGenerated
     | MarginProbed
     | ChainsRecorded
     | ExpertsProbed

@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import NoReturn
 
@@ -29,10 +29,11 @@ from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain
 from spectui.options.drafters import NGRAM_KINDS, DrafterSetting, DraftMtp, NgramDrafter
 from spectui.options.speculation import Speculation
-from spectui.speculative.counters import Counters, Round, count
+from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import (
     ChainedDrafter,
+    Clock,
     Drafter,
     NoDrafter,
     VariedDrafter,
@@ -141,12 +142,29 @@ def _check_drafter(drafter: DrafterSetting, room: int) -> None:
 
 
 class Generation:
-    """Runs a ``Generate`` command. Use it once."""
+    """Runs a ``Generate`` command, whole or round by round. Use it once."""
 
     def __init__(
-        self, models: LoadedModels, command: Generate, emit: Emit, cancelled: Callable[[], bool]
+        self,
+        models: LoadedModels,
+        command: Generate,
+        emit: Emit,
+        cancelled: Callable[[], bool],
+        clock: Clock = time.perf_counter,
     ) -> None:
-        """Prepare drafter and decoder; nothing runs yet."""
+        """Prepare drafter and decoder; nothing runs yet.
+
+        Args:
+            models: the loaded ones.
+            command: the request.
+            emit: told of every token and round.
+            cancelled: asked between two rounds.
+            clock: times the rounds.
+
+        Raises:
+            BadInputError: the prompt is empty or does not fit in the context.
+            UsageError: numbers out of range.
+        """
         check_request(models, command)
         self._models = models
         self._command = command
@@ -159,14 +177,14 @@ class Generation:
         used: tuple[Context | None, ...] = (models.target, self._draft, self._mtp)
         self._contexts = [context for context in used if context is not None]
         self._decoder = Decoder(
-            models.target,
-            self._drafter(),
-            n_predict=command.n_predict,
-            clock=time.perf_counter,
+            models.target, self._drafter(), n_predict=command.n_predict, clock=clock
         )
-        self._tokens: list[int] = []
+        self.tokens: list[int] = []
+        """Emitted tokens."""
         self._pieces: list[bytes] = []
-        self._counters = Counters()
+        self._rounds: list[Round] = []
+        self._prompt_s = 0.0
+        self._native_before_s = 0.0
 
     def _drafter(self) -> Drafter:
         command, config = self._command, self._command.speculation
@@ -194,43 +212,96 @@ class Generation:
 
     def run(self) -> GenerationFinished:
         """Generate to the end, emitting on the way."""
+        with self.attached():
+            self.begin()
+            for _round in self.rounds():
+                pass
+            result = self.result()
+            self._follow_up(result.stop)
+        return GenerationFinished(result=result)
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Have the target sample, remember and be read along as this generation needs it."""
         target = self._models.target
         with SamplerChain(self._command.sampling, target.vocabulary) as sampler:
             target.sampler = sampler
-            target.show_states_to(self._mtp)
-            target.use_snapshots(usable_snapshots(self._command.speculation))
+            self._attach()
             try:
-                finished = self._run()
-                self._follow_up(finished.result.stop)
+                yield
             finally:
                 target.sampler = None
                 target.show_states_to(None)
-        return finished
 
-    def _run(self) -> GenerationFinished:
+    def _attach(self) -> None:
+        target = self._models.target
+        target.show_states_to(self._mtp)
+        target.use_snapshots(usable_snapshots(self._command.speculation))
+
+    @contextmanager
+    def detached(self) -> Iterator[None]:
+        """Leave the target to others for a while, with a sampler that goes on as this one would."""
+        target = self._models.target
+        sampler, native_s = target.sampler, target.native_s
+        if sampler is None:
+            raise RuntimeError("nothing is attached to the target")
+        with sampler.copy() as copied:
+            target.sampler = copied
+            target.show_states_to(None)
+            try:
+                yield
+            finally:
+                target.sampler = sampler
+                # What the others decoded is not this generation's.
+                target.native_s = native_s
+                self._attach()
+
+    def begin(self) -> None:
+        """Evaluate the prompt, or take it up again, and emit the first token."""
         began = time.perf_counter()
         self._recall_prompt()
         n_reused = self._models.target.n_past
         first = self._decoder.start(self._command.prompt)
-        prompt_s = time.perf_counter() - began
+        self._prompt_s = time.perf_counter() - began
         self._keep_prompt()
         self._emit(
-            PromptEvaluated(n_tokens=len(self._command.prompt), seconds=prompt_s, n_reused=n_reused)
+            PromptEvaluated(
+                n_tokens=len(self._command.prompt), seconds=self._prompt_s, n_reused=n_reused
+            )
         )
         self._emit_token(first, from_draft=False)
-        native_before = self._native_s()
-        stop = self._run_rounds(first)
-        return GenerationFinished(
-            result=GenerationResult(
-                tokens=tuple(self._tokens),
-                text=b"".join(self._pieces).decode(errors="replace"),
-                n_prompt_tokens=len(self._command.prompt),
-                prompt_s=prompt_s,
-                decode_s=self._counters.times.total_s,
-                native_s=self._native_s() - native_before,
-                counters=self._counters,
-                stop=stop,
-            )
+        self._native_before_s = self._native_s()
+
+    def rounds(self) -> Iterator[Round]:
+        """Run rounds until the text ends, or a decode is aborted; each is counted and emitted."""
+        try:
+            for finished in self._decoder.rounds(self.tokens[-1], self._cancelled):
+                self._rounds.append(finished)
+                for position, token in enumerate(finished.tokens):
+                    self._emit_token(token, from_draft=position < finished.n_accepted)
+                self._emit(RoundFinished(round=finished, rejected=self._rejected(finished)))
+                yield finished
+        except CancelledError:
+            # A decode was aborted in mid-round: what was emitted before stands.
+            self._decoder.stop = Stop.CANCELLED
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why it has ended; None while it goes on."""
+        return self._decoder.stop
+
+    def result(self) -> GenerationResult:
+        """Everything so far; one that goes on counts as cancelled."""
+        counters = count(self._rounds)
+        return GenerationResult(
+            tokens=tuple(self.tokens),
+            text=b"".join(self._pieces).decode(errors="replace"),
+            n_prompt_tokens=len(self._command.prompt),
+            prompt_s=self._prompt_s,
+            decode_s=counters.times.total_s,
+            native_s=self._native_s() - self._native_before_s,
+            counters=counters,
+            stop=self._decoder.stop or Stop.CANCELLED,
         )
 
     def _follow_up(self, stop: Stop) -> None:
@@ -244,27 +315,13 @@ class Generation:
         with suppress(CancelledError):
             self._mtp.catch_up()
 
-    def _run_rounds(self, first: int) -> Stop:
-        rounds: list[Round] = []
-        try:
-            for finished in self._decoder.rounds(first, self._cancelled):
-                rounds.append(finished)
-                for position, token in enumerate(finished.tokens):
-                    self._emit_token(token, from_draft=position < finished.n_accepted)
-                self._emit(RoundFinished(round=finished, rejected=self._rejected(finished)))
-        except CancelledError:
-            # A decode was aborted in mid-round: what was emitted before stands.
-            self._decoder.stop = Stop.CANCELLED
-        self._counters = count(rounds)
-        return self._decoder.stop or Stop.CANCELLED
-
     def _rejected(self, finished: Round) -> tuple[bytes, ...]:
         piece = self._models.target.vocabulary.piece
         return tuple(piece(token) for token in finished.draft[finished.n_accepted :])
 
     def _emit_token(self, token: int, *, from_draft: bool) -> None:
         piece = self._models.target.vocabulary.piece(token)
-        self._tokens.append(token)
+        self.tokens.append(token)
         self._pieces.append(piece)
         self._emit(TokenEmitted(token=token, piece=piece, from_draft=from_draft))
 

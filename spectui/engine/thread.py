@@ -12,6 +12,7 @@ from spectui.engine.commands import (
     Command,
     ComparePair,
     Generate,
+    GeneratePair,
     LoadDraft,
     LoadTarget,
     ProbeExperts,
@@ -36,6 +37,7 @@ from spectui.engine.events import (
 from spectui.engine.generation import Generation, probe_margin, render_chat
 from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
+from spectui.engine.pairing import PairGeneration
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.options.setup import ModelOptions
@@ -294,6 +296,8 @@ class EngineThread:
                 return self._tokenize(command)
             case Generate():
                 return Generation(models, command, job.client.sink, cancelled).run()
+            case GeneratePair():
+                return PairGeneration(models, command, cancelled).run()
             case ProbeMargin() | RecordChains() | ProbeExperts():
                 return self._look(command, cancelled)
             case Shutdown():

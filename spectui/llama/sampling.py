@@ -1,6 +1,7 @@
 """The target's sampler chain, and the draft's top token."""
 
 import ctypes
+from copy import copy
 
 import numpy as np
 
@@ -57,6 +58,12 @@ class SamplerChain(Closing):
         token: int = array.data[array.selected].id
         C.llama_sampler_accept(self._chain, token)
         return token
+
+    def copy(self) -> "SamplerChain":
+        """Return a chain of its own that draws what this one would draw next."""
+        twin = copy(self)
+        twin._chain = C.llama_sampler_clone(self._chain)  # noqa: SLF001 - of this class
+        return twin
 
     def close(self) -> None:
         """Free the chain with its samplers."""

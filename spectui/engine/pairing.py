@@ -1,0 +1,213 @@
+"""One prompt decoded without and with speculation, in segments that take turns.
+
+Another program that is busy for a second disturbs a segment of one side, not a prompt, and a clock
+that falls slows both sides alike. Speculation goes first in a segment or second; chance decides for
+the first of every two segments, and the other one has the opposite order.
+
+The answer is speculation's. After each segment the target goes back, decodes it alone, and holds
+the text again: where it goes first, it decodes for as long as a segment takes, and speculation
+follows until it has written as much.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+
+from spectui.engine.commands import GeneratePair
+from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
+from spectui.engine.generation import Generation
+from spectui.engine.models import LoadedModels
+from spectui.errors import CancelledError
+from spectui.llama.context import SavePoint
+from spectui.speculative.counters import Round, count
+from spectui.speculative.decoder import Decoder, Stop
+from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.models import Outputs
+
+
+class Stopwatch:
+    """Counts the seconds in which it runs."""
+
+    def __init__(self) -> None:
+        """Begin stopped, at 0."""
+        self._seconds = 0.0
+        self._began: float | None = None
+
+    def __call__(self) -> float:
+        """Seconds so far."""
+        now_s = 0.0 if self._began is None else time.perf_counter() - self._began
+        return self._seconds + now_s
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run for a while."""
+        self._began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds, self._began = self(), None
+
+
+class PairGeneration:
+    """Runs a ``GeneratePair`` command. Use it once."""
+
+    def __init__(
+        self, models: LoadedModels, command: GeneratePair, cancelled: Callable[[], bool]
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Raises:
+            BadInputError: the prompt is empty or does not fit in the context.
+            UsageError: numbers out of range.
+        """
+        self._target = models.target
+        self._command = command
+        self._cancelled = cancelled
+        self._watch = Stopwatch()
+        self._speculative = Generation(
+            models, command.speculative, lambda _event: None, cancelled, self._watch
+        )
+        self._rounds: Iterator[Round] = iter(())
+        self._segments: list[Segment] = []
+        self._alone_rounds: list[Round] = []
+        self._alone_native_s = 0.0
+        self._point: SavePoint | None = None
+        self._choices: list[int] = []
+        """Tokens that the target alone chose after the text so far."""
+
+    def run(self) -> PairGenerated:
+        """Decode to the end.
+
+        Raises:
+            CancelledError: it was cancelled.
+        """
+        generation = self._speculative
+        orders = turns(self._command.seed)
+        with generation.attached():
+            generation.begin()
+            self._choices = generation.tokens.copy()
+            self._rounds = generation.rounds()
+            while generation.stop is None:
+                self._segment(alone_first=bool(next(orders)))
+            result = generation.result()
+        return PairGenerated(
+            speculative=result, baseline=self._baseline(result), segments=tuple(self._segments)
+        )
+
+    def _segment(self, *, alone_first: bool) -> None:
+        """Decode the next part of the answer twice."""
+        tokens, segment_s = self._speculative.tokens, self._command.segment_s
+        n_before = len(tokens)
+        point = self._point = self._target.save_point(self._point)
+        if alone_first:
+            alone = self._alone(self._n_left, segment_s)
+            self._target.return_to(point)
+            together = self._together(n_least=len(emitted(alone)))
+        else:
+            together = self._together(least_s=segment_s)
+            written = tokens[n_before - 1 :]
+            self._target.return_to(point)
+            alone = self._alone(len(written) - 1, last=written[0])
+            if emitted(alone) != written[1:]:
+                self._target.return_to(point)
+                self._target.decode(written[:-1], Outputs.NONE)
+        self._choices += _choices(tokens[n_before:], emitted(alone))
+        self._alone_rounds += alone
+        self._segments.append(
+            Segment(
+                baseline_s=tuple(one.times.total_s for one in alone),
+                rounds=tuple(map(_price, together)),
+            )
+        )
+
+    @property
+    def _n_left(self) -> float:
+        """Tokens that may still be written."""
+        n_predict = self._command.speculative.n_predict
+        return math.inf if n_predict < 0 else n_predict - len(self._speculative.tokens)
+
+    def _together(self, *, n_least: int = 1, least_s: float = 0.0) -> list[Round]:
+        """Rounds with speculation until there are ``n_least`` tokens and ``least_s`` have gone."""
+        found: list[Round] = []
+        with self._watch.running():
+            began = self._watch()
+            while len(emitted(found)) < n_least or self._watch() < began + least_s:
+                finished = next(self._rounds, None)
+                if finished is None:
+                    break
+                found.append(finished)
+        if self._speculative.stop is Stop.CANCELLED:
+            raise CancelledError("the generation was cancelled")
+        return found
+
+    def _alone(
+        self, n_most: float, most_s: float = math.inf, *, last: int | None = None
+    ) -> list[Round]:
+        """Rounds of the target alone until there are ``n_most`` tokens, or ``most_s`` have gone.
+
+        Args:
+            n_most: tokens.
+            most_s: seconds.
+            last: token that it goes on from; None for the last one of the text.
+        """
+        last = self._speculative.tokens[-1] if last is None else last
+        decoder = Decoder(self._target, NoDrafter(), n_predict=-1, clock=time.perf_counter)
+        found: list[Round] = []
+        with self._speculative.detached():
+            native_before_s = self._target.native_s
+            began = time.perf_counter()
+            for finished in decoder.rounds(last, self._cancelled):
+                found.append(finished)
+                if len(found) >= n_most or time.perf_counter() >= began + most_s:
+                    break
+            self._alone_native_s += self._target.native_s - native_before_s
+        if decoder.stop is Stop.CANCELLED:
+            raise CancelledError("the generation was cancelled")
+        return found
+
+    def _baseline(self, speculative: GenerationResult) -> GenerationResult:
+        """The target alone on the same text."""
+        return replace(
+            speculative,
+            tokens=tuple(self._choices),
+            decode_s=sum(one.baseline_decode_s for one in self._segments),
+            native_s=self._alone_native_s,
+            counters=count(self._alone_rounds),
+        )
+
+
+def turns(seed: int) -> Iterator[int]:
+    """Order of every turn, 0 or 1: chance says the first of two, the second is the opposite."""
+    chance = Random(seed)  # noqa: S311 - an order, not a secret
+    while True:
+        first = chance.randrange(2)
+        yield from (first, 1 - first)
+
+
+def emitted(rounds: Iterable[Round]) -> list[int]:
+    """Tokens of rounds, in order."""
+    return [token for one in rounds for token in one.tokens]
+
+
+def _choices(written: Sequence[int], alone: Sequence[int]) -> list[int]:
+    """What the target alone chose after the text so far, as far as it can be told.
+
+    After the first difference, and where it decoded less, the text itself.
+    """
+    for position, (theirs, its) in enumerate(zip(written, alone, strict=False)):
+        if theirs != its:
+            return [*written[:position], its, *written[position + 1 :]]
+    return list(written)
+
+
+def _price(finished: Round) -> RoundPrice:
+    return RoundPrice(
+        n_drafted=finished.n_drafted,
+        n_steps=finished.n_steps,
+        n_tokens=len(finished.tokens),
+        is_redone=finished.is_redone,
+        seconds=finished.times.total_s,
+    )
