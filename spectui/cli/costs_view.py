@@ -73,6 +73,8 @@ def _small_costs(costs: Costs) -> str:
 
 def _rollback(costs: Costs) -> str:
     more = f"{_ms(costs.rollback_s)} ms more if a draft is rejected"
+    if costs.mark_s:
+        more = f"{_ms(costs.mark_s)} ms more for saving the state if it drafts, {more}"
     if costs.rollback_token_s < _NOTHING_S:
         return more
     return f"{more} and {_ms(costs.rollback_token_s)} ms per token that was accepted before"
