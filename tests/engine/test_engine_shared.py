@@ -17,6 +17,7 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     GenerationResult,
+    LoadProgress,
     ModelLoaded,
     PromptEvaluated,
     RoundFinished,
@@ -288,6 +289,18 @@ def test_a_sink_that_raises_is_told_so(shared: Shared, kind: type[Event]) -> Non
     assert "in fail" in answer.trace
     shared.chat.client.submit(request(4))
     assert len(shared.chat.result().tokens) == 4
+
+
+def test_a_sink_that_raises_while_a_model_loads_is_told_that(
+    shared: Shared, tiny: TinyPath
+) -> None:
+    shared.chat.hook = once(LoadProgress, fail)
+    shared.chat.client.submit(load_target(tiny(TARGET)))
+    answer = shared.chat.answer()
+    assert isinstance(answer, EngineFailed)
+    assert str(answer.error) == "ValueError: on purpose"
+    shared.chat.client.submit(load_target(tiny(TARGET)))
+    assert isinstance(shared.chat.answer(), ModelLoaded)
 
 
 def test_a_sink_that_takes_nothing_is_reported_and_harms_nobody_else(
