@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
@@ -408,7 +409,9 @@ def test_a_chat_that_is_too_large_to_keep_is_not_copied(
     first = shared.chat.result()
     models = shared.engine._models
     n_bytes = sum(len(context.save()) for context in models.contexts)
-    models.conversation._capacity_bytes = n_bytes - n_bytes_missing
+    monkeypatch.setattr("spectui.engine.models._CHAT_BYTES", n_bytes - 1)
+    free = psutil.virtual_memory()._replace(available=2 * (n_bytes - n_bytes_missing))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     copied: list[Context] = []
     save = Context.save
 
