@@ -12,6 +12,8 @@ from spectui.errors import CancelledError
 
 _INTERRUPTED = 130
 _STDERR = 2
+_SHOW_CURSOR = b"\x1b[?25h"
+"""A display of progress has hidden it."""
 _FINISHING = b"\nfinishing, to keep what was measured; Ctrl-C once more ends spectui at once\n"
 _ENDED_BY: dict[int, int] = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 """Exit codes for signals, as shells give them."""
@@ -62,6 +64,8 @@ class Interrupts:
         """Answer one more Ctrl-C, and end at the next."""
         if self._is_warned:
             # As if killed: a process of its own ends llama-servers, and studies are on disk.
+            if os.isatty(_STDERR):
+                os.write(_STDERR, _SHOW_CURSOR)
             os._exit(_INTERRUPTED)
         self._is_warned = True
         # Not by way of ``sys.stderr``, in the middle of whose writing this may be.
