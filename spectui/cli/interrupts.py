@@ -1,11 +1,20 @@
-"""Ctrl-C, SIGTERM, SIGHUP: the first one interrupts, the rest wait until the result is out."""
+"""Ctrl-C, SIGTERM, SIGHUP: the first one interrupts, the rest wait until the result is out.
 
+A person who cannot wait presses Ctrl-C until the program ends.
+"""
+
+import os
 import signal
+from contextlib import suppress
 from types import FrameType
 
 from spectui.errors import CancelledError
 
 _INTERRUPTED = 130
+_STDERR = 2
+_SHOW_CURSOR = b"\x1b[?25h"
+"""A display of progress has hidden it."""
+_FINISHING = b"\nfinishing, to keep what was measured; Ctrl-C once more ends spectui at once\n"
 _ENDED_BY: dict[int, int] = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 """Exit codes for signals, as shells give them."""
 
@@ -14,17 +23,17 @@ class Interrupts:
     """Raises ``KeyboardInterrupt`` once.
 
     After the first signal, or once there is a result to report, further ones are ignored: a second
-    Ctrl-C must not cost what the first one kept.
+    Ctrl-C must not cost what the first one kept. It is answered, and the next one ends the process.
     """
 
     def __init__(self) -> None:
         """Start without signal handlers."""
-        self._held = False
+        self._held = self._is_warned = False
         self._code = _INTERRUPTED
 
     def install(self) -> None:
         """Handle these signals from now on."""
-        self._held = False
+        self._held = self._is_warned = False
         self._code = _INTERRUPTED
         # Being told to end is being interrupted: what was measured is kept in all cases.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -48,6 +57,20 @@ class Interrupts:
             self._held = True
             self._code = _ENDED_BY.get(number, _INTERRUPTED)
             raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            self._insist()
+
+    def _insist(self) -> None:
+        """Answer one more Ctrl-C, and end at the next."""
+        if self._is_warned:
+            # As if killed: a process of its own ends llama-servers, and studies are on disk.
+            if os.isatty(_STDERR):
+                os.write(_STDERR, _SHOW_CURSOR)
+            os._exit(_INTERRUPTED)
+        self._is_warned = True
+        # Not by way of ``sys.stderr``, in the middle of whose writing this may be.
+        with suppress(OSError):
+            os.write(_STDERR, _FINISHING)
 
 
 interrupts = Interrupts()

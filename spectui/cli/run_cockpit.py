@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
@@ -16,6 +14,7 @@ from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
+from spectui.cores import default_threads
 from spectui.demo.recipes import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -160,20 +159,16 @@ def _setup(
     )
 
 
-def _cores() -> int:
-    return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
-
-
 def threads_beside_a_screen() -> int:
-    """The number of cores less one, for compute threads.
+    """llama-server's number of compute threads, less one.
 
     With as many as cores, ggml's threads wait for the one that the screen has put off its core.
     """
-    return max(1, _cores() - 1)
+    return max(1, default_threads() - 1)
 
 
 def _notice(threads: int) -> str | None:
-    if threads < _cores() or threads <= threads_beside_a_screen():
+    if threads < default_threads() or threads <= threads_beside_a_screen():
         return None
     return (
         f"{threads} compute threads leave no core to the screen: whatever it draws costs tokens/s. "

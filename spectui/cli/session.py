@@ -66,6 +66,7 @@ def tokenized(
         n_predict=options.n_predict,
         sampling=options.sampling,
         n_ctx=target.n_ctx,
+        remedy=target.remedy,
     )
 
 

@@ -22,7 +22,7 @@ _PLACES = (
     *("--device", "--main-gpu", "--tensor-split", "--split-mode", "--rpc", "--numa", "--no-host"),
     *("--n-cpu-ffn", "--fit", "--fit-target", "--fit-ctx", "--cpu-mask", "--cpu-range"),
     *("--cpu-strict", "--prio", "--poll", "--cpu-mask-batch", "--cpu-range-batch"),
-    *("--cpu-strict-batch", "--prio-batch", "--poll-batch"),
+    *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--mlock", "--direct-io"),
 )
 _MODEL = (
     *("--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled", "--mmproj"),
@@ -53,6 +53,11 @@ _NEUTRAL: dict[str, float] = {
     "--adaptive-target": -1,
 }
 """Options without effect at this value, by their first long spelling."""
+_AS_MEASURED = {
+    "--load-mode": frozenset({"auto", "mmap", "none"}),
+    "--lazy-mode": frozenset({"auto"}),
+}
+"""Values with which measurements run."""
 _SWITCHED_OFF = frozenset({"--kv-offload", "--repack", "--op-offload"})
 """Switches that affect the speed when they are off."""
 
@@ -118,11 +123,14 @@ def _counts(item: Item) -> bool:
     name, value = option.long_flag, item.values[0] if item.values else ""
     if name in _NEUTRAL:
         return not _is(value, _NEUTRAL[name])
+    if name in _AS_MEASURED:
+        return value not in _AS_MEASURED[name]
+    is_negated = canonical(item.flag) in option.negations
     if name in _SWITCHED_OFF:
-        return canonical(item.flag) in option.negations
+        return is_negated
     if name == "--fit":
         return value not in FALSE
-    return name in _NAMED or option.dialects == {Dialect.IK}
+    return (name in _NAMED and not is_negated) or option.dialects == {Dialect.IK}
 
 
 def _is(text: str, value: float) -> bool:

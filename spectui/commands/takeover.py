@@ -1,5 +1,6 @@
 """Reads the user's existing llama-server command into spectui's options."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ _REPEATABLE = frozenset({"override-tensor", "override-kv"})
 _EXPERTS = ("cpu-moe", "n-cpu-moe")
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
+_THREADS = frozenset({"threads", "threads-batch"})
 _LOADING = frozenset({"mmap", "load-mode"})
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
 """Former flags for the draft lengths of every drafter."""
@@ -286,9 +288,13 @@ def _is_elsewhere(item: Item) -> bool:
     return _names(item, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
 
 
-def _is_all_cores(item: Item) -> bool:
-    """Whether ``-tb`` asks for all cores; without ``-tb`` it equals ``-t``."""
-    return item.name == "threads-batch" and item.values in {("0",), ("-1",)}
+def _counted(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Values of an option; of threads a number, where the machine is to use all it has.
+
+    That is every core's second thread too: more than what llama-server takes unless told.
+    """
+    is_all = name in _THREADS and values in {("0",), ("-1",)}
+    return (str(os.cpu_count() or 1),) if is_all else values
 
 
 def _is_written(item: Item) -> bool:
@@ -328,8 +334,8 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
             return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}
         case name, () if name in _SWITCHES:
             return _SWITCHES[name]
-        case "threads" | "seed", ("-1",):
+        case "seed", ("-1",):
             return {}  # the default, spelled out
-        case name, values if (item.option.is_ours or name in SHARED) and not _is_all_cores(item):
-            return {name: values}
+        case name, values if item.option.is_ours or name in SHARED:
+            return {name: _counted(name, values)}
     return None

@@ -47,7 +47,12 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
     """
     found = [
         *_of_memory(examination),
-        *_of_training("the target", examination.plan.target, examination.request.context.ctx_size),
+        *_of_training(
+            "the target",
+            examination.plan.target,
+            examination.request.context.ctx_size,
+            beyond="llama-server uses no more",
+        ),
         *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *(_of_drafting(examination) if is_drafting else ()),
         *_of_overrides(examination),
@@ -179,16 +184,19 @@ def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
             f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
             "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
         )
-    yield from _of_training(draft.name, own, n_ctx)
+    yield from _of_training(draft.name, own, n_ctx, beyond="beyond that its guesses will be wrong")
 
 
-def _of_training(who: str, plan: ModelPlan, n_ctx: int) -> Iterator[Finding]:
-    """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with."""
+def _of_training(who: str, plan: ModelPlan, n_ctx: int, *, beyond: str) -> Iterator[Finding]:
+    """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with.
+
+    ``beyond`` says what comes of that.
+    """
     n_ctx_train = plan.info.n_ctx_train
     if 0 < n_ctx_train < n_ctx:
         yield _warning(
             f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
-            f"{n_ctx}: beyond that its guesses will be wrong",
+            f"{n_ctx}: {beyond}",
         )
 
 

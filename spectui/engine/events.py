@@ -39,10 +39,17 @@ class ModelLoaded:
     info: ModelFacts
     rollback: Rollback
     n_ctx: int
+    """Tokens that its context holds; of a target at most those that it was trained for."""
     memory: ModelMemory
     """Memory that it takes and reads."""
     mtp_layers: int = 0
     """MTP layers of a target that can draft for itself; 0 for one that was loaded without."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do where its context is too short."""
+        is_full = self.n_ctx >= self.info.n_ctx_train
+        return "the model was trained for no more" if is_full else "raise -c"
 
     def document(self) -> Json:
         """Its description as JSON."""

@@ -108,9 +108,11 @@ def check_request(models: LoadedModels, command: Generate) -> None:
     if not command.prompt:
         raise BadInputError("the prompt has no tokens; give some text")
     if len(command.prompt) + 1 >= n_ctx:
+        is_full = n_ctx >= models.target.model.info.n_ctx_train
+        remedy = "the model was trained for no more: " if is_full else "raise -c or "
         raise BadInputError(
             f"the prompt has {len(command.prompt)} tokens, which leaves no room to generate in a "
-            f"context of {n_ctx}; raise -c or shorten the prompt"
+            f"context of {n_ctx}; {remedy}shorten the prompt"
         )
     if command.n_predict == 0 or command.n_predict < -1:
         raise UsageError(f"-n {command.n_predict}: must be positive, or -1 for no bound")

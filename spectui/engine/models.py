@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
+import psutil
+
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.events import Role
 from spectui.errors import BadInputError, UsageError
@@ -25,15 +27,20 @@ from spectui.speculative.ngram import NgramMemory
 _CHAT_BYTES = 2 << 30
 
 
+def _room_for_chat() -> int:
+    """Bytes that a chat which is put aside may take: half of what is free, but not too few."""
+    return max(_CHAT_BYTES, psutil.virtual_memory().available // 2)
+
+
 class Conversation:
     """Knows which contexts hold the chat, and keeps its caches when they do not.
 
     What is lost costs time, never correctness: the chat's prompt is then evaluated again.
     """
 
-    def __init__(self, capacity_bytes: int = _CHAT_BYTES) -> None:
-        """Put aside at most ``capacity_bytes``; a larger chat is evaluated again."""
-        self._capacity_bytes = capacity_bytes
+    def __init__(self, room_bytes: Callable[[], int] = _room_for_chat) -> None:
+        """Put aside at most ``room_bytes``; a larger chat is evaluated again."""
+        self._room_bytes = room_bytes
         self._present: set[Context] = set()
         self._aside: dict[Context, tuple[bytes, list[int]]] = {}
         self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
@@ -47,7 +54,7 @@ class Conversation:
         leaving = [context for context in contexts if context in self._present]
         self._present.difference_update(leaving)
         kept_bytes = sum(len(cache) for cache, _tokens in self._aside.values())
-        if kept_bytes + sum(context.state_bytes for context in leaving) <= self._capacity_bytes:
+        if kept_bytes + sum(context.state_bytes for context in leaving) <= self._room_bytes():
             self._aside |= {context: (context.save(), context.tokens.copy()) for context in leaving}
 
     def take_up(self, contexts: Sequence[Context]) -> None:

@@ -19,8 +19,8 @@ _GPU_USE = 0.9
 _RAM_SHARE = 0.1
 """Share of the bytes that a decode reads. VRAM is about ten times faster, so less hardly counts."""
 _DRAM_OF_BEST = 0.6
-"""Share of the best rate seen on this machine. A decode that reads weights much slower than another
-one did is not waiting for the memory but computing."""
+"""Share of the best rate that other decodes reached on this machine. One that reads weights
+much slower than another did is not waiting for the memory but computing."""
 _CORES_BUSY = 0.8
 """Share of the busier half of the cores: one compute thread per physical core fills these."""
 N_MEAN = 32
@@ -68,7 +68,7 @@ class Evidence:
     dram_bytes_per_s: float | None = None
     """Weights in RAM / time of verifying."""
     dram_best_bytes_per_s: float | None = None
-    """The most seen of any batch size, target or draft."""
+    """The most seen of any other batch size, or of the draft; None if there was none."""
     cores_busy: float | None = None
 
 
@@ -115,8 +115,10 @@ def _resource(evidence: Evidence) -> Bottleneck:
 def _host(evidence: Evidence) -> Bottleneck:
     rate, best = evidence.dram_bytes_per_s, evidence.dram_best_bytes_per_s
     busy = evidence.cores_busy
-    if rate is None or not best:
+    if rate is None:
         return Limit.VERIFY, "weights in RAM, read at an unknown rate"
+    if not best:
+        return Limit.VERIFY, f"RAM is read at {rate / 1e9:.0f} GB/s; its best rate is not known yet"
     if rate >= _DRAM_OF_BEST * best:
         return Limit.DRAM, f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
 

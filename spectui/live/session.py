@@ -71,6 +71,7 @@ def _tuning_setup(
         n_predict=_TUNED_TOKENS,
         sampling=replace(setup.sampling, ignore_eos=False),
         n_ctx=target.n_ctx,
+        remedy=target.remedy,
     )
     threads = setup.context.threads
     return TuningSetup(

@@ -251,12 +251,14 @@ class LiveTally:
         )
 
     def _bottleneck(
-        self, recent: Sequence[Round], costs: Sequence[rounds.VerifyCost], best: float | None
+        self, recent: Sequence[Round], costs: Sequence[rounds.VerifyCost]
     ) -> rounds.Bottleneck | None:
         last = recent[-rounds.N_MEAN :]
         batch = rounds.usual_batch(last, costs)
         if batch is None:
             return None
+        # Beside its own rate any batch would look as fast as RAM allows.
+        others = [cost for cost in costs if cost is not batch]
         return rounds.find_bottleneck(
             rounds.Evidence(
                 times=rounds.mean_times(last),
@@ -265,16 +267,19 @@ class LiveTally:
                 gpu_use=self._load.gpu_use(),
                 ram_share=machine.ram_share(self._models, batch.n_tokens),
                 dram_bytes_per_s=machine.verify_rate(self._models, batch),
-                dram_best_bytes_per_s=best,
+                dram_best_bytes_per_s=self._best_rate(others),
                 cores_busy=self._load.cores_busy(),
             )
         )
+
+    def _best_rate(self, costs: Sequence[rounds.VerifyCost]) -> float | None:
+        return machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))
 
     def state(self) -> LiveState:
         """Return the present state."""
         recent = tuple(self._recent)
         costs, step_s = self._verify.costs(), self._verify.step_s
-        best = machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))
+        best = self._best_rate(costs)
         baseline = self._throughput.baseline_tokens_per_s
         return LiveState(
             throughput=self._throughput.state(),
@@ -286,7 +291,7 @@ class LiveTally:
                 by_ngrams=self._speculation is not None and self._speculation.model is None,
                 step_s=step_s,
             ),
-            rounds=rounds.round_state(recent, costs, self._bottleneck(recent, costs, best)),
+            rounds=rounds.round_state(recent, costs, self._bottleneck(recent, costs)),
             memory=machine.memory_state(
                 self._snapshot,
                 self._models,

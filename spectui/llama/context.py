@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from spectui.closing import Closing
+from spectui.cores import default_threads
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.library import C, native_log
 from spectui.llama.model import Model, ran_out_of_memory
@@ -44,11 +44,6 @@ _NO_SLOT = 1
 _INVALID_BATCH = -1
 _SEQUENCE = 0
 _MOST_SNAPSHOTS = 64
-
-
-def physical_cores() -> int:
-    """Compute threads that llama.cpp would choose by itself."""
-    return psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
 
 
 class AbortFlag:
@@ -184,7 +179,7 @@ class Context(Closing):
         # graphs have room for some dozens of them.
         params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
         params.n_outputs_max = min(max_outputs, params.n_batch)
-        params.n_threads = options.threads or physical_cores()
+        params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
         params.type_k = _cache_type("-ctk", self.model.options.cache_type_k)

@@ -77,10 +77,12 @@ class NativeLog:
         with self._lock:
             *lines, self._partial = (self._partial + text.decode(errors="replace")).split("\n")
             self._lines.extend(lines)
+        # Other threads may take it away meanwhile.
+        listener = self._listener
         # More than a thousand debug lines per context say which tensor feeds which node.
-        if self._listener is not None and not self._is_debug:
+        if listener is not None and not self._is_debug:
             for line in lines:
-                self._listener(line)
+                listener(line)
 
 
 native_log = NativeLog()

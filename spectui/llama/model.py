@@ -130,6 +130,7 @@ class Model(Closing):
         Raises:
             BadInputError: the file is no usable model.
             CancelledError: ``cancelled`` said so.
+            Exception: what ``on_progress`` raised.
             DoesNotFitError: memory did not suffice.
             UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression, or
                 overrides make no model of the file.
@@ -151,12 +152,16 @@ class Model(Closing):
         cancelled: Callable[[], bool],
     ) -> Any:  # noqa: ANN401 - a C pointer
         stopped, options = False, self.options
+        defect: Exception | None = None
 
         def progress(fraction: float, _user_data: object) -> bool:
-            nonlocal stopped
-            if on_progress is not None:
-                on_progress(fraction)
-            stopped = stopped or cancelled()
+            nonlocal stopped, defect
+            try:
+                if on_progress is not None and not stopped:
+                    on_progress(fraction)
+            except Exception as error:  # noqa: BLE001 - nothing passes through C; raised below
+                defect = error
+            stopped = stopped or defect is not None or cancelled()
             return not stopped
 
         params.c.progress_callback = C.llama_progress_callback(progress)
@@ -165,6 +170,8 @@ class Model(Closing):
         if stopped:
             if model:
                 C.llama_model_free(model)
+            if defect is not None:
+                raise defect
             raise CancelledError(f"loading {options.path.name} was cancelled")
         if not model:
             raise _load_error(options)

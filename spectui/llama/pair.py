@@ -49,6 +49,8 @@ class TargetContext(Context):
     ) -> None:
         """Room for the logits of a draft of ``max_draft`` tokens and the bonus token.
 
+        However large its cache, it holds no more tokens than the model was trained for.
+
         Snapshots of a recurrent state are for drafts of MTP layers alone, as in llama-server
         (``need_n_rs_seq``).
         """
@@ -56,6 +58,9 @@ class TargetContext(Context):
             model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=n_snapshots
         )
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
+        if not model.no_alloc:
+            # As a slot of llama-server (``n_ctx_slot``). A plan tells what is allocated.
+            self.n_ctx = min(self.n_ctx, C.llama_model_n_ctx_train(model.c))
 
     def use_snapshots(self, n: int) -> None:
         """Go back to the last ``n`` snapshots of a recurrent state at most, from now on."""

@@ -17,7 +17,7 @@ _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32
 DRAFT_TOP_K = 10
 """``common_speculative_impl_draft_simple`` looks at ten candidates."""
 
-_BLOCK = 64
+_N_ROWS = 64
 
 
 class SamplerChain(Closing):
@@ -25,10 +25,12 @@ class SamplerChain(Closing):
 
     def __init__(self, config: SamplingConfig, vocabulary: Vocabulary) -> None:
         """Build the chain in llama-server's default order: top-k, top-p, min-p, temperature."""
+        self._is_greedy = config.temp <= 0
+        self._forbidden = vocabulary.end_tokens if config.ignore_eos else frozenset()
         self._chain = C.llama_sampler_chain_init(C.llama_sampler_chain_default_params())
         if config.ignore_eos:
             self._add(_forbid(vocabulary))
-        if config.temp <= 0:
+        if self._is_greedy:
             self._add(C.llama_sampler_init_greedy())
         else:
             self._add(C.llama_sampler_init_top_k(config.top_k))
@@ -49,13 +51,21 @@ class SamplerChain(Closing):
 
     def sample(self, logits: Logits) -> int:
         """Draw one token from ``logits`` ([n_vocab] float32) and advance the seeded stream."""
+        if self._is_greedy:
+            # The first of the highest, as llama.cpp's greedy sampler, which keeps no state.
+            token = int(logits.argmax())
+            if token not in self._forbidden and not np.isnan(logits[token]):
+                return token
+        return self._by_chain(logits)
+
+    def _by_chain(self, logits: Logits) -> int:
         self._candidates["id"] = self._ids
         self._candidates["logit"] = logits
         array = self._array
         # Samplers may point the array elsewhere, shrink it and mark it sorted.
         array.data, array.size, array.selected, array.sorted = self._data, len(logits), -1, False
         C.llama_sampler_apply(self._chain, ctypes.byref(array))
-        token: int = array.data[array.selected].id
+        token = int(array.data[array.selected].id)
         C.llama_sampler_accept(self._chain, token)
         return token
 
@@ -82,13 +92,12 @@ def _forbid(vocabulary: Vocabulary) -> object:
 def top_token(logits: Logits) -> tuple[int, float]:
     """Most probable token of ``logits`` and its softmax probability among the top ten.
 
-    The tenth largest of the maxima of 64-element blocks bounds the tenth largest logit from
-    below, so that only a handful of logits has to be sorted: five times as fast as a partition
-    of the whole row.
+    The tenth largest of the maxima of groups bounds the tenth largest logit from below, so that
+    only a handful of logits has to be sorted. Groups are columns of a matrix: rows are compared
+    many elements at once.
     """
     n = len(logits)
-    whole = n - n % _BLOCK
-    maxima = logits[:whole].reshape(-1, _BLOCK).max(axis=1)
+    maxima = logits[: n - n % _N_ROWS].reshape(_N_ROWS, -1).max(axis=0)
     if len(maxima) > DRAFT_TOP_K:
         bound = np.partition(maxima, -DRAFT_TOP_K)[-DRAFT_TOP_K]
         high = logits[logits >= bound]

@@ -214,14 +214,16 @@ class Measurer:
     ) -> list[Pair]:
         """Decode one prompt without speculation and with each of ``settings``.
 
-        The machine's drift is common to all of a block, and what one run does to the next cancels
-        as the order turns round with ``turn``.
+        The machine's drift is common to all of a block, and what one run does to the next cancels:
+        within twice as many turns as runs, each follows every other one equally often.
 
         Returns:
             A pair for each of ``settings``, with the same run without speculation.
         """
         runs = (None, *settings)
-        order = [(turn + step) % len(runs) for step in range(len(runs))]
+        # A Williams design: 0, 1, -1, 2 ..., every second turn from another start, and backwards.
+        zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(len(runs))]
+        order = [(turn // 2 + step) % len(runs) for step in zigzag][:: -1 if turn % 2 else 1]
         results = {index: self.decode(item, runs[index]) for index in order}
         return [
             Pair(item=item, baseline=results[0], speculative=results[index])

@@ -53,8 +53,17 @@ def tokenize(
     n_predict: int,
     sampling: SamplingConfig,
     n_ctx: int,
+    remedy: str = "raise -c",
 ) -> Workload:
     """Tokenize every prompt with the loaded target, before anything is measured.
+
+    Args:
+        engine: tokenizes.
+        prompts: prompts of the user.
+        n_predict: tokens that are to follow each.
+        sampling: how they are chosen.
+        n_ctx: tokens that the target has room for.
+        remedy: what to do where there is too little.
 
     Raises:
         BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
@@ -65,7 +74,7 @@ def tokenize(
         messages = tuple((message.role, message.content) for message in prompt.messages)
         return engine.tokenize(Tokenize(text=prompt.text, messages=messages))
 
-    items = [_item(one, tokens_of(one), n_predict, n_ctx, "raise -c") for one in prompts]
+    items = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
     return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
 
 

@@ -101,7 +101,7 @@ class ContextOptions:
     ubatch_size: int = 512
     flash_attn: FlashAttention = FlashAttention.AUTO
     threads: int = 0
-    """``-t``: compute threads per generated token, 0 for one per physical core."""
+    """``-t``: compute threads per generated token, 0 for as many as llama-server."""
     threads_batch: int = 0
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
     swa_full: bool = False

@@ -1,5 +1,6 @@
 """Reading the command that a user already has."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -325,9 +326,13 @@ def test_a_command_of_before_spring_has_the_lengths_that_its_builds_had() -> Non
 
 
 @pytest.mark.parametrize("value", ["0", "-1"])
-def test_all_cores_for_batches_are_not_those_of_one_token(value: str) -> None:
-    assert only(f"-t 1 -tb {value}") == {"threads": ("1",)}
-    assert extra(f"-t 1 -tb {value}") == ("-tb", value)
+def test_threads_of_zero_and_less_are_all_that_the_machine_has(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 24)
+    assert only(f"-t {value}") == {"threads": ("24",)}
+    assert only(f"-t 1 -tb {value}") == {"threads": ("1",), "threads-batch": ("24",)}
+    assert not extra(f"-t {value} -tb {value}")
 
 
 def test_a_quoted_tilde_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:

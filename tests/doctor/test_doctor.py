@@ -426,6 +426,7 @@ def test_what_costs_is_warned_of(spectui: Spectui, tiny: TinyPath, tmp_path: Pat
     assert "the cache of" in warnings
     assert "q8_0" in warnings
     assert f"the target was trained for {N_CTX_TRAIN} tokens" in warnings
+    assert "llama-server uses no more" in warnings
     assert warnings.count("was trained for") == 2
 
 

@@ -9,10 +9,17 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions, TensorOverride
+from spectui.options.setup import (
+    ContextOptions,
+    FlashAttention,
+    KvOverride,
+    ModelOptions,
+    TensorOverride,
+)
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, run_both, tokens_of
+from tests.support.engine import ENDLESS
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
@@ -93,3 +100,24 @@ def test_exported_flags_are_accepted_and_the_server_answers(
         completion = server.complete("one ring", n_predict=16, ignore_eos=True)
     assert completion.n_predicted == 16
     assert completion.n_drafted > 0
+
+
+def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
+    tiny: TinyPath, llama_server_binary: Path, tmp_path: Path
+) -> None:
+    trained = KvOverride(key="llama.context_length", value=64)
+    target = ModelOptions(path=tiny(TARGET), override_kv=(trained,))
+    context = ContextOptions(ctx_size=256, threads=1)
+    prompt = tuple(range(20, 50))
+    flags = server_arguments(target, None, context, None, dialect=Dialect.LLAMA_CPP)
+    with (
+        Engine() as engine,
+        LlamaServer(
+            llama_server_binary, [*flags, "-np", "1"], log_path=tmp_path / "server.log"
+        ) as server,
+    ):
+        loaded = engine.load_target(target, context, max_draft=1)
+        ours = engine.generate(Generate(prompt=prompt, sampling=ENDLESS))
+        theirs = server.complete(prompt, n_predict=-1, ignore_eos=True)
+        assert loaded.n_ctx == server.identity().n_ctx == 64
+        assert ours.tokens == theirs.tokens

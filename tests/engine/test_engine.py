@@ -29,7 +29,7 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import KvOverride, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
@@ -324,6 +324,25 @@ def test_a_text_without_bound_fills_the_context(tiny: TinyPath, draft: Speculati
         result = started.generate(request(-1, draft=draft))
         assert result.stop is Stop.CONTEXT
         assert len(PROMPT) + len(result.tokens) == loaded.n_ctx == 256
+
+
+@pytest.mark.parametrize("draft", [None, speculation(5)])
+def test_a_target_holds_no_more_than_it_was_trained_for(
+    tiny: TinyPath, draft: Speculation | None
+) -> None:
+    """As a slot of llama-server, however large the cache is."""
+    trained = KvOverride(key="llama.context_length", value=64)
+    with Engine() as started:
+        options = ModelOptions(path=tiny(TARGET), override_kv=(trained,))
+        loaded = started.load_target(options, small_context(256), max_draft=MAX_DRAFT)
+        assert started.load_draft(options).n_ctx == 256
+        result = started.generate(request(-1, draft=draft))
+        assert result.stop is Stop.CONTEXT
+        assert len(PROMPT) + len(result.tokens) == loaded.n_ctx == 64
+        assert loaded.remedy == "the model was trained for no more"
+        message = "in a context of 64; the model was trained for no more: shorten the prompt"
+        with pytest.raises(BadInputError, match=message):
+            started.generate(request(-1, draft=draft, prompt=(20,) * 63))
 
 
 def test_a_prompt_must_leave_room_to_generate(engine: Engine) -> None:

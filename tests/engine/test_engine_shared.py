@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
@@ -17,6 +18,7 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     GenerationResult,
+    LoadProgress,
     ModelLoaded,
     PromptEvaluated,
     RoundFinished,
@@ -290,6 +292,18 @@ def test_a_sink_that_raises_is_told_so(shared: Shared, kind: type[Event]) -> Non
     assert len(shared.chat.result().tokens) == 4
 
 
+def test_a_sink_that_raises_while_a_model_loads_is_told_that(
+    shared: Shared, tiny: TinyPath
+) -> None:
+    shared.chat.hook = once(LoadProgress, fail)
+    shared.chat.client.submit(load_target(tiny(TARGET)))
+    answer = shared.chat.answer()
+    assert isinstance(answer, EngineFailed)
+    assert str(answer.error) == "ValueError: on purpose"
+    shared.chat.client.submit(load_target(tiny(TARGET)))
+    assert isinstance(shared.chat.answer(), ModelLoaded)
+
+
 def test_a_sink_that_takes_nothing_is_reported_and_harms_nobody_else(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,7 +409,9 @@ def test_a_chat_that_is_too_large_to_keep_is_not_copied(
     first = shared.chat.result()
     models = shared.engine._models
     n_bytes = sum(len(context.save()) for context in models.contexts)
-    models.conversation._capacity_bytes = n_bytes - n_bytes_missing
+    monkeypatch.setattr("spectui.engine.models._CHAT_BYTES", n_bytes - 1)
+    free = psutil.virtual_memory()._replace(available=2 * (n_bytes - n_bytes_missing))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     copied: list[Context] = []
     save = Context.save
 

@@ -305,6 +305,7 @@ IN_RAM = replace(
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.95), Limit.CPU),
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.3), Limit.VERIFY),
         (replace(IN_RAM, dram_bytes_per_s=None), Limit.VERIFY),
+        (replace(IN_RAM, dram_best_bytes_per_s=None), Limit.VERIFY),
     ],
 )
 def test_the_bottleneck_is_the_longest_part_and_its_resource(
@@ -325,16 +326,31 @@ def test_experts_in_ram_make_dram_the_limit_while_pcie_is_idle() -> None:
     assert bottleneck[0] is Limit.DRAM
 
 
+def test_the_only_batch_so_far_is_not_its_own_proof_that_dram_is_the_limit() -> None:
+    tally = answering()
+    tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
+    for _ in range(5):
+        tally.round_finished(make_round(7, 7, RoundTimes(verify_s=0.35)))
+    assert limit_of(tally) is Limit.VERIFY
+    tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.3)))
+    assert limit_of(tally) is Limit.DRAM
+
+
+def limit_of(tally: LiveTally) -> Limit:
+    """The bottleneck that is named now."""
+    tally.snapshot(without_gpu(DECODING))
+    bottleneck = tally.state().rounds.bottleneck
+    assert bottleneck is not None
+    return bottleneck[0]
+
+
 def test_a_verify_cost_that_grows_with_the_batch_makes_the_cores_the_limit() -> None:
     tally = answering()
     tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
     tally.baseline(BaselineMeasured(tokens_per_s=20, step_s=0.05))
     for _ in range(5):
         tally.round_finished(make_round(7, 7, RoundTimes(verify_s=0.35)))
-    tally.snapshot(without_gpu(DECODING))
-    bottleneck = tally.state().rounds.bottleneck
-    assert bottleneck is not None
-    assert bottleneck[0] is Limit.CPU
+    assert limit_of(tally) is Limit.CPU
 
 
 # Memory

@@ -1,6 +1,7 @@
 """The binding, on tiny random models: what llama.cpp really does, and what spectui says of it."""
 
 import ctypes
+import math
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -381,6 +382,37 @@ def test_top_token_counts_ties_as_ten_candidates(values: list[int], best: int) -
 def test_greedy_is_the_highest_logit(seed: int, model: Model) -> None:
     logits = random_logits(model, seed)
     with SamplerChain(SamplingConfig(), model.vocabulary) as chain:
+        assert chain.sample(logits) == logits.argmax()
+
+
+_ODD = st.sampled_from((math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, 2.0))
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 2**31), _ODD), max_size=8),
+    base=st.sampled_from((-math.inf, 0.0, 1.0)),
+    ends=st.sampled_from((-math.inf, 0.5, 3.0, math.inf, math.nan)),
+    ignore_eos=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_greedy_is_what_llama_cpp_takes_of_ties_and_of_what_is_no_number(
+    values: list[tuple[int, float]], base: float, ends: float, model: Model, *, ignore_eos: bool
+) -> None:
+    logits = np.full(model.vocabulary.n_tokens, base, np.float32)
+    logits[list(END_TOKENS)] = ends
+    for at, value in values:
+        logits[at % len(logits)] = value
+    with SamplerChain(SamplingConfig(ignore_eos=ignore_eos), model.vocabulary) as chain:
+        assert chain.sample(logits) == chain._by_chain(logits)
+
+
+def test_greedy_need_not_ask_llama_cpp_where_the_highest_is_plain(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SamplerChain(SamplingConfig(ignore_eos=True), model.vocabulary) as chain:
+        monkeypatch.setattr(chain, "_by_chain", None)
+        logits = random_logits(model, 3)
+        logits[list(END_TOKENS)] = -50.0
         assert chain.sample(logits) == logits.argmax()
 
 
@@ -767,6 +799,19 @@ def test_log_joins_pieces_to_lines_and_forgets_on_demand() -> None:
     assert log.tail(1) == ("four",)
     log.mark()
     assert log.tail(10) == ()
+
+
+def test_a_listener_may_be_taken_away_while_it_is_told() -> None:
+    log, heard = NativeLog(), list[str]()
+
+    def listener(line: str) -> None:
+        heard.append(line)
+        log.listen(None)
+
+    log.listen(listener)
+    log._receive(2, b"one\ntwo\n", ctypes.c_void_p(0))
+    log._receive(2, b"three\n", ctypes.c_void_p(0))
+    assert heard == ["one", "two"]
 
 
 def test_the_pinned_binding_is_the_one_installed() -> None:

@@ -1,6 +1,7 @@
 """Who decodes when: no side is favoured by a machine that grows slower or faster."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
@@ -94,6 +95,39 @@ def test_chance_says_who_is_first() -> None:
         pairs(backend, 1, 1, seed)
         first.add(backend.decoded[0][1])
     assert first == {False, True}
+
+
+@pytest.mark.parametrize("n_settings", [1, 2, 3, 4, 6])
+def test_in_a_block_every_run_follows_every_other_equally_often(n_settings: int) -> None:
+    settings = [Speculation(DraftSimple(draft_max=n)) for n in range(1, n_settings + 1)]
+    followed, places = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    n_runs = n_settings + 1
+    for turn in range(2 * n_runs):
+        ran = Orders()
+        one = measurer(ran, 1, 0)
+        found = one.block(one.workload.items[0], settings, turn)
+        for longest, pair in enumerate(found, start=1):
+            assert pair.speculative is ran.results[longest]
+            assert pair.baseline is ran.results[0]
+        followed.update(itertools.pairwise(ran.results))
+        places.update(enumerate(ran.results))
+    assert len(followed) == n_runs * n_settings
+    assert set(followed.values()) == {2}
+    assert set(places.values()) == {2}
+
+
+class Orders(Recorder):
+    """Keeps its runs in their order."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.results: dict[int, GenerationResult] = {}
+        """Results by the longest draft, 0 without speculation."""
+
+    def generate(self, command: Generate) -> GenerationResult:
+        longest = 0 if command.speculation is None else command.speculation.longest
+        self.results[longest] = super().generate(command)
+        return self.results[longest]
 
 
 @given(**SIZES)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.launch import ExportSetup
+from spectui.cores import default_threads
 from spectui.options.drafters import (
     NGRAMS,
     DrafterSetting,
@@ -151,9 +152,9 @@ def unconfirmed(setup: ExportSetup, log: str) -> list[str]:
 def _expected(setup: ExportSetup) -> Iterator[str]:
     """Patterns of lines that have to be there."""
     context, target = setup.context, setup.target
-    if context.threads:
-        batch = context.threads_batch or context.threads
-        yield rf"system_info: n_threads = {context.threads} \(n_threads_batch = {batch}\)"
+    threads = context.threads or default_threads()
+    batch = context.threads_batch or threads
+    yield rf"system_info: n_threads = {threads} \(n_threads_batch = {batch}\)"
     yield rf"load_mode = {'auto|load_mode = mmap' if target.mmap else 'none'}\)"
     yield rf"llama_context: n_ctx +=? ?= {context.ctx_size}$"
     # No batch is larger than the context.

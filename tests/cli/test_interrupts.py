@@ -1,0 +1,46 @@
+"""Signals that end a run: one is enough, and a person who insists is obeyed."""
+
+import subprocess
+import sys
+
+import pytest
+
+_PROGRAM = """
+import signal, sys
+from spectui.cli.interrupts import interrupts
+
+def press(number=signal.SIGINT):
+    signal.raise_signal(number)
+
+interrupts.install()
+try:
+    {first}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+{then}
+print("result", flush=True)
+sys.exit(interrupts.exit_code(130))
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "out", "is_warned"),
+    [
+        ("press()", "", "interrupted result", False),
+        ("press()", "press()", "interrupted result", True),
+        ("press()", "press(); press()", "interrupted", True),
+        ("interrupts.hold()", "press()", "result", True),
+        ("interrupts.hold()", "press(); press()", "", True),
+        ("press()", "press(signal.SIGTERM); press(signal.SIGTERM)", "interrupted result", False),
+    ],
+)
+def test_the_third_ctrl_c_ends_what_the_second_was_warned_of(
+    first: str, then: str, out: str, *, is_warned: bool
+) -> None:
+    program = _PROGRAM.format(first=first, then=then)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.stdout.split() == out.split()
+    assert ("Ctrl-C once more ends spectui at once" in ended.stderr) is is_warned
+    assert ended.returncode == 130

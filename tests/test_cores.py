@@ -1,0 +1,100 @@
+"""The number of compute threads, on machines of which the kernel's lists are recorded."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from spectui.cores import default_threads
+
+
+def tree(folder: Path, siblings: Mapping[int, str], **lists: str) -> Path:
+    """Folder of devices: sibling masks by processor, and lists of processors by their file."""
+    for cpu, mask in siblings.items():
+        _write(folder / f"system/cpu/cpu{cpu}/topology/thread_siblings", mask)
+    for name, cpus in lists.items():
+        file = "system/cpu/online" if name == "online" else f"{name}/cpus"
+        _write(folder / file, cpus)
+    return folder
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n")
+
+
+def raptor_lake(folder: Path) -> Path:
+    """A Core i7-13700K: 8 cores with two threads each in a row, and 8 efficiency cores."""
+    pairs = {cpu: f"{3 << (cpu // 2 * 2):06x}" for cpu in range(16)}
+    efficient = {cpu: f"{1 << cpu:06x}" for cpu in range(16, 24)}
+    return tree(folder, pairs | efficient, cpu_core="0-15", cpu_atom="16-23", online="0-23")
+
+
+def anywhere(_cpu: int) -> bool:
+    """A machine that lets threads run on every processor."""
+    return True
+
+
+def nowhere(_cpu: int) -> bool:
+    """A machine on which pinning must not be tried."""
+    raise AssertionError
+
+
+def test_efficiency_cores_of_a_13700k_are_left_out(tmp_path: Path) -> None:
+    assert default_threads(raptor_lake(tmp_path), anywhere) == 8
+
+
+def test_a_hybrid_machine_whose_processors_are_not_all_free_counts_all_cores(
+    tmp_path: Path,
+) -> None:
+    """llama.cpp cannot ask a processor that its cgroup excludes, and counts sibling groups then."""
+    assert default_threads(raptor_lake(tmp_path), lambda cpu: cpu < 8) == 16
+
+
+def test_a_performance_core_without_hyperthreading_hides_the_next_as_in_llama_cpp(
+    tmp_path: Path,
+) -> None:
+    """A Core Ultra 9 285K: 8 performance and 16 efficiency cores, one thread each, mixed."""
+    siblings = {cpu: f"{1 << cpu:06x}" for cpu in range(24)}
+    root = tree(
+        tmp_path,
+        siblings,
+        cpu_core="0-1,10-13,22-23",
+        cpu_atom="2-9,14-21",
+        online="0-23",
+    )
+    assert default_threads(root, anywhere) == 4
+
+
+def test_an_epyc_with_two_threads_a_core_has_one_per_core(tmp_path: Path) -> None:
+    siblings = {cpu: f"{1 << (cpu % 32) | 1 << (cpu % 32 + 32):016x}" for cpu in range(64)}
+    assert default_threads(tree(tmp_path, siblings, online="0-63"), nowhere) == 32
+
+
+def test_an_arm_machine_uses_all_cores_little_ones_included(tmp_path: Path) -> None:
+    siblings = {cpu: f"{1 << cpu:x}" for cpu in range(8)}
+    assert default_threads(tree(tmp_path, siblings, online="0-7"), nowhere) == 8
+
+
+def test_processors_behind_one_that_is_offline_are_not_counted(tmp_path: Path) -> None:
+    siblings = {cpu: f"{1 << cpu:x}" for cpu in (0, 1, 3, 4, 5)}
+    assert default_threads(tree(tmp_path, siblings, online="0-1,3-5"), nowhere) == 2
+
+
+@pytest.mark.parametrize(("n_logical", "expected"), [(None, 4), (1, 1), (4, 4), (5, 2), (16, 8)])
+def test_without_a_topology_it_is_half_of_many_processors(
+    n_logical: int | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: n_logical)
+    assert default_threads(tmp_path, nowhere) == expected
+
+
+def test_asking_where_threads_may_run_leaves_this_one_where_it_was(tmp_path: Path) -> None:
+    allowed = os.sched_getaffinity(0)
+    root = tree(tmp_path, {0: "1"}, cpu_core="0", online="0")
+    assert default_threads(root) == 1
+    assert os.sched_getaffinity(0) == allowed
+    beyond = tree(tmp_path / "beyond", {0: "1", 1: "2"}, cpu_core="0-4095", online="0-4095")
+    assert default_threads(beyond) == 2
+    assert os.sched_getaffinity(0) == allowed
