@@ -115,7 +115,7 @@ def test_both_return_to_a_point_with_the_states_that_follow(
     def a_round() -> tuple[list[int], np.ndarray]:
         mtp.catch_up()
         mtp.mark()
-        drafted = []
+        drafted: list[int] = []
         for _ in range(2):
             mtp.decode((drafted[-1] if drafted else 99,), Outputs.LAST)
             drafted.append(mtp.top()[0])
