@@ -1,6 +1,6 @@
 """Commands for the engine. Each is answered by exactly one terminal event."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
@@ -76,10 +76,15 @@ class GeneratePair:
 
     speculative: Generate
     """Generation with speculation; the target alone runs with the same options."""
+    baseline_first: bool
+    """Whether the target alone begins."""
     segment_s: float = SEGMENT_S
     """Seconds that the first of the two decodes before the other's turn."""
-    seed: int = 0
-    """Seed of the order of turns."""
+
+    @property
+    def baseline(self) -> Generate:
+        """Generation of the target alone."""
+        return replace(self.speculative, speculation=None, draft_lengths=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -240,23 +240,27 @@ class Generation:
         target.show_states_to(self._mtp)
         target.use_snapshots(usable_snapshots(self._command.speculation))
 
-    @contextmanager
-    def detached(self) -> Iterator[None]:
-        """Leave the target to others for a while, with a sampler that goes on as this one would."""
-        target = self._models.target
-        sampler, native_s = target.sampler, target.native_s
+    def next_sampler(self) -> SamplerChain:
+        """Return a sampler that draws what this generation would draw next; to be closed."""
+        sampler = self._models.target.sampler
         if sampler is None:
             raise RuntimeError("nothing is attached to the target")
-        with sampler.copy() as copied:
-            target.sampler = copied
-            target.show_states_to(None)
-            try:
-                yield
-            finally:
-                target.sampler = sampler
-                # What the others decoded is not this generation's.
-                target.native_s = native_s
-                self._attach()
+        return sampler.copy()
+
+    @contextmanager
+    def detached(self, sampler: SamplerChain) -> Iterator[None]:
+        """Leave the target to others for a while, who sample with ``sampler``."""
+        target = self._models.target
+        own, native_s = target.sampler, target.native_s
+        target.sampler = sampler
+        target.show_states_to(None)
+        try:
+            yield
+        finally:
+            target.sampler = own
+            # What the others decoded is not this generation's.
+            target.native_s = native_s
+            self._attach()
 
     def begin(self) -> None:
         """Evaluate the prompt, or take it up again, and emit the first token."""

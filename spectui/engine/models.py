@@ -6,8 +6,6 @@ from contextlib import ExitStack, suppress
 
 import psutil
 
-import psutil
-
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.events import Role
 from spectui.engine.prompt_store import PromptStore

@@ -1,8 +1,8 @@
 """One prompt decoded without and with speculation, in segments that take turns.
 
 Another program that is busy for a second disturbs a segment of one side, not a prompt, and a clock
-that falls slows both sides alike. Speculation goes first in a segment or second; chance decides for
-the first of every two segments, and the other one has the opposite order.
+that falls slows both sides alike. Of every two segments in a row each side begins one; chance says
+which, but for the first.
 
 The answer is speculation's. After each segment the target goes back, decodes it alone, and holds
 the text again: where it goes first, it decodes for as long as a segment takes, and speculation
@@ -17,11 +17,19 @@ from dataclasses import replace
 from random import Random
 
 from spectui.engine.commands import GeneratePair
-from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
+from spectui.engine.events import (
+    Event,
+    GenerationResult,
+    PairGenerated,
+    PromptEvaluated,
+    RoundPrice,
+    Segment,
+)
 from spectui.engine.generation import Generation
 from spectui.engine.models import LoadedModels
 from spectui.errors import CancelledError
 from spectui.llama.context import SavePoint
+from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import NoDrafter
@@ -55,9 +63,15 @@ class PairGeneration:
     """Runs a ``GeneratePair`` command. Use it once."""
 
     def __init__(
-        self, models: LoadedModels, command: GeneratePair, cancelled: Callable[[], bool]
+        self,
+        models: LoadedModels,
+        command: GeneratePair,
+        emit: Callable[[Event], None],
+        cancelled: Callable[[], bool],
     ) -> None:
         """Prepare; nothing runs yet.
+
+        ``emit`` is told when the prompt has been evaluated; to tell of tokens would take time.
 
         Raises:
             BadInputError: the prompt is empty or does not fit in the context.
@@ -67,8 +81,13 @@ class PairGeneration:
         self._command = command
         self._cancelled = cancelled
         self._watch = Stopwatch()
+
+        def emit_prompt(event: Event) -> None:
+            if isinstance(event, PromptEvaluated):
+                emit(event)
+
         self._speculative = Generation(
-            models, command.speculative, lambda _event: None, cancelled, self._watch
+            models, command.speculative, emit_prompt, cancelled, self._watch
         )
         self._rounds: Iterator[Round] = iter(())
         self._segments: list[Segment] = []
@@ -85,13 +104,13 @@ class PairGeneration:
             CancelledError: it was cancelled.
         """
         generation = self._speculative
-        orders = turns(self._command.seed)
+        orders = _turns(baseline_first=self._command.baseline_first)
         with generation.attached():
             generation.begin()
             self._choices = generation.tokens.copy()
             self._rounds = generation.rounds()
             while generation.stop is None:
-                self._segment(alone_first=bool(next(orders)))
+                self._segment(alone_first=next(orders))
             result = generation.result()
         return PairGenerated(
             speculative=result, baseline=self._baseline(result), segments=tuple(self._segments)
@@ -102,19 +121,20 @@ class PairGeneration:
         tokens, segment_s = self._speculative.tokens, self._command.segment_s
         n_before = len(tokens)
         point = self._point = self._target.save_point(self._point)
-        if alone_first:
-            alone = self._alone(self._n_left, segment_s)
-            self._target.return_to(point)
-            together = self._together(n_least=len(emitted(alone)))
-        else:
-            together = self._together(least_s=segment_s)
-            written = tokens[n_before - 1 :]
-            self._target.return_to(point)
-            alone = self._alone(len(written) - 1, last=written[0])
-            if emitted(alone) != written[1:]:
+        with self._speculative.next_sampler() as sampler:
+            if alone_first:
+                alone = self._alone(tokens[-1], sampler, self._n_left, segment_s)
                 self._target.return_to(point)
-                self._target.decode(written[:-1], Outputs.NONE)
-        self._choices += _choices(tokens[n_before:], emitted(alone))
+                together = self._together(n_least=len(alone))
+            else:
+                together = self._together(least_s=segment_s)
+                written = tokens[n_before - 1 :]
+                self._target.return_to(point)
+                alone = self._alone(written[0], sampler, len(written) - 1)
+                if _emitted(alone) != written[1:]:
+                    self._target.return_to(point)
+                    self._target.decode(written[:-1], Outputs.NONE)
+        self._choices += _choices(tokens[n_before:], _emitted(alone))
         self._alone_rounds += alone
         self._segments.append(
             Segment(
@@ -134,7 +154,7 @@ class PairGeneration:
         found: list[Round] = []
         with self._watch.running():
             began = self._watch()
-            while len(emitted(found)) < n_least or self._watch() < began + least_s:
+            while len(_emitted(found)) < n_least or self._watch() < began + least_s:
                 finished = next(self._rounds, None)
                 if finished is None:
                     break
@@ -144,19 +164,19 @@ class PairGeneration:
         return found
 
     def _alone(
-        self, n_most: float, most_s: float = math.inf, *, last: int | None = None
+        self, last: int, sampler: SamplerChain, n_most: float, most_s: float = math.inf
     ) -> list[Round]:
         """Rounds of the target alone until there are ``n_most`` tokens, or ``most_s`` have gone.
 
         Args:
+            last: token that it goes on from, which the cache lacks.
+            sampler: draws the tokens.
             n_most: tokens.
             most_s: seconds.
-            last: token that it goes on from; None for the last one of the text.
         """
-        last = self._speculative.tokens[-1] if last is None else last
         decoder = Decoder(self._target, NoDrafter(), n_predict=-1, clock=time.perf_counter)
         found: list[Round] = []
-        with self._speculative.detached():
+        with self._speculative.detached(sampler):
             native_before_s = self._target.native_s
             began = time.perf_counter()
             for finished in decoder.rounds(last, self._cancelled):
@@ -179,15 +199,16 @@ class PairGeneration:
         )
 
 
-def turns(seed: int) -> Iterator[int]:
-    """Order of every turn, 0 or 1: chance says the first of two, the second is the opposite."""
-    chance = Random(seed)  # noqa: S311 - an order, not a secret
+def _turns(*, baseline_first: bool) -> Iterator[bool]:
+    """Whether the target alone begins, segment by segment."""
+    chance = Random(baseline_first)  # noqa: S311 - an order, not a secret
+    first = baseline_first
     while True:
-        first = chance.randrange(2)
-        yield from (first, 1 - first)
+        yield from (first, not first)
+        first = chance.random() < 0.5  # noqa: PLR2004 - one of two
 
 
-def emitted(rounds: Iterable[Round]) -> list[int]:
+def _emitted(rounds: Iterable[Round]) -> list[int]:
     """Tokens of rounds, in order."""
     return [token for one in rounds for token in one.tokens]
 

@@ -297,7 +297,7 @@ class EngineThread:
             case Generate():
                 return Generation(models, command, job.client.sink, cancelled).run()
             case GeneratePair():
-                return PairGeneration(models, command, cancelled).run()
+                return PairGeneration(models, command, job.client.sink, cancelled).run()
             case ProbeMargin() | RecordChains() | ProbeExperts():
                 return self._look(command, cancelled)
             case Shutdown():

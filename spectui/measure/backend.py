@@ -1,11 +1,12 @@
 """Decoding of prompts, by the engine in this process or by llama-servers."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from spectui.documents import Json
-from spectui.engine.commands import Generate, ProbeMargin
+from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded
+from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.options.setup import Setup
 
 ENGINE: Json = {"backend": "engine"}
@@ -40,6 +41,10 @@ class Backend(Protocol):
         """Continue a prompt."""
         ...
 
+    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+        """Continue a prompt without and with speculation: in segments, or one after the other."""
+        ...
+
     def probe_margin(self, command: ProbeMargin) -> MarginProbed | None:
         """Probe how clear the target's choice is; None where a server does not tell."""
         ...
@@ -61,6 +66,16 @@ class Loading(Protocol):
     def load(self, draft: str | None) -> None:
         """Have a draft ready."""
         ...
+
+
+def one_after_the_other(
+    generate: Callable[[Generate], GenerationResult], command: GeneratePair
+) -> PairGenerated:
+    """Decode a pair where answers cannot be decoded in segments."""
+    order = (command.baseline, command.speculative)
+    first, second = map(generate, order if command.baseline_first else reversed(order))
+    off, on = (first, second) if command.baseline_first else (second, first)
+    return PairGenerated(speculative=on, baseline=off, segments=())
 
 
 def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded | None]:

@@ -15,6 +15,7 @@ from spectui.measure.measurer import (
     Pair,
     Run,
     measurements,
+    steady,
     throughput,
     throughput_document,
     total_counters,
@@ -157,11 +158,12 @@ def compare(
             "the model ended every answer at once, so there is no decoding to measure; "
             "use other prompts or --ignore-eos"
         )
-    measured = measurements(pairs_of(runs))
+    pairs = steady(pairs_of(runs))
+    measured = measurements(pairs)
     return Comparison(
         workload=workload,
         speculation=speculation,
-        runs=tuple(runs),
+        runs=pairs or tuple(runs),
         speedup=paired_speedup(measured) if measured else None,
         lossless=lossless,
         ended=ended,

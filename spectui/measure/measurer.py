@@ -3,14 +3,15 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from random import Random
 
 from spectui.documents import Json, or_reason
-from spectui.engine.commands import Generate
-from spectui.engine.events import GenerationResult
+from spectui.engine.commands import Generate, GeneratePair
+from spectui.engine.events import GenerationResult, Segment
 from spectui.errors import CancelledError
 from spectui.measure.backend import Backend
+from spectui.measure.prices import SteadySeconds, steady_seconds
 from spectui.measure.statistics import PairedMeasurement
 from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
 from spectui.options.setup import Schedule
@@ -71,6 +72,8 @@ class Pair(Run):
     """One prompt decoded without and with speculation, close in time."""
 
     baseline: GenerationResult
+    segments: tuple[Segment, ...] = ()
+    """Its parts, where both sides took turns within it."""
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -175,16 +178,8 @@ class Measurer:
         if self.n_beside_off == 0:
             yield from self._apart(items, speculation, range(turn, turn + repeats))
             return
-        orders = islice(self._orders(), turn * len(items), None)
-        for item, order in zip(chain.from_iterable([items] * repeats), orders, strict=False):
-            yield from self.block(item, (speculation,), order)
-
-    def _orders(self) -> Iterator[int]:
-        """Turns of ``block``, prompt by prompt: 0 where the target alone begins, or 1."""
-        chance = Random(self._seed)  # noqa: S311 - an order, not a secret
-        while True:
-            first = chance.randrange(2)
-            yield from (first, 1 - first)
+        for n, item in enumerate(chain.from_iterable([items] * repeats), turn * len(items)):
+            yield from self.block(item, (speculation,), n)
 
     def _apart(
         self, items: Sequence[WorkItem], speculation: Speculation | None, passes: range
@@ -214,38 +209,55 @@ class Measurer:
     ) -> list[Pair]:
         """Decode one prompt without speculation and with each of ``settings``.
 
-        The machine's drift is common to all of a block, and what one run does to the next cancels:
-        within twice as many turns as runs, each follows every other one equally often.
+        Args:
+            item: the prompt.
+            settings: what drafts; the order turns round with ``turn``.
+            turn: number of the block. Of two in a row, chance says whether the target alone begins
+                the first one, and the second has the opposite order.
 
         Returns:
-            A pair for each of ``settings``, with the same run without speculation.
+            A pair for each of ``settings``.
         """
-        runs = (None, *settings)
-        # A Williams design: 0, 1, -1, 2 ..., every second turn from another start, and backwards.
-        zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(len(runs))]
-        order = [(turn // 2 + step) % len(runs) for step in zigzag][:: -1 if turn % 2 else 1]
-        results = {index: self.decode(item, runs[index]) for index in order}
-        return [
-            Pair(item=item, baseline=results[0], speculative=results[index])
-            for index in range(1, len(runs))
-        ]
+        chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
+        baseline_first = chance.randrange(2) == turn % 2
+        order = range(len(settings))[:: -1 if turn % 2 else 1]
+        found = {n: self._pair(item, settings[n], baseline_first=baseline_first) for n in order}
+        return [found[n] for n in range(len(settings))]
+
+    def _pair(
+        self, item: WorkItem, speculation: Speculation | None, *, baseline_first: bool
+    ) -> Pair:
+        command = self._command(item, speculation, self.workload.n_predict)
+        done = self.engine.generate_pair(
+            GeneratePair(speculative=command, baseline_first=baseline_first)
+        )
+        for result in (done.speculative, done.baseline):
+            _check_complete(result)
+        self._learn(done.speculative)
+        return Pair(
+            item=item,
+            baseline=done.baseline,
+            speculative=done.speculative,
+            segments=done.segments,
+        )
 
     def _generate(
         self, item: WorkItem, speculation: Speculation | None, n_predict: int
     ) -> GenerationResult:
-        result = self.engine.generate(
-            Generate(
-                prompt=item.tokens,
-                n_predict=n_predict,
-                sampling=self.workload.sampling,
-                speculation=speculation,
-                schedule=self._schedule,
-                reuse_prompt=True,
-            )
-        )
+        result = self.engine.generate(self._command(item, speculation, n_predict))
         _check_complete(result)
         self._learn(result)
         return result
+
+    def _command(self, item: WorkItem, speculation: Speculation | None, n_predict: int) -> Generate:
+        return Generate(
+            prompt=item.tokens,
+            n_predict=n_predict,
+            sampling=self.workload.sampling,
+            speculation=speculation,
+            schedule=self._schedule,
+            reuse_prompt=True,
+        )
 
     def _learn(self, result: GenerationResult) -> None:
         has_draft = result.counters.n_steps > 0
@@ -281,6 +293,26 @@ def throughput_document(results: Sequence[GenerationResult]) -> Json:
 def sha256(tokens: Sequence[int]) -> str:
     """SHA-256 of the token ids as decimal numbers, one per line."""
     return hashlib.sha256("\n".join(map(str, tokens)).encode()).hexdigest()
+
+
+def steady(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Pairs with the same setting, with the seconds of a machine that nothing disturbs.
+
+    As ``prices.py`` finds them, where both sides took turns within the prompts; else unchanged.
+    """
+    decoded = [pair for pair in pairs if pair.has_decoded]
+    if not decoded or not all(pair.segments for pair in decoded):
+        return tuple(pairs)
+    seconds = iter(steady_seconds([pair.segments for pair in decoded]))
+    return tuple(_with_seconds(pair, next(seconds)) if pair.has_decoded else pair for pair in pairs)
+
+
+def _with_seconds(pair: Pair, found: SteadySeconds) -> Pair:
+    return replace(
+        pair,
+        baseline=replace(pair.baseline, decode_s=found.baseline_s),
+        speculative=replace(pair.speculative, decode_s=found.speculative_s),
+    )
 
 
 def measurements(pairs: Sequence[Pair]) -> list[PairedMeasurement]:

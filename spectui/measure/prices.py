@@ -9,7 +9,7 @@ as much as the edge of what is usual for its kind, which on a quiet machine hard
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,19 +63,20 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
                 alone.add(index, (False, 0, 0), seconds / level_s)
             for one in part.rounds:
                 together.add(index, _kind(one), one.seconds / level_s)
-    n_alone, alone_sum, alone_slow = alone.by_answer(len(answers))
-    n_together, together_sum, together_slow = together.by_answer(len(answers))
     found = []
-    for index, answer in enumerate(answers):
+    sums = zip(
+        answers, alone.by_answer(len(answers)), together.by_answer(len(answers)), strict=True
+    )
+    for answer, (n_alone, alone_sum, n_slow_alone), (n_together, together_sum, n_slow) in sums:
         # The segment that was disturbed least.
         level_s = min(statistics.median(part.baseline_s) for part in answer)
         n_tokens = sum(part.n_tokens for part in answer)
         found.append(
             SteadySeconds(
-                baseline_s=level_s * n_tokens * alone_sum[index].item() / n_alone[index].item(),
-                speculative_s=level_s * together_sum[index].item(),
-                n_rounds=int(n_alone[index] + n_together[index]),
-                n_slow=int(alone_slow[index] + together_slow[index]),
+                baseline_s=level_s * n_tokens * alone_sum / n_alone,
+                speculative_s=level_s * together_sum,
+                n_rounds=int(n_alone + n_together),
+                n_slow=int(n_slow_alone + n_slow),
             )
         )
     return found
@@ -98,16 +99,13 @@ class _Rounds:
         self._kinds.append(kind)
         self._relative.append(relative)
 
-    def by_answer(self, n: int) -> tuple[_Array, _Array, _Array]:
-        """Number of rounds of each of ``n`` answers, sum of their usual seconds, and slow ones."""
+    def by_answer(self, n: int) -> Iterator[tuple[float, float, float]]:
+        """Rounds of each of ``n`` answers, the sum of their usual seconds, and the slow ones."""
         relative = np.array(self._relative)
         low, high = _edges(np.array(self._kinds, dtype=float), relative)
-        usual = relative.clip(low, high)
-        return (
-            np.bincount(self._answers, minlength=n).astype(float),
-            np.bincount(self._answers, usual, minlength=n),
-            np.bincount(self._answers, relative > high, minlength=n),
-        )
+        columns = (np.ones(len(relative)), relative.clip(low, high), relative > high)
+        sums = [np.bincount(self._answers, column, minlength=n).tolist() for column in columns]
+        return zip(*sums, strict=True)
 
 
 def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from spectui.engine.commands import Generate, ProbeMargin
-from spectui.engine.events import GenerationResult
+from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
+from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
+from spectui.measure.backend import one_after_the_other
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaClient
@@ -135,6 +136,10 @@ class ServerBackend:
         if remembers(setup.speculation):
             self._had.setdefault(setup, set()).add(command.prompt)
         return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
+
+    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+        """Continue a prompt on two servers, one after the other; raises as ``generate``."""
+        return one_after_the_other(self.generate, command)
 
     def probe_margin(self, _command: ProbeMargin) -> None:
         """Return None: a server does not report how close a choice was."""

@@ -17,7 +17,7 @@ from spectui.errors import (
 )
 from spectui.measure.backend import Backend
 from spectui.measure.lossless import check_lossless
-from spectui.measure.measurer import Measurer, Pair, measurements, sha256
+from spectui.measure.measurer import Measurer, Pair, measurements, sha256, steady
 from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend, Servers
 from spectui.measure.servers import open_fleet
@@ -89,7 +89,7 @@ class CellMeasurer(ABC):
         measurer = self._ready(cell)
         before = _anchor(measurer)
         items = measurer.workload.items
-        pairs = list(measurer.pairs(items, cell.speculation, turn=visit.repeat))
+        pairs = steady(list(measurer.pairs(items, cell.speculation, turn=visit.repeat)))
         after = _anchor(measurer)
         if not measurements(pairs):
             raise BadInputError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
-from spectui.measure.measurer import Pair, measurements
+from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.measure.workload import WorkItem
 from spectui.tune.race_runs import RaceLegs
@@ -122,22 +122,22 @@ class Race:
             Standing(
                 arm=arm,
                 speedup=self._speedups.get(arm),
-                n_pairs=len(self.pairs(arm)),
+                n_pairs=len(self._runs.pairs(arm)),
                 pairs=self.pairs(arm),
             )
             for arm in arms
         )
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """Paired measurements of a finalist against off."""
-        return self._runs.pairs(arm)
+        """Paired measurements of a finalist against off, on an undisturbed machine."""
+        return steady(self._runs.pairs(arm))
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """
-        return self._runs.in_place(arm)
+        return steady(self._runs.in_place(arm))
 
     @property
     def n_left(self) -> int:
@@ -161,7 +161,7 @@ class Race:
 
     def _rank(self, arm: Arm) -> tuple[int, float]:
         """The fastest leads, of those that an interrupt has not left behind."""
-        return len(self.pairs(arm)), self._speedups[arm].estimate
+        return len(self._runs.pairs(arm)), self._speedups[arm].estimate
 
     def _is_beaten(self, arm: Arm) -> bool:
         """Whether it cannot be ahead of the leader by ``min_gain``.

@@ -94,7 +94,7 @@ class RaceRuns(RaceLegs):
             return tuple(self._pairs[arm])
         # An interrupt may have left one of them behind.
         both = zip(self._pairs[arm], self._off_runs, strict=False)
-        return tuple(replace(pair, baseline=off) for pair, off in both)
+        return tuple(replace(pair, baseline=off, segments=()) for pair, off in both)
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements in the place beside the arm's draft; empty where that is off's."""

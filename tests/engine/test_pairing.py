@@ -1,0 +1,194 @@
+"""Pairs in segments: both sides are decoded as if each were alone, whoever begins."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.commands import Generate, GeneratePair
+from spectui.engine.driver import Engine
+from spectui.engine.events import Event, GenerationResult, PairGenerated, PromptEvaluated
+from spectui.engine.pairing import Stopwatch
+from spectui.errors import BadInputError, CancelledError
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramMod, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Counters, RoundTimes
+from spectui.speculative.decoder import Stop
+from tests.support.engine import ENDLESS, MAX_DRAFT
+from tests.support.models import Tiny, write_tiny
+from tests.support.mtp import write_qwen35
+from tests.support.recurrent import write_lfm2, write_mamba
+from tests.support.windowed import write_cohere2
+
+WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
+    "llama": write_tiny,
+    "cohere2": write_cohere2,
+    "mamba": write_mamba,
+    "lfm2": write_lfm2,
+    "qwen35": write_qwen35,
+}
+SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)
+"""A layer with a window makes room as the text grows."""
+MODEL = Speculation(DraftSimple(draft_max=4))
+REPEATING = tuple(range(40, 60)) * 4
+"""A prompt that n-gram drafters find something in."""
+TINY_SEGMENTS = 0.0
+"""Seconds after which the next one's turn comes at once."""
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def architecture(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def engine(architecture: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """With a target and, but for one that drafts for itself, a draft that is often wrong."""
+    folder, write = tmp_path_factory.mktemp(architecture), WRITERS[architecture]
+    write(Tiny(), folder / "target.gguf")
+    is_mtp = architecture == "qwen35"
+    with Engine() as started:
+        options = ModelOptions(path=folder / "target.gguf")
+        started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
+        if not is_mtp:
+            write(Tiny(noise=0.1), folder / "draft.gguf")
+            started.load_draft(ModelOptions(path=folder / "draft.gguf"))
+        yield started
+
+
+def command(
+    speculation: Speculation | None,
+    *,
+    prompt: tuple[int, ...] = REPEATING,
+    n_predict: int = 96,
+    sampling: SamplingConfig = ENDLESS,
+    schedule: Schedule = Schedule.SERVER,
+) -> Generate:
+    return Generate(
+        prompt=prompt,
+        n_predict=n_predict,
+        sampling=sampling,
+        speculation=speculation,
+        schedule=schedule,
+        reuse_prompt=True,
+    )
+
+
+def in_turns(engine: Engine, wanted: Generate, *, baseline_first: bool = True) -> PairGenerated:
+    return engine.generate_pair(
+        GeneratePair(speculative=wanted, baseline_first=baseline_first, segment_s=TINY_SEGMENTS)
+    )
+
+
+def counts(result: GenerationResult) -> tuple[Counters, Stop, tuple[int, ...]]:
+    """Everything but the times."""
+    counters = replace(result.counters, times=RoundTimes(), chain_s=0.0, mark_s=0.0)
+    return counters, result.stop, result.tokens
+
+
+def drafters(architecture: str) -> list[Speculation]:
+    own = Speculation(DraftMtp(draft_max=3)) if architecture == "qwen35" else MODEL
+    return [
+        own,
+        Speculation(NgramSimple(size_n=3, size_m=6)),
+        Speculation(NgramMod(n_match=4, n_min=2, n_max=8)),
+        own.after([NgramSimple(size_n=3, size_m=6)]),
+    ]
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("baseline_first", [True, False])
+def test_both_sides_are_as_if_alone(
+    engine: Engine, architecture: str, number: int, schedule: Schedule, *, baseline_first: bool
+) -> None:
+    speculation = drafters(architecture)[number]
+    wanted = command(speculation, schedule=schedule)
+    alone = engine.generate(replace(wanted, speculation=None))
+    together = engine.generate(wanted)
+    pair = in_turns(engine, wanted, baseline_first=baseline_first)
+    assert counts(pair.speculative) == counts(together)
+    assert pair.baseline.tokens == alone.tokens
+    assert pair.baseline.stop is alone.stop
+    assert len(pair.segments) > 10
+    assert sum(one.n_tokens for one in pair.segments) == together.n_decoded
+    assert sum(len(one.rounds) for one in pair.segments) == together.counters.n_rounds
+    assert all(one.baseline_s for one in pair.segments)
+
+
+def test_turns_are_balanced(engine: Engine, architecture: str) -> None:
+    """Who begins a segment decodes one token, or a round; who follows, as many tokens."""
+    wanted = command(drafters(architecture)[0])
+    for baseline_first in (True, False):
+        pair = in_turns(engine, wanted, baseline_first=baseline_first)
+        begun = [len(one.baseline_s) < one.n_tokens for one in pair.segments if one.n_tokens > 1]
+        assert {True, False} <= set(begun)
+        assert sum(len(one.baseline_s) for one in pair.segments) == pair.baseline.counters.n_rounds
+
+
+@pytest.mark.parametrize("temp", [0.8, 3.0])
+def test_with_temperature_the_target_alone_draws_the_same(
+    engine: Engine, architecture: str, temp: float
+) -> None:
+    wanted = command(
+        drafters(architecture)[0], sampling=SamplingConfig(temp=temp, seed=7, ignore_eos=True)
+    )
+    pair = in_turns(engine, wanted)
+    assert counts(pair.speculative) == counts(engine.generate(wanted))
+    assert pair.baseline.tokens == pair.speculative.tokens
+
+
+def test_an_answer_ends_where_the_context_does(engine: Engine, architecture: str) -> None:
+    wanted = command(drafters(architecture)[0], prompt=REPEATING * 6, n_predict=-1)
+    pair = in_turns(engine, wanted)
+    assert counts(pair.speculative) == counts(engine.generate(wanted))
+    assert pair.speculative.stop is Stop.CONTEXT
+
+
+def test_an_answer_of_one_token_has_no_segments(engine: Engine, architecture: str) -> None:
+    pair = in_turns(engine, command(drafters(architecture)[0], n_predict=1))
+    assert pair.segments == ()
+    assert (pair.baseline.n_decoded, pair.speculative.n_decoded) == (0, 0)
+    assert pair.baseline.decode_s == 0
+
+
+def test_nothing_drafts_on_either_side(engine: Engine) -> None:
+    pair = in_turns(engine, command(None))
+    assert pair.baseline.tokens == pair.speculative.tokens
+    assert pair.speculative.counters.n_drafted == 0
+
+
+def test_a_prompt_that_does_not_fit_is_refused(engine: Engine) -> None:
+    with pytest.raises(BadInputError, match="leaves no room"):
+        in_turns(engine, command(MODEL, prompt=REPEATING * 7))
+
+
+def test_stopped_it_leaves_an_engine_that_goes_on(engine: Engine, architecture: str) -> None:
+    wanted = command(drafters(architecture)[0])
+    expected = counts(engine.generate(wanted))
+
+    def stop(event: Event) -> None:
+        if isinstance(event, PromptEvaluated):
+            engine.stop()
+
+    engine.on_event = stop
+    try:
+        with pytest.raises(CancelledError):
+            in_turns(engine, wanted)
+    finally:
+        engine.on_event = lambda _event: None
+    assert counts(in_turns(engine, wanted).speculative) == expected
+
+
+def test_a_stopwatch_counts_while_it_runs() -> None:
+    watch = Stopwatch()
+    assert watch() == watch() == 0
+    with watch.running():
+        first = watch()
+        assert watch() >= first > 0
+    after = watch()
+    assert watch() == after >= first
+    with watch.running():
+        assert watch() >= after
