@@ -114,9 +114,10 @@ def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:
     of_kind = of_kind.reshape(-1)
     medians = np.array([np.median(relative[of_kind == kind]) for kind in range(len(distinct))])
     is_known = counts >= _FEWEST
-    # What kinds cost grows about evenly with their numbers: so much is known of rare ones.
+    # What kinds cost grows about evenly with their numbers: two that are known tell of the others.
+    fitted = is_known if is_known.sum() > 1 else np.ones(len(distinct), dtype=bool)
     terms = np.column_stack([np.ones(len(distinct)), distinct])
-    weights = np.sqrt(counts)
+    weights = np.sqrt(counts) * fitted
     fit = np.linalg.lstsq(terms * weights[:, None], medians * weights, rcond=None)[0]
     usual = np.where(is_known, medians, np.maximum(terms @ fit, medians.min()))
     known = is_known[of_kind] if is_known.any() else np.ones(len(relative), dtype=bool)

@@ -1,7 +1,6 @@
 """Who decodes when: no side is favoured by a machine that grows slower or faster."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
@@ -10,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
 from spectui.errors import BadInputError, ServerError
+from spectui.measure.backend import one_after_the_other
 from spectui.measure.comparison import Comparison, compare
-from spectui.measure.measurer import NO_BASELINE, Measurer, Pair, Run
+from spectui.measure.measurer import NO_BASELINE, Measurer, Pair, Run, steady
 from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig, Schedule
@@ -35,6 +35,8 @@ class Recorder:
         self.n_beside_off = n_beside_off
         self.decoded: list[tuple[int, bool]] = []
         """The number of each prompt, and whether there was speculation."""
+        self.longest: list[int] = []
+        """The longest draft of each run, 0 without speculation."""
         self.n_tokens = 33
         self.fails_after = 1_000_000
 
@@ -43,7 +45,11 @@ class Recorder:
             raise ServerError("it failed")
         is_on = command.speculation is not None
         self.decoded.append((command.prompt[-1], is_on))
+        self.longest.append(0 if command.speculation is None else command.speculation.longest)
         return result(12.5 if is_on else 10.0, n_tokens=self.n_tokens, drafted=48 * is_on)
+
+    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+        return one_after_the_other(self.generate, command)
 
     def probe_margin(self, _command: object) -> None:
         """A server does not tell."""
@@ -97,37 +103,50 @@ def test_chance_says_who_is_first() -> None:
     assert first == {False, True}
 
 
-@pytest.mark.parametrize("n_settings", [1, 2, 3, 4, 6])
-def test_in_a_block_every_run_follows_every_other_equally_often(n_settings: int) -> None:
+@pytest.mark.parametrize("n_settings", [1, 2, 3])
+def test_in_a_block_every_setting_has_a_run_without_of_its_own(n_settings: int) -> None:
     settings = [Speculation(DraftSimple(draft_max=n)) for n in range(1, n_settings + 1)]
-    followed, places = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
-    n_runs = n_settings + 1
-    for turn in range(2 * n_runs):
-        ran = Orders()
-        one = measurer(ran, 1, 0)
+    backend = Recorder(None)
+    one = measurer(backend, 1, 0)
+    blocks = []
+    for turn in range(2):
+        backend.decoded.clear()
         found = one.block(one.workload.items[0], settings, turn)
-        for longest, pair in enumerate(found, start=1):
-            assert pair.speculative is ran.results[longest]
-            assert pair.baseline is ran.results[0]
-        followed.update(itertools.pairwise(ran.results))
-        places.update(enumerate(ran.results))
-    assert len(followed) == n_runs * n_settings
-    assert set(followed.values()) == {2}
-    assert set(places.values()) == {2}
+        assert [pair.item for pair in found] == [one.workload.items[0]] * n_settings
+        assert all(pair.speculative.counters.n_drafted for pair in found)
+        assert not any(pair.baseline.counters.n_drafted for pair in found)
+        blocks.append(backend.longest[-2 * n_settings :])
+    assert blocks[0] == blocks[1][::-1], "the second of two blocks has the opposite order"
 
 
-class Orders(Recorder):
-    """Keeps its runs in their order."""
+def in_parts(pair: Pair, *parts: tuple[float, float]) -> Pair:
+    """A pair with segments: seconds of a token of the target alone, and of a round."""
+    return replace(
+        pair,
+        segments=tuple(
+            Segment(
+                baseline_s=(off_s,) * 4,
+                rounds=(
+                    RoundPrice(n_drafted=3, n_steps=3, n_tokens=4, is_redone=False, seconds=on_s),
+                ),
+            )
+            for off_s, on_s in parts
+        ),
+    )
 
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.results: dict[int, GenerationResult] = {}
-        """Results by the longest draft, 0 without speculation."""
 
-    def generate(self, command: Generate) -> GenerationResult:
-        longest = 0 if command.speculation is None else command.speculation.longest
-        self.results[longest] = super().generate(command)
-        return self.results[longest]
+def test_seconds_are_those_of_a_machine_that_nothing_disturbs() -> None:
+    first, second = pairs(Recorder(1), 2, 1, 0)
+    quiet, busy = (0.1, 0.2), (0.1, 2.0)
+    given = [in_parts(first, *[quiet] * 8), in_parts(second, *[quiet] * 7, busy)]
+    found = steady(given)
+    for pair in found:
+        assert pair.baseline.decode_s == pytest.approx(0.1 * 32)
+        assert pair.speculative.decode_s == pytest.approx(0.2 * 8, rel=0.01)
+    assert [pair.segments for pair in found] == [pair.segments for pair in given]
+    assert steady([first, second]) == (first, second), "without segments it is not known"
+    ended = replace(second, speculative=result(10.0, n_tokens=1))
+    assert steady([given[0], ended])[1] is ended
 
 
 @given(**SIZES)

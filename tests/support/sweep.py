@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from spectui.engine.commands import Generate, ProbeMargin
-from spectui.engine.events import GenerationResult
+from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
+from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.backend import Backend
+from spectui.measure.backend import Backend, one_after_the_other
 from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
@@ -149,6 +149,9 @@ class ScriptedMeasurer(CellMeasurer):
         if command.sampling.ignore_eos:
             return result(next(self.anchors, 10.0))
         return result(10.0 if command.speculation is None else 11.0)
+
+    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+        return one_after_the_other(self.generate, command)
 
     def probe_margin(self, _command: ProbeMargin) -> None:
         """Asked where outputs differ, which they never do."""
