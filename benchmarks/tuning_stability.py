@@ -16,7 +16,7 @@ from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
 from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
-from spectui.measure.measurer import Measurer, measurements
+from spectui.measure.measurer import Measurer, measurements, steady
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import tokenize
 from spectui.options.drafters import DraftSimple, Ngram
@@ -101,7 +101,8 @@ def measure_together(
             for setting, pair in zip(distinct, measurer.block(item, distinct, turn), strict=True):
                 pairs[setting].append(pair)
     return {
-        setting: paired_speedup(measurements(found)).estimate for setting, found in pairs.items()
+        setting: paired_speedup(measurements(steady(found))).estimate
+        for setting, found in pairs.items()
     }
 
 
