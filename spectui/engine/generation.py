@@ -152,7 +152,7 @@ class Generation:
         command: Generate,
         emit: Emit,
         cancelled: Callable[[], bool],
-        clock: Clock = time.perf_counter,
+        clock: Clock | None = None,
     ) -> None:
         """Prepare drafter and decoder; nothing runs yet.
 
@@ -161,7 +161,7 @@ class Generation:
             command: the request.
             emit: told of every token and round.
             cancelled: asked between two rounds.
-            clock: times the rounds.
+            clock: times the rounds; None for the wall clock.
 
         Raises:
             BadInputError: the prompt is empty or does not fit in the context.
@@ -179,7 +179,10 @@ class Generation:
         used: tuple[Context | None, ...] = (models.target, self._draft, self._mtp)
         self._contexts = [context for context in used if context is not None]
         self._decoder = Decoder(
-            models.target, self._drafter(), n_predict=command.n_predict, clock=clock
+            models.target,
+            self._drafter(),
+            n_predict=command.n_predict,
+            clock=time.perf_counter if clock is None else clock,
         )
         self.tokens: list[int] = []
         """Emitted tokens."""
