@@ -28,6 +28,7 @@ from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
+    DraftSimple,
     NgramSimple,
     number_of,
     numbers_of,
@@ -39,8 +40,8 @@ from spectui.severity import Severity
 _SETTINGS = frozenset(
     {
         *("spec-type", "spec-default", BY_SWITCH),
-        *("draft-max", "draft-min", "draft-p-min", *SHARED),
-        *(one.option for drafter in NGRAMS for one in numbers_of(drafter)),
+        *SHARED,
+        *(one.option for drafter in (DraftSimple, *NGRAMS) for one in numbers_of(drafter)),
     }
 )
 """Options that configure drafting, except the model and its placement."""
