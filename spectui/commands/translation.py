@@ -12,7 +12,6 @@ from spectui.commands.drafting import (
     KNOWN_TO_IK,
     NEW_LENGTHS,
     OLD_LENGTHS,
-    SHARED,
     assumed_lengths,
     told_of_length,
 )
@@ -23,6 +22,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.takeover import taken_options
 from spectui.errors import BadInputError, UsageError
+from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     MTP_KIND,
@@ -40,7 +40,7 @@ from spectui.severity import Severity
 _SETTINGS = frozenset(
     {
         *("spec-type", "spec-default", BY_SWITCH),
-        *SHARED,
+        *SHARED_BY_NGRAMS,
         *(one.option for drafter in (DraftSimple, *NGRAMS) for one in numbers_of(drafter)),
     }
 )

@@ -96,7 +96,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         return msgspec.structs.replace(self, **{shortest: least})
 
 
-_DraftMax = Annotated[
+DraftMax = Annotated[
     int,
     described(
         1,
@@ -113,7 +113,7 @@ _DraftMax = Annotated[
         ),
     ),
 ]
-_DraftMin = Annotated[
+DraftMin = Annotated[
     int,
     described(
         0,
@@ -128,7 +128,7 @@ _DraftMin = Annotated[
         ),
     ),
 ]
-_DraftPMin = Annotated[
+DraftPMin = Annotated[
     float,
     described(
         0,
@@ -156,9 +156,9 @@ class ModelDrafter(DrafterOptions, frozen=True, kw_only=True):
     needs_draft = True
     bounds = ("draft_min", "draft_max")
 
-    draft_max: _DraftMax = 3
-    draft_min: _DraftMin = 0
-    draft_p_min: _DraftPMin = 0.0
+    draft_max: DraftMax = 3
+    draft_min: DraftMin = 0
+    draft_p_min: DraftPMin = 0.0
 
     @property
     def ends_early(self) -> bool:
