@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from rich.cells import cell_len
@@ -15,7 +16,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from spectui.options.drafters import DraftSimple, numbers_of
-from spectui.options.number import Number
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
@@ -30,73 +30,57 @@ _HEADER = 1
 """Lines that stay in place above the rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """A column of the table."""
 
     title: str
     value: Callable[[Row], float | str | None]
     """Value that the rows are sorted by."""
-    narrow: str = ""
-    """Title in narrow tables, where it is another one."""
     form: Callable[[Any], str] = str
     """Text of a value."""
+    narrow: str = ""
+    """Title in narrow tables, where it is another one."""
     is_text: bool = False
     """Whether it is read from the left; numbers are aligned on the right."""
     is_best_first: bool = False
     """Whether its interesting end is its largest value."""
-    least: int = 0
-    """Cells that its values take."""
-
-    @property
-    def titles(self) -> tuple[str, str]:
-        """The title, and the one in narrow tables."""
-        return self.title, self.narrow or self.title
 
 
-def _number_column(number: Number) -> Column:
+def _number(row: Row, *, name: str) -> float | None:
     """A number of a draft model; None for off."""
-
-    def value(row: Row) -> float | None:
-        speculation = row.record.arm.speculation
-        return None if speculation is None else speculation.numbers[number.name]
-
-    return Column(title=number.name, narrow=number.short, value=value, form=number.text)
+    speculation = row.record.arm.speculation
+    return None if speculation is None else speculation.numbers[name]
 
 
-TRIAL = Column(title="trial", value=lambda row: row.number, is_best_first=True)
-DRAFT = Column(
-    title="draft",
-    value=lambda row: None if row.is_off else row.record.arm.drafter,
-    is_text=True,
-)
-TOKENS_PER_S = Column(
-    title="tokens/s",
-    value=lambda row: row.tokens_per_s,
-    form="{:.1f}".format,
-    is_best_first=True,
-)
+TRIAL = Column("trial", lambda row: row.number, is_best_first=True)
+DRAFT = Column("draft", lambda row: None if row.is_off else row.record.arm.drafter, is_text=True)
 # The off arm's level is common to all, so that it changes no order.
-SPEEDUP = Column(title="speedup", value=lambda row: row.relative, is_best_first=True)
-ACCEPTANCE = Column(
-    title="acceptance",
-    value=lambda row: row.acceptance_rate,
-    narrow="accept.",
-    form="{:.0%}".format,
-    is_best_first=True,
-)
+SPEEDUP = Column("speedup", lambda row: row.relative, is_best_first=True)
 STATE = Column(
-    title="state",
-    value=lambda row: row.record.state.value + " noisy" * row.record.noisy,
-    is_text=True,
-    least=len("best, noisy"),
+    "state", lambda row: row.record.state.value + " noisy" * row.record.noisy, is_text=True
 )
 COLUMNS = (
     TRIAL,
-    *map(_number_column, numbers_of(DraftSimple)),
-    *(DRAFT, TOKENS_PER_S, SPEEDUP, ACCEPTANCE, STATE),
+    *(
+        Column(one.name, partial(_number, name=one.name), one.text, one.short)
+        for one in numbers_of(DraftSimple)
+    ),
+    DRAFT,
+    Column("tokens/s", lambda row: row.tokens_per_s, "{:.1f}".format, is_best_first=True),
+    SPEEDUP,
+    Column(
+        "acceptance",
+        lambda row: row.acceptance_rate,
+        "{:.0%}".format,
+        narrow="accept.",
+        is_best_first=True,
+    ),
+    STATE,
 )
 """All columns, from the left."""
+_WIDEST = {DRAFT: 0, STATE: len("best, noisy")}
+"""Cells of the columns that their titles do not tell; the draft's takes what is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +116,16 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
     """Return the columns for a table of ``width`` cells; wider where they do not fit."""
     names = {row.record.arm.drafter for row in rows}
     longest = max([_MIN_DRAFT, *(cell_len(glyphs.one_line(name)) for name in names)])
-    for titles in (0, 1):
-        full = _widths(titles)
+    for is_narrow in (False, True):
+        titles = {one: one.narrow if is_narrow and one.narrow else one.title for one in COLUMNS}
+        full = {column: _WIDEST.get(column, len(title)) for column, title in titles.items()}
         draft = width - sum(full.values()) - GAP * len(full)
         if draft >= min(longest, 2 * _MIN_DRAFT):
             break
     full[DRAFT] = max(_MIN_DRAFT, min(draft, longest))
     slots, x = [], 1
-    for column in COLUMNS:
-        slots.append(Slot(column=column, title=column.titles[titles], x=x, width=full[column]))
+    for column, title in titles.items():
+        slots.append(Slot(column=column, title=title, x=x, width=full[column]))
         x += full[column] + GAP
     return tuple(slots)
 
@@ -155,14 +140,6 @@ def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
         return measure(ledger.speedup(row), "{:.2f}" + glyphs.times, glyphs)
     value = column.value(row)
     return glyphs.none if value is None else column.form(value)
-
-
-def _widths(titles: int) -> dict[Column, int]:
-    """Cells per column, all but the draft's, with the full titles (0) or the narrow ones (1)."""
-    return {
-        column: 0 if column is DRAFT else max(len(column.titles[titles]), column.least)
-        for column in COLUMNS
-    }
 
 
 def _state(row: Row, ledger: Ledger) -> str:
