@@ -9,6 +9,7 @@ from rich.text import Text
 
 from spectui.cli.drawing import bar, wrapped
 from spectui.format import percent_text
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid
 from spectui.trace.record import Recording
@@ -118,7 +119,8 @@ def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> T
     table = Table(box=None, header_style="bold")
     for heading in ("draft_max", "tokens/s"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("predicted, with draft_min 0 and draft_p_min 0")
+    others = [f"{one.name} {one.default:g}" for one in numbers_of(DraftSimple)[1:]]
+    table.add_column(f"predicted, with {' and '.join(others)}")
     rates = [("off", _off_rate(totals))]
     rates += [(str(total.model.draft_max), total.tokens_per_s or 0.0) for total in totals]
     largest = max(rate for _, rate in rates)
