@@ -35,9 +35,7 @@ def check_drafting(options: RunOptions, speculation: Speculation) -> None:
         raise UsageError(
             f"--spec-type {MTP_KIND} drafts with the target's own MTP layers; leave out -md"
         )
-    if {options.placement["cache_type_k_draft"], options.placement["cache_type_v_draft"]} != {
-        "f16"
-    }:
+    if options.sets_draft_cache:
         raise UsageError(
             f"-ctkd and -ctvd: with --spec-type {MTP_KIND} the engine keeps the cache of the MTP "
             "layers in f16; leave them out"

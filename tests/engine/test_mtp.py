@@ -442,6 +442,18 @@ def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPa
     assert chosen.drafting == Speculation(DraftSimple(draft_max=2))
 
 
+def test_the_screen_leaves_one_of_llama_servers_threads_to_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.cli.run_cockpit.default_threads", lambda: 8)
+    pair = Pair(target=folder / "qwen35.gguf", draft=None)
+    options = ("-m", pair.target, "--spec-type", "draft-mtp")
+    setup = launch(*options).make_setup(pair)
+    assert (setup.context.threads, setup.server_threads) == (7, 0)
+    assert launch(*options, "-t", 8).notice is not None
+    assert launch(*options, "-t", 7).notice is None
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [(("-md", "d.gguf"), "leave out -md"), (("-ctkd", "q8_0"), "the MTP layers in f16")],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spectui.engine.generation import render_chat
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
-from spectui.llama.library import NativeLog, binding_version, buffer_types, native_log
+from spectui.llama.library import C, NativeLog, binding_version, buffer_types, native_log
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain, top_token
@@ -343,6 +343,16 @@ def test_incompatibility_says_what_differs(
         Model(ModelOptions(path=tiny(draft))) as theirs,
     ):
         assert incompatibility(ours.vocabulary, theirs.vocabulary) == reason
+
+
+@pytest.mark.parametrize(("given", "taken"), [((0, 0), (3, 3)), ((2, 0), (2, 2)), ((0, 1), (3, 1))])
+def test_a_context_computes_with_as_many_threads_as_llama_server(
+    model: Model, given: tuple[int, int], taken: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.llama.context.default_threads", lambda: 3)
+    options = ContextOptions(ctx_size=64, threads=given[0], threads_batch=given[1])
+    with Context(model, options, max_outputs=1, abort=AbortFlag()) as made:
+        assert (C.llama_n_threads(made.c), C.llama_n_threads_batch(made.c)) == taken
 
 
 # Sampling

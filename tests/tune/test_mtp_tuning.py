@@ -309,6 +309,17 @@ def test_layers_that_llama_cpp_does_not_run_are_left_out_with_the_reason(
     assert "has 2 MTP layers, and llama.cpp runs one for qwen35" in spectui.err
 
 
+def test_types_of_a_drafts_cache_are_told_not_to_be_those_of_the_layers(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    arguments = ["trace", *options, "--no-costs", "--out", tmp_path / "x.trace.json.gz"]
+    sentence = "-ctkd and -ctvd are not for draft-mtp: the engine keeps its cache in f16"
+    assert spectui(*arguments, "-ctvd", "q8_0") == 0, spectui.err
+    assert sentence in spectui.err
+    assert spectui(*arguments) == 0, spectui.err
+    assert sentence not in spectui.err
+
+
 def test_a_draft_of_that_name_is_told_apart(
     spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
 ) -> None:
