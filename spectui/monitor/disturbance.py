@@ -149,7 +149,9 @@ class Disturbance:
     n_throttles: Reading
     """Times that the processor slowed itself down because of heat."""
     gpu_others: Reading
+    """Share that others took of the GPU, of those that this process uses, at the end."""
     gpu_slowed: Reading
+    """1 where such a GPU held its clocks back at the end, else 0."""
 
     @property
     def is_disturbed(self) -> bool:
@@ -220,8 +222,8 @@ class Disturbance:
             slept_s=_sum(self.slept_s, other.slept_s),
             jumped_s=self.jumped_s + other.jumped_s,
             n_throttles=_sum(self.n_throttles, other.n_throttles),
-            gpu_others=other.gpu_others,
-            gpu_slowed=other.gpu_slowed,
+            gpu_others=_latest(self.gpu_others, other.gpu_others),
+            gpu_slowed=_latest(self.gpu_slowed, other.gpu_slowed),
         )
 
     def document(self) -> Json:
@@ -235,8 +237,10 @@ class Disturbance:
             "throttled_s": self.throttled_s,
             "slept_s": self.slept_s,
             "n_thermal_throttles": self.n_throttles,
+            "gpu_others_share": self.gpu_others,
         }
         found: Json = {"watched_s": self.wall_s, "n_cores": self.n_cores, "own_s": self.own_s}
+        found["clock_jump_s"] = self.jumped_s
         for name, reading in readings.items():
             found |= or_reason(name, reading.value, reading.reason or "")
         return found
@@ -319,6 +323,10 @@ def _sum(first: Reading, second: Reading) -> Reading:
     if first.value is None or second.value is None:
         return Reading(None, first.reason or second.reason)
     return Reading(first.value + second.value)
+
+
+def _latest(first: Reading, second: Reading) -> Reading:
+    return first if second.value is None and first.value is not None else second
 
 
 def _backwards(what: str) -> Reading:

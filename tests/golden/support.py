@@ -31,6 +31,7 @@ from spectui.cli import main
 from spectui.llama.library import llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
+from tests.support.machine import FixedWatch
 from tests.support.models import (
     CLOSE_DRAFT,
     MOE,
@@ -181,6 +182,7 @@ _MEASURED = {
     "spectui.monitor.machine._gpu_names": (),
     "spectui.server.watch.locator.name_of": "python",
     "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,
+    "spectui.tune.tuning.MachineWatch": FixedWatch(),
 }
 """What functions say of the machine, by their names inside."""
 _TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LINES")

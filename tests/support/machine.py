@@ -1,9 +1,13 @@
 """A machine that a test makes up: its ``/proc`` and ``/sys``, and its clocks."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from spectui.monitor.counters import Clocks
+from spectui.closing import Closing
+from spectui.monitor.counters import PRESSURES, Clocks
+from spectui.monitor.disturbance import Cause, Disturbance, DisturbanceSummary, Kind
+from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
 
 OWN = 100
@@ -122,3 +126,55 @@ class Machine:
         self.write(f"{folder}/cpu.cfs_quota_us", f"{quota_us}\n")
         self.write(f"{folder}/cpu.cfs_period_us", "100000\n")
         self.write(f"{folder}/cpu.stat", f"nr_throttled 3\nthrottled_time {throttled_ns}\n")
+
+
+_NONE = Reading(0.0)
+_UNKNOWN = Reading(None, "a test's machine does not tell")
+QUIET = DisturbanceSummary(
+    whole=Disturbance(
+        wall_s=60.0,
+        n_cores=8,
+        idle_share=0.5,
+        own_s=240.0,
+        others_s=_NONE,
+        steal_s=_NONE,
+        iowait_s=_NONE,
+        pressure_s=dict.fromkeys(PRESSURES, _NONE),
+        throttled_s=_NONE,
+        slept_s=_NONE,
+        jumped_s=0.0,
+        n_throttles=_UNKNOWN,
+        gpu_others=_UNKNOWN,
+        gpu_slowed=_UNKNOWN,
+    ),
+    disturbed_s=0.0,
+    causes=(),
+)
+
+
+DISTURBED = replace(
+    QUIET,
+    whole=replace(QUIET.whole, others_s=Reading(12.4), own_s=107.0, slept_s=Reading(720.0)),
+    disturbed_s=31.0,
+    causes=(
+        Cause(kind=Kind.SLEPT, seconds=720.0),
+        Cause(kind=Kind.PROCESS, name="cc1plus", seconds=31.0, share=0.4),
+    ),
+)
+
+
+class FixedWatch(Closing):
+    """A watch that sees what a test wants, however busy this machine is."""
+
+    def __init__(self, summary: DisturbanceSummary = QUIET) -> None:
+        self._summary = summary
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def summary(self) -> DisturbanceSummary:
+        """What was given."""
+        return self._summary
+
+    def close(self) -> None:
+        """Do nothing."""
