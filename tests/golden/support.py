@@ -31,7 +31,7 @@ from spectui.cli import main
 from spectui.llama.library import llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
-from tests.support.machine import FixedWatch
+from tests.support.machine import QUIET, seen_by_watches
 from tests.support.models import (
     CLOSE_DRAFT,
     MOE,
@@ -169,7 +169,8 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(total=200 << 30, used=100 << 30, free=100 << 30)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     for name, value in _MEASURED.items():
-        monkeypatch.setattr(name, lambda *_, value=value, **__: value)
+        monkeypatch.setattr(name, lambda *_, value=value: value)
+    seen_by_watches(monkeypatch, QUIET)
     for name in list(os.environ):
         if name.startswith(("LLAMA_", "SPECTUI_", "HF_", "GGML_")) or name in _TERMINAL:
             monkeypatch.delenv(name)
@@ -182,9 +183,6 @@ _MEASURED = {
     "spectui.monitor.machine._gpu_names": (),
     "spectui.server.watch.locator.name_of": "python",
     "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,
-    "spectui.tune.tuning.MachineWatch": FixedWatch(),
-    "spectui.cli.run_bench.MachineWatch": FixedWatch(),
-    "spectui.verify.verification.MachineWatch": FixedWatch(),
 }
 """What functions say of the machine, by their names inside."""
 _TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LINES")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.golden.conftest import Golden
 from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
-from tests.support.machine import DISTURBED, FixedWatch
+from tests.support.machine import DISTURBED, seen_by_watches
 
 RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -52,7 +52,7 @@ def test_interrupted(golden: Golden, place: Place) -> None:
 
 
 def test_disturbed(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spectui.tune.tuning.MachineWatch", lambda: FixedWatch(DISTURBED))
+    seen_by_watches(monkeypatch, DISTURBED)
     golden("tune/disturbed", tuned(place, memory_bound, "disturbed", *PAIR, *MODEL, *LENGTH, *FEW))
 
 

@@ -4,7 +4,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.closing import Closing
+import pytest
+
 from spectui.monitor.counters import PRESSURES, Clocks
 from spectui.monitor.disturbance import Cause, Disturbance, DisturbanceSummary, Kind
 from spectui.monitor.readings import Reading
@@ -163,18 +164,7 @@ DISTURBED = replace(
 )
 
 
-class FixedWatch(Closing):
-    """A watch that sees what a test wants, however busy this machine is."""
-
-    def __init__(self, summary: DisturbanceSummary = QUIET) -> None:
-        self._summary = summary
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def summary(self) -> DisturbanceSummary:
-        """What was given."""
-        return self._summary
-
-    def close(self) -> None:
-        """Do nothing."""
+def seen_by_watches(monkeypatch: pytest.MonkeyPatch, summary: DisturbanceSummary) -> None:
+    """Let every watch see this, however busy this machine is."""
+    monkeypatch.setattr(MachineWatch, "start", lambda _watch: None)
+    monkeypatch.setattr(MachineWatch, "summary", lambda _watch: summary)
