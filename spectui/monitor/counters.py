@@ -184,15 +184,19 @@ def _opened(path: Path, n_bytes: int) -> ProcFile | None:
 
 def _cores(stat: bytes, wanted: frozenset[int] | None) -> Cores:
     """Sum the lines of cores; without ``wanted`` the kernel's own sum, which is rounded once."""
-    lines = [line.split(maxsplit=9) for line in stat.splitlines() if line.startswith(b"cpu")]
-    single = [line for line in lines[1:] if wanted is None or int(line[0][3:]) in wanted]
+    if wanted is None:
+        n, lines = stat.count(b"\ncpu"), [stat.partition(b"\n")[0].split()]
+    else:
+        every = [line.split() for line in stat.splitlines()[1:] if line.startswith(b"cpu")]
+        lines = [line for line in every if int(line[0][3:]) in wanted]
+        n = len(lines)
     # user nice system idle iowait irq softirq steal; guests are part of user and nice.
-    rows = [[int(word) for word in line[1:9]] for line in (lines[:1] if wanted is None else single)]
+    rows = [[int(word) for word in line[1:9]] for line in lines]
     user, nice, system, idle, iowait, irq, softirq, steal = (
         sum(column) / _TICKS_PER_S for column in zip_longest(*rows, [0] * 8, fillvalue=0)
     )
     return Cores(
-        n=len(single) or os.cpu_count() or 1,
+        n=n or os.cpu_count() or 1,
         busy_s=user + nice + system + irq + softirq,
         idle_s=idle,
         iowait_s=iowait,

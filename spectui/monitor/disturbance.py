@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.documents import Json, or_reason
-from spectui.format import duration_text, percent_text
+from spectui.format import counted, duration_text, percent_text
 from spectui.monitor.counters import PRESSURES, Mark
 from spectui.monitor.readings import Reading
 
@@ -352,9 +352,11 @@ class DisturbanceSummary:
         moments = [one.text for one in self.causes if one.kind in _MOMENTS]
         others = [one.text for one in self.causes if one.kind not in _MOMENTS]
         if watched_s > 0 and self.disturbed_s >= _TOLD_SHARE * watched_s and others:
+            n_more = len(others) - _N_TOLD
+            told = others[:_N_TOLD] + ([f"and {counted(n_more, 'cause')} more"] * (n_more > 0))
             found.append(
                 f"The machine was disturbed for {_length_text(self.disturbed_s)} of "
-                f"{_length_text(watched_s)}: {'; '.join(others[:_N_TOLD])}."
+                f"{_length_text(watched_s)}: {'; '.join(told)}."
             )
         found += [f"Meanwhile {text}." for text in moments]
         if self.failure is not None:

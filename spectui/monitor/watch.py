@@ -144,7 +144,7 @@ class MachineWatch(Closing):
 
     def _n_throttles(self) -> Reading:
         try:
-            counts = [int(file.read_text()) for file in self._throttle_files]
+            counts = [_number(file) for file in self._throttle_files]
         except (OSError, ValueError):
             return _NO_THROTTLES
         return Reading(float(sum(counts))) if counts else _NO_THROTTLES
@@ -258,6 +258,12 @@ class _Tally:
             )
             for kind, name in order
         )
+
+
+def _number(path: Path) -> int:
+    # There are two for each of a few hundred cores at most.
+    with path.open("rb", buffering=0) as file:
+        return int(file.read())
 
 
 def _affinity() -> frozenset[int] | None:

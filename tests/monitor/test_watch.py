@@ -67,6 +67,17 @@ def test_where_half_of_the_cores_are_idle_others_may_have_more(tmp_path: Path) -
     assert during(machine, 1.0, own_s=31.0, unseen_s=0.2).is_disturbed
 
 
+def test_only_the_cores_that_we_may_use_count(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The machine's work is done on core 0.
+    for own, others_s in ((0, 0.7), (1, 0.0)):
+        monkeypatch.setattr("spectui.monitor.watch._affinity", lambda own=own: frozenset({own}))
+        found = during(machine, 1.0, unseen_s=0.7)
+        assert found.n_cores == 1
+        assert found.others_s.value == pytest.approx(others_s)
+
+
 def test_steps_of_the_kernels_counter_are_no_disturbance(machine: Machine) -> None:
     assert not during(machine, 0.05, own_s=0.09, unseen_s=0.02).is_disturbed
 
@@ -495,7 +506,7 @@ def busy_child(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def bystander() -> Iterator[int]:
     """The number of a program that does nothing, in whose place a test watches."""
-    with Popen([sys.executable, "-c", "input()"], stdin=PIPE) as child:
+    with Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=PIPE) as child:
         yield child.pid
 
 
@@ -509,7 +520,7 @@ def test_a_busy_process_of_this_machine_is_found_by_its_name(
     (cause,) = (cause for cause in found.causes if cause.name == busy_child)
     assert cause.n_processes == 1
     assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
-    assert any(f"`{busy_child}`" in note for note in found.notes)
+    assert cause.text.startswith(f"another process, `{busy_child}`, took ")
 
 
 def test_our_own_children_disturb_nobody(busy_child: str) -> None:
@@ -572,6 +583,19 @@ def test_a_summary_is_a_document(machine: Machine) -> None:
             "share": pytest.approx(0.6),
         }
     ]
+
+
+def test_the_largest_causes_are_told(machine: Machine) -> None:
+    names = ("one", "two", "three", "four", "five", "six")
+    for number, name in enumerate(names):
+        machine.process(COMPILER + number, name)
+    with machine.watch() as watch:
+        took_s = {COMPILER + number: 0.30 - number / 25 for number in range(len(names))}
+        machine.run(1.0, took_s, own_s=0.5)
+        watch.tick()
+        (note,) = watch.summary().notes
+    assert [name in note for name in names] == [True] * 4 + [False] * 2
+    assert note.endswith("; and 2 causes more.")
 
 
 def test_what_disturbed_for_a_moment_is_in_the_document_alone(machine: Machine) -> None:
