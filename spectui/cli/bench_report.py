@@ -115,7 +115,9 @@ def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
         lines = [drawn(_table(run.found)), "", wrapped(_LEGEND + _of_noise(run))]
     else:
         lines = _summary(run, first, first.speedup)
-    return [*lines, *(f"NOTE: {note}." for note in run.notes)]
+    seen = [one.disturbance.value for one in run.found]
+    disturbed = [note for one in seen if one is not None for note in one.notes]
+    return [*lines, *(f"NOTE: {note}." for note in run.notes), *(f"NOTE: {n}" for n in disturbed)]
 
 
 def _heading(one: Comparison) -> str:

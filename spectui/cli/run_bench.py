@@ -26,6 +26,7 @@ from spectui.errors import (
     ServerError,
     SpectuiError,
 )
+from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
 from spectui.measure.measurer import Measurer
@@ -39,6 +40,7 @@ from spectui.measure.servers import (
     served_by,
 )
 from spectui.measure.workload import Workload, served_workload, variations
+from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import (
     MODEL_KIND,
     DraftSimple,
@@ -52,7 +54,7 @@ from spectui.prompts import Prompt
 from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
-from spectui.server.watch.sample import ServerFacts
+from spectui.server.watch.sample import ProcessSample, ServerFacts
 from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 
@@ -192,10 +194,11 @@ class _Bench:
 
     def through_running(self) -> BenchRun:
         """Measure a llama-server as it stands, beside another one if there is one."""
-        client, facts = self._connected(self.parsed["server_url"])
-        baseline = None
+        client, facts, process = self._connected(self.parsed["server_url"])
+        baseline, running = None, [process]
         if self.parsed["baseline_url"] is not None:
-            baseline, _facts = self._connected(self.parsed["baseline_url"])
+            baseline, _facts, process = self._connected(self.parsed["baseline_url"])
+            running.append(process)
         with RunningServers(client, baseline) as servers:
             n_ctx = facts.n_ctx or _ANY_LENGTH
             workloads = self._served_workloads(client, n_ctx, remedy=_REMEDY)
@@ -205,6 +208,7 @@ class _Bench:
                 ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True),
                 workloads,
                 None if baseline is None else Speculation(),
+                running=running,
             )
             untold = servers.untold(sum(one.counters.n_drafted for one in found))
         return BenchRun(
@@ -270,8 +274,18 @@ class _Bench:
         workloads: Sequence[Workload],
         speculation: Speculation | None,
         schedule: Schedule = Schedule.SERVER,
+        *,
+        running: Sequence[Known[ProcessSample]] = (),
     ) -> tuple[list[Comparison], BaseException | None]:
-        """Return the measurements, and the error that ended them early if there are any by then."""
+        """Return the measurements, and the error that ended them early if there are any by then.
+
+        Args:
+            backend: decodes.
+            workloads: one for every temperature and length.
+            speculation: as ``compare``.
+            schedule: schedule of drafting.
+            running: processes of the servers that decode, where spectui has not started them.
+        """
         found: list[Comparison] = []
         for workload in workloads:
             try:
@@ -280,6 +294,7 @@ class _Bench:
                     speculation,
                     repeats=self.parsed["repeats"],
                     on_run=self.progress.on_run,
+                    watch=_watch(running),
                 )
             except (KeyboardInterrupt, SpectuiError) as error:
                 if not found or isinstance(error, HopelessError):
@@ -290,8 +305,8 @@ class _Bench:
                 return found, one.ended
         return found, None
 
-    def _connected(self, address: str) -> tuple[LlamaClient, ServerFacts]:
-        """Return a client of a server that has answered, and the facts that the server reports.
+    def _connected(self, address: str) -> tuple[LlamaClient, ServerFacts, Known[ProcessSample]]:
+        """Return a client of a server that has answered, what that reports, and its process.
 
         Raises:
             ServerError: it does not answer, or is a router.
@@ -308,7 +323,17 @@ class _Bench:
                 "runs the model itself"
             )
         timeout_s = self.parsed["timeout"]
-        return LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s), facts
+        client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
+        return client, facts, sample.whereabouts.process
+
+
+def _watch(running: Sequence[Known[ProcessSample]]) -> Known[MachineWatch]:
+    """A watch over the machine that decodes, if it is this one and the servers are known."""
+    hidden = next((one.reason for one in running if one.value is None), None)
+    if hidden is not None:
+        return Known(None, hidden)
+    pids = [one.value.pid for one in running if one.value is not None]
+    return Known(MachineWatch(others=lambda: pids))
 
 
 _ANY_SETUP = Setup(

@@ -42,7 +42,6 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
-from spectui.monitor.host import hottest_c
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.setup import ModelOptions, Setup
@@ -51,7 +50,6 @@ from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import Conditions, conditions
 from spectui.tune.events import SearchEnded, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
@@ -160,11 +158,10 @@ class _Search:
                 mtp_layers=target.mtp_layers,
             )
             tuning = Tuning(replace(setup, experts=experts), InProcess(engine, target, command))
-            result, met = self._run(tuning)
+            result = self._run(tuning)
         return Tuned(
             tuning=tuning,
             result=result,
-            conditions=met,
             target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
@@ -223,11 +220,10 @@ class _Search:
                 mtp_layers=mtp_layers,
             )
             tuning = Tuning(setup, Served(backend, binary, target, drafts))
-            result, met = self._run(tuning)
+            result = self._run(tuning)
         return Tuned(
             tuning=tuning,
             result=result,
-            conditions=met,
             target=target.document(n_ctx),
             backend=served_by(
                 binary,
@@ -331,19 +327,18 @@ class _Search:
             prompts=shared.prompts,
         )
 
-    def _run(self, tuning: Tuning) -> tuple[TuneResult, Conditions]:
-        """Search; return the result, and the machine's conditions around it."""
+    def _run(self, tuning: Tuning) -> TuneResult:
+        """Search; say what happens."""
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             self.progress.on_tune(event)
 
-        before = hottest_c()
         result = tuning.run(on_event)
         if result.not_kept is not None:
             self.progress.say(result.not_kept)
-        return result, conditions(result.trials, before, hottest_c())
+        return result
 
 
 def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:

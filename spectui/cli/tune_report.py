@@ -27,7 +27,6 @@ from spectui.tune.categories import (
     per_category,
     per_category_rows,
 )
-from spectui.tune.conditions import Conditions
 from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
@@ -49,7 +48,6 @@ class Tuned:
 
     tuning: Tuning
     result: TuneResult
-    conditions: Conditions
     target: Json
     """Document of the target."""
     backend: Json
@@ -99,7 +97,11 @@ class Tuned:
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
             **self.explanation.document(),
-            "conditions": self.conditions.document(),
+            **or_reason(
+                "conditions",
+                result.conditions and result.conditions.document(),
+                "the machine was not watched",
+            ),
             "prompts": [pair.document() for pair in result.pairs],
             **lossless_document(result.lossless),
             "verdict": encoded(result.verdict),
@@ -174,7 +176,8 @@ def _summary(found: Tuned) -> list[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         lines.append(f"NOTE: {REMEMBERS}.")
-    notes = (*found.conditions.notes, *_time_notes(result.spent, interrupted=result.interrupted))
+    met = () if result.conditions is None else result.conditions.notes
+    notes = (*met, *_time_notes(result.spent, interrupted=result.interrupted))
     lines += [f"NOTE: {note}" for note in notes]
     if result.lossless is not None:
         lines += _lossless_line(result.lossless)

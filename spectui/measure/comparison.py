@@ -1,11 +1,13 @@
 """One setting against the target alone, or a server as it stands: by prompt and in sum."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 
 from spectui.documents import Json, ending, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
+from spectui.known import Known
 from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
     NO_BASELINE,
@@ -22,10 +24,13 @@ from spectui.measure.measurer import (
 )
 from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.workload import Workload
+from spectui.monitor.disturbance import DisturbanceSummary
+from spectui.monitor.watch import MachineWatch
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Detail
 
 NO_MODEL = "n-gram drafters need no draft model"
+UNWATCHED: Known[DisturbanceSummary] = Known(None, "the machine was not watched")
 _NO_DETAIL = "llama-server does not tell single rounds"
 
 
@@ -43,6 +48,8 @@ class Comparison:
     lossless: LosslessCheck | None
     """None with temperature: rounding may then move a sample without a margin to judge it by.
     None also if it ended early."""
+    disturbance: Known[DisturbanceSummary] = UNWATCHED
+    """What the rest of the machine did meanwhile."""
     ended: BaseException | None = field(default=None, compare=False)
     """Reason for an early end."""
 
@@ -103,6 +110,11 @@ class Comparison:
             **or_reason("baseline", off, NO_BASELINE),
             "speculative": on,
             **compared,
+            **or_reason(
+                "disturbance",
+                self.disturbance.value and self.disturbance.value.document(),
+                self.disturbance.reason or "",
+            ),
             **ending(self.ended),
             "prompts": [run.document() for run in self.runs],
         }
@@ -124,6 +136,7 @@ def compare(
     *,
     repeats: int,
     on_run: Callable[[Run], None],
+    watch: Known[MachineWatch],
 ) -> Comparison:
     """Measure ``speculation`` against the target alone on the loaded models.
 
@@ -136,11 +149,26 @@ def compare(
             as the backend stands.
         repeats: how often every prompt is measured.
         on_run: told of every prompt.
+        watch: watches the machine that decodes; it is started and closed here.
 
     Raises:
         BadInputError: no prompt made the target decode anything.
         HopelessError: a server does not run as it was started.
     """
+    with watch.value or nullcontext():
+        if watch.value is not None:
+            watch.value.start()
+        found = _compared(measurer, speculation, repeats, on_run)
+        seen = None if watch.value is None else watch.value.summary()
+    return replace(found, disturbance=Known(seen, watch.reason))
+
+
+def _compared(
+    measurer: Measurer,
+    speculation: Speculation | None,
+    repeats: int,
+    on_run: Callable[[Run], None],
+) -> Comparison:
     workload, runs, lossless = measurer.workload, list[Run](), None
     ended: BaseException | None = None
     try:

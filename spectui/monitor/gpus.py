@@ -162,12 +162,13 @@ def process_bytes(gpu: Handle) -> float:
     sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
     if None in sizes:
         raise NvmlError(pynvml.NVML_ERROR_NOT_SUPPORTED, "the size is not available")
-    if not sizes and not _driver_knows_our_ids():
+    if not sizes and not driver_knows_our_ids():
         raise UnknownProcessError
     return float(sum(sizes))
 
 
-def _driver_knows_our_ids() -> bool:
+def driver_knows_our_ids() -> bool:
+    """Whether the driver lists processes by the ids that they have here."""
     try:
         return str(_PID_NAMESPACE.readlink()) == _INITIAL_PID_NAMESPACE
     except OSError:

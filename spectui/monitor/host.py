@@ -31,12 +31,12 @@ class Host:
             OSError: procfs is not there.
         """
         self._clock = clock
-        self._stat = _ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + (os.cpu_count() or 1)))
-        self._memory = _ProcFile(proc / "meminfo", 4 * _KIB)
-        self._statm = _ProcFile(proc / "self/statm", _KIB)
-        self._io: _ProcFile | str
+        self._stat = ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + (os.cpu_count() or 1)))
+        self._memory = ProcFile(proc / "meminfo", 4 * _KIB)
+        self._statm = ProcFile(proc / "self/statm", _KIB)
+        self._io: ProcFile | str
         try:
-            self._io = _ProcFile(proc / "self/io", _KIB)
+            self._io = ProcFile(proc / "self/io", _KIB)
         except OSError as error:
             self._io = f"the system does not report disk reads of a process ({error.strerror})"
         self._disk_reads = CounterRate()
@@ -62,7 +62,7 @@ class Host:
     def close(self) -> None:
         """Close the files."""
         for file in (self._stat, self._memory, self._statm, self._io):
-            if isinstance(file, _ProcFile):
+            if isinstance(file, ProcFile):
                 file.close()
 
     def _disk_rate(self) -> Reading:
@@ -74,17 +74,28 @@ class Host:
         return self._disk_reads.update(int(found[1]), self._clock())
 
 
-class _ProcFile:
+class ProcFile:
     """A file of procfs; every read sees its present content."""
 
     def __init__(self, path: Path, n_bytes: int) -> None:
+        """Open ``path``; a read gives at most ``n_bytes``.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._n_bytes = n_bytes
 
     def read(self) -> bytes:
+        """Return the content now; may be called from any thread.
+
+        Raises:
+            OSError: the kernel does not tell.
+        """
         return os.pread(self._fd, self._n_bytes, 0)
 
     def close(self) -> None:
+        """Close it."""
         os.close(self._fd)
 
 

@@ -1,4 +1,4 @@
-"""Conditions of a search's measurements: how steady the machine was, and how hot."""
+"""Conditions of a search's measurements: how steady the machine was, how hot, who disturbed it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from spectui.documents import Json, or_reason
 from spectui.format import percent_text
 from spectui.measure.statistics import MAX_DRIFT, drift
+from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.monitor.readings import Reading
 from spectui.tune.trials import TrialRecord, levelled
 
@@ -24,6 +25,8 @@ class Conditions:
     """Trials between anchors that disagreed even after a repetition."""
     temperatures_c: tuple[Reading, Reading]
     """Hottest sensor before and after."""
+    disturbance: DisturbanceSummary
+    """What the rest of the machine did meanwhile."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ class Conditions:
                 f"The hottest sensor showed {hottest:.0f} °C at the end: the processor may have "
                 "slowed itself down."
             )
-        return tuple(found)
+        return (*found, *self.disturbance.notes)
 
     def document(self) -> Json:
         """Its fields as JSON."""
@@ -50,15 +53,22 @@ class Conditions:
             "n_noisy": self.n_noisy,
             **or_reason("temperature_before_c", before.value, before.reason or ""),
             **or_reason("temperature_after_c", after.value, after.reason or ""),
+            "disturbance": self.disturbance.document(),
             "notes": list(self.notes),
         }
 
 
-def conditions(trials: Sequence[TrialRecord], before: Reading, after: Reading) -> Conditions:
-    """Look at a search's trials and at the temperatures around it."""
+def conditions(
+    trials: Sequence[TrialRecord],
+    before: Reading,
+    after: Reading,
+    disturbance: DisturbanceSummary,
+) -> Conditions:
+    """Look at a search's trials, the temperatures around it, and what disturbed it."""
     anchors = [one.anchor_tokens_per_s for one in levelled(trials) if one.anchor_tokens_per_s]
     return Conditions(
         drift=drift(anchors) if len(anchors) > 1 else None,
         n_noisy=sum(trial.noisy for trial in trials),
         temperatures_c=(before, after),
+        disturbance=disturbance,
     )

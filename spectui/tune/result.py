@@ -11,6 +11,7 @@ from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
+from spectui.tune.conditions import Conditions
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
@@ -49,6 +50,8 @@ class TuneResult:
     """Why the search ended before ``--trials``: all that one more was expected to add to the
     speedup. None if it did not."""
     spent: Spent
+    conditions: Conditions | None = None
+    """Conditions of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
 

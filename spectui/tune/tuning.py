@@ -14,10 +14,13 @@ from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.workload import Workload
+from spectui.monitor.host import hottest_c
+from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
+from spectui.tune.conditions import conditions
 from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
@@ -175,7 +178,7 @@ class Tuning:
                 on_event=on_event,
             )
             try:
-                result = Search(search, forecaster=forecaster).run()
+                result = _watched(Search(search, forecaster=forecaster))
             finally:
                 self._study = None
             if isinstance(result.error, ServerError) and _found_nothing(result):
@@ -278,6 +281,16 @@ class Tuning:
         """The target with its placement for a draft; None for no draft."""
         target, placements = self.setup.off.target, self.space.placements
         return target if placements is None else with_n_cpu_moe(target, placements.of(draft))
+
+
+def _watched(search: Search) -> TuneResult:
+    """Run a search, and look at the machine meanwhile."""
+    before = hottest_c()
+    with MachineWatch() as watch:
+        watch.start()
+        result = search.run()
+        met = conditions(result.trials, before, hottest_c(), watch.summary())
+    return replace(result, conditions=met)
 
 
 def _found_nothing(result: TuneResult) -> bool:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from spectui.commands.measured import own_environment
 from spectui.documents import Json, encoded, ending, or_reason
 from spectui.format import counted
+from spectui.known import Known
+from spectui.measure.comparison import UNWATCHED
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, observed_of
 from spectui.measure.servers import version_document
 from spectui.measure.statistics import NO_INTERVAL, Speedup
 from spectui.measure.verdict import doubt, judge
+from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.options.setup import Schedule
 from spectui.verify.builds import Builds
 from spectui.verify.comparison import Summary, agreement, ratio_of, summarise, verdict
@@ -48,6 +51,8 @@ class Verified:
     counts: CountCheck | None = None
     counts_reason: str | None = None
     """Reason why no counts were compared."""
+    disturbance: Known[DisturbanceSummary] = UNWATCHED
+    """What the rest of the machine did while the servers decoded."""
     ended: BaseException | None = field(default=None, compare=False)
     """The error that ended it early."""
 
@@ -124,6 +129,11 @@ class Verified:
             **or_reason("delivered", delivered and delivered.document(), _NOTHING),
             **self._agreement(),
             **or_reason("counts", counts, self.counts_reason or _NOTHING),
+            **or_reason(
+                "disturbance",
+                self.disturbance.value and self.disturbance.value.document(),
+                self.disturbance.reason or "",
+            ),
             "notes": list(notes(self)),
             "warnings": list(warnings(self)),
             **ending(self.ended),
@@ -186,6 +196,8 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
             "screen that keeps a core; the server has its own number."
         )
     yield from _doubts(found)
+    if found.disturbance.value is not None:
+        yield from found.disturbance.value.notes
     if found.other_prompts:
         yield (
             f"{_named(found.other_prompts)}: other tokens for llama-server than when the promise "

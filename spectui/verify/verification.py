@@ -8,6 +8,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.format import counted
+from spectui.known import Known
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.measure.backend import load_setup
 from spectui.measure.comparison import Comparison, compare
@@ -18,6 +19,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import measuring_arguments, open_fleet, plan
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import Workload, served_workload, tokenize
+from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Schedule
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
@@ -179,10 +181,17 @@ class Verification:
             n_starts=fleet.n_starts,
             repeated=workload.repeated,
             ended=served.ended,
+            disturbance=served.disturbance,
         )
 
     def _compare(self, measurer: Measurer, case: Case) -> Comparison:
-        return compare(measurer, case.speculation, repeats=self.repeats, on_run=self.on_run)
+        return compare(
+            measurer,
+            case.speculation,
+            repeats=self.repeats,
+            on_run=self.on_run,
+            watch=Known(MachineWatch()),
+        )
 
     def _with_counts(self, found: Verified, results: _Results) -> Verified:
         """The comparison of counts with the engine's, or the reason why there is none."""

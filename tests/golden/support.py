@@ -31,6 +31,7 @@ from spectui.cli import main
 from spectui.llama.library import llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
+from tests.support.machine import QUIET, seen_by_watches
 from tests.support.models import (
     CLOSE_DRAFT,
     MOE,
@@ -169,6 +170,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     for name, value in _MEASURED.items():
         monkeypatch.setattr(name, lambda *_, value=value: value)
+    seen_by_watches(monkeypatch, QUIET)
     for name in list(os.environ):
         if name.startswith(("LLAMA_", "SPECTUI_", "HF_", "GGML_")) or name in _TERMINAL:
             monkeypatch.delenv(name)

@@ -1,7 +1,10 @@
 """``spectui tune``: each verdict, and what stands below it."""
 
+import pytest
+
 from tests.golden.conftest import Golden
 from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
+from tests.support.machine import DISTURBED, seen_by_watches
 
 RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -46,6 +49,11 @@ def test_interrupted(golden: Golden, place: Place) -> None:
     place.interrupt_at("trial 0")
     texts |= place.both("at-once", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "other")
     golden("tune/interrupted", texts)
+
+
+def test_disturbed(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen_by_watches(monkeypatch, DISTURBED)
+    golden("tune/disturbed", tuned(place, memory_bound, "disturbed", *PAIR, *MODEL, *LENGTH, *FEW))
 
 
 def test_server(golden: Golden, place: Place) -> None:

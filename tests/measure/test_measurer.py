@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -13,13 +14,17 @@ from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
 from spectui.errors import BadInputError, ServerError
+from spectui.known import Known
 from spectui.measure.backend import one_after_the_other
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import NO_BASELINE, Measurer, Pair, Run, steady
 from spectui.measure.workload import Workload
+from spectui.monitor.disturbance import Kind
+from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from tests.support.machine import Machine
 from tests.support.search import items, result
 
 ON = Speculation(DraftSimple(draft_max=4))
@@ -173,10 +178,15 @@ def test_a_pair_tells_seconds_and_tokens_unless_it_ended_at_once() -> None:
     assert "baseline_tokens_per_s" in Run(item=pair.item, speculative=pair.speculative).document()
 
 
-def compared(backend: Recorder, *, is_alone: bool) -> Comparison:
+ELSEWHERE: Known[MachineWatch] = Known(None, "the server runs on another machine")
+
+
+def compared(
+    backend: Recorder, *, is_alone: bool, watch: Known[MachineWatch] = ELSEWHERE
+) -> Comparison:
     told: list[Run] = []
     one = measurer(backend, 4, 0)
-    found = compare(one, None if is_alone else ON, repeats=2, on_run=told.append)
+    found = compare(one, None if is_alone else ON, repeats=2, on_run=told.append, watch=watch)
     assert tuple(told) == found.runs
     return found
 
@@ -215,3 +225,27 @@ def test_results_alone_are_those_of_a_comparison_without_a_baseline() -> None:
     assert one["baseline"] is one["speedup"] is one["lossless"] is None
     assert one["speedup_reason"] == one["prompts"][0]["baseline_tokens_per_s_reason"] == NO_BASELINE
     assert other["speculative"].keys() - one["speculative"].keys() == {"c", "c_reason"}
+
+
+def test_a_comparison_tells_what_disturbed_it_or_why_that_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The watch's thread must not read what this one is writing.
+    monkeypatch.setattr("spectui.monitor.watch._INTERVAL_S", 3600.0)
+    unknown = compared(Recorder(1), is_alone=False).document()
+    assert unknown["disturbance"] is None
+    assert unknown["disturbance_reason"] == ELSEWHERE.reason
+
+    machine = Machine(tmp_path)
+    machine.process(200, "cc1plus")
+
+    class Busy(Recorder):
+        def generate(self, command: Generate) -> GenerationResult:
+            machine.run(0.5, {200: 0.4}, own_s=0.5)
+            return super().generate(command)
+
+    seen = compared(Busy(1), is_alone=False, watch=Known(machine.watch())).disturbance.value
+    assert seen is not None
+    (cause,) = seen.causes
+    assert (cause.name, cause.kind) == ("cc1plus", Kind.PROCESS)
+    assert cause.share == pytest.approx(0.8)

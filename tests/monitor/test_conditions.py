@@ -10,6 +10,7 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.readings import Reading
 from spectui.tune.conditions import conditions
 from spectui.tune.trials import TrialRecord, TrialState
+from tests.support.machine import QUIET
 
 COOL = Reading(50.0)
 
@@ -21,14 +22,14 @@ def trial(anchor: float | None, *, noisy: bool = False) -> TrialRecord:
 
 
 def test_a_steady_cool_machine_needs_no_note() -> None:
-    found = conditions([trial(10.0), trial(10.5), trial(None)], COOL, COOL)
+    found = conditions([trial(10.0), trial(10.5), trial(None)], COOL, COOL, QUIET)
     assert found.drift == pytest.approx(0.05)
     assert found.n_noisy == 0
     assert found.notes == ()
 
 
 def test_drift_and_heat_are_told() -> None:
-    found = conditions([trial(10.0), trial(13.0, noisy=True)], COOL, Reading(91.2))
+    found = conditions([trial(10.0), trial(13.0, noisy=True)], COOL, Reading(91.2), QUIET)
     assert found.n_noisy == 1
     moved, hot = found.notes
     assert "moved by 30 %" in moved
@@ -36,7 +37,7 @@ def test_drift_and_heat_are_told() -> None:
 
 
 def test_one_trial_has_no_drift() -> None:
-    assert conditions([trial(10.0)], COOL, COOL).drift is None
+    assert conditions([trial(10.0)], COOL, COOL, QUIET).drift is None
 
 
 def test_the_hottest_sensor_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spectui.engine.commands import ProbeMargin
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Pair
 from tests.support.search import ScriptedMeasurer, items, result
@@ -16,6 +16,9 @@ class Silent(ScriptedMeasurer):
     waited_s = 0.0
 
     def generate(self, _command: object) -> GenerationResult:
+        raise NotImplementedError
+
+    def generate_pair(self, _command: object) -> PairGenerated:
         raise NotImplementedError
 
     def probe_margin(self, _command: ProbeMargin) -> None:

@@ -40,6 +40,11 @@ class StandInGpu(ctypes.Structure):
         ("max_width", ctypes.c_uint),
         ("memory_clock_mhz", ctypes.c_uint),
         ("memory_bits", ctypes.c_uint),
+        ("other_pid", ctypes.c_uint),
+        ("own_percent", ctypes.c_uint),
+        ("other_percent", ctypes.c_uint),
+        ("sampled_us", ctypes.c_ulonglong),
+        ("throttle_reasons", ctypes.c_ulonglong),
     )
 
 

@@ -46,6 +46,10 @@ typedef struct {
     unsigned int max_width;
     unsigned int memory_clock_mhz;
     unsigned int memory_bits;
+    unsigned int other_pid; /* of a process that has samples, and is in no list */
+    unsigned int own_percent, other_percent;
+    unsigned long long sampled_us;
+    unsigned long long throttle_reasons;
 } Gpu;
 
 /* What a function does instead of answering at once. */
@@ -78,6 +82,12 @@ typedef struct {
 typedef struct {
     unsigned long long total, free, used;
 } Memory;
+
+typedef struct {
+    unsigned int pid;
+    unsigned long long time_us;
+    unsigned int sm_percent, memory_percent, encoder_percent, decoder_percent;
+} Sample;
 
 EXPORT Gpu stub_gpus[MAX_GPUS];
 EXPORT int stub_n_gpus;
@@ -288,6 +298,43 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
         processes[0].used_bytes = gpu->process_bytes;
     }
     return code;
+}
+
+/* Samples of `pid` and of `other_pid`, where they use the GPU at all. */
+EXPORT int nvmlDeviceGetProcessUtilization(
+    Gpu *gpu, Sample *samples, unsigned int *count, unsigned long long since_us) {
+    unsigned int capacity = *count, n = 0;
+    unsigned int pids[] = {gpu->pid, gpu->other_pid};
+    unsigned int percents[] = {gpu->own_percent, gpu->other_percent};
+    int code = check("nvmlDeviceGetProcessUtilization", gpu);
+    if (code != SUCCESS) {
+        return code;
+    }
+    for (int i = 0; i < 2; i++) {
+        n += pids[i] != 0 && gpu->sampled_us > since_us;
+    }
+    *count = n;
+    if (n == 0) {
+        return NOT_FOUND;
+    }
+    if (n > capacity || samples == NULL) {
+        return INSUFFICIENT_SIZE;
+    }
+    n = 0;
+    for (int i = 0; i < 2; i++) {
+        if (pids[i] != 0) {
+            memset(&samples[n], 0, sizeof samples[n]);
+            samples[n].pid = pids[i];
+            samples[n].time_us = gpu->sampled_us;
+            samples[n++].sm_percent = percents[i];
+        }
+    }
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(Gpu *gpu, unsigned long long *reasons) {
+    *reasons = gpu->throttle_reasons;
+    return check("nvmlDeviceGetCurrentClocksThrottleReasons", gpu);
 }
 
 /* One GPU is there from the start, for programs that only load the library. */

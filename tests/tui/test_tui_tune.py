@@ -19,6 +19,7 @@ from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import judge
+from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.base_app import THEMES
@@ -33,6 +34,7 @@ from spectui.tui.tune.map import Heatmap, landscape
 from spectui.tui.tune.plots import HistoryPlot, _peaks, history
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.table import COLUMNS, SPEEDUP, TRIAL, Slot, Sort, TrialsTable, layout, ordered
+from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
@@ -46,6 +48,7 @@ from spectui.tune.trials import (
     speedup_estimate,
 )
 from tests.support.cockpit import Recorder, handled, press_keys, resize
+from tests.support.machine import DISTURBED
 from tests.support.search import items, result
 
 ANCHOR = 10.0
@@ -474,6 +477,19 @@ def test_reasons_are_told_where_there_is_room(height: int, n_told: int) -> None:
         assert app.text().count("Use it: ") == 1
 
     drive(read, state, size=(120, height))
+
+
+def test_what_disturbed_the_machine_stands_below_the_verdict() -> None:
+    assert USE_IT.result is not None
+    met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)
+    state = replace(USE_IT, result=replace(USE_IT.result, conditions=met))
+
+    async def read(app: Host, _pilot: Pilot[None]) -> None:
+        text = " ".join(app.text().split())
+        assert "another process, `cc1plus`, took 40 % of a core for 31 s" in text
+        assert "the machine slept for 12 min 00 s" in text
+
+    drive(read, state, size=(160, 24))
 
 
 def test_apply_is_dimmed_until_there_is_a_best() -> None:

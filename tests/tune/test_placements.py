@@ -38,6 +38,7 @@ from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
+from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
@@ -266,7 +267,7 @@ def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     assert all(row.best.is_off for row in rows)
     # The target alone was slower beside the draft, and the machine was not.
     unknown = Reading(value=None, reason="none")
-    assert conditions(result.trials, unknown, unknown).drift == pytest.approx(0.0)
+    assert conditions(result.trials, unknown, unknown, QUIET).drift == pytest.approx(0.0)
     anchors = [one.anchor_tokens_per_s for one in levelled(result.trials)]
     assert anchors == pytest.approx([OFF_TOKENS_PER_S] * 3)
 

@@ -134,6 +134,8 @@ class TuneStatus(Vertical):
             facts.append(("verdict", glyphs.own_line(verdict.reason), look))
             if lossless is not None:
                 facts.append(("output", lossless, None))
+            if (machine := words.machine(state.result)) is not None:
+                facts.append(("machine", glyphs.own_line(machine), None))
             facts += self._reasons(state.result)
             if state.result.not_kept is not None:
                 facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))

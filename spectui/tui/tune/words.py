@@ -124,6 +124,11 @@ def why(result: TuneResult) -> str | None:
     return None if result.speedup is None else explain_result(result).text
 
 
+def machine(result: TuneResult) -> str | None:
+    """Return what the machine did to the measurements; None if nothing is worth telling."""
+    return None if result.conditions is None else " ".join(result.conditions.notes) or None
+
+
 def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
     """Return whether speculation changed the output; None if there was no confirmation."""
     if not result.pairs:

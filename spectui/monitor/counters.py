@@ -1,0 +1,298 @@
+"""Counters of the machine at one moment: whom the processors served, who waited, what clocks show.
+
+A ``Mark`` costs some 30 µs, so that one may stand at each end of whatever is measured. What counts
+is the difference of two (``disturbance.between``).
+"""
+
+import os
+import re
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from spectui.closing import Closing
+from spectui.monitor.host import ProcFile
+from spectui.monitor.processes import Key, Processes
+from spectui.monitor.readings import Reading
+
+PRESSURES = ("cpu", "memory", "io")
+_CORE_LINE_BYTES = 256
+_SMALL_BYTES = 1024
+_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
+_PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
+_NO_PRESSURE = "the kernel does not report it (there is no /proc/pressure/{})"
+_NO_LIMIT = Reading(0.0)
+
+
+class Clocks(NamedTuple):
+    """The machine's clocks, in seconds, each from a beginning of its own."""
+
+    monotonic_s: float
+    """Stands still while the machine sleeps, where ``boot_s`` does not."""
+    boot_s: float | None
+    """Goes on while it sleeps; None where the system has no such clock."""
+    wall_s: float
+
+
+def read_clocks() -> Clocks:
+    """The clocks now."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    boot_s = None if boot is None else time.clock_gettime(boot)
+    return Clocks(time.monotonic(), boot_s, time.time())
+
+
+def own_cpu_s() -> float:
+    """CPU time of this process, and of its children that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cores:
+    """CPU seconds of the cores that this process may use, since the machine was started."""
+
+    n: int
+    busy_s: float
+    idle_s: float
+    iowait_s: float
+    steal_s: Reading
+    """Time that the hypervisor gave to others while there was work here."""
+
+
+_UNREAD = Reading(None, "not read yet")
+
+
+class Slow(NamedTuple):
+    """What changes slowly, or costs much to read, as it was last read."""
+
+    n_throttles: Reading = _UNREAD
+    """Times that the processor slowed itself down, since the machine was started."""
+    gpu_others: Reading = _UNREAD
+    """Share that others took of the GPU, of those that this process uses."""
+    gpu_slowed: Reading = _UNREAD
+    """1 where such a GPU holds its clocks back, else 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Counters of the machine at one moment."""
+
+    clocks: Clocks
+    cores: Cores
+    n_usable: float
+    """Cores that this process may use at once: fewer than ``cores.n`` under a cgroup's limit."""
+    own_s: float
+    """CPU time of this process and its children that have ended."""
+    started: Mapping[Key, float]
+    """CPU time of living processes that belong to this one."""
+    pressure_s: Mapping[str, Reading]
+    """Time in which some task waited for: cpu, memory, io."""
+    throttled_s: Reading
+    """Time for which cgroups' CPU limits held processes back, summed over cores."""
+    slow: Slow
+
+
+class Counters(Closing):
+    """Reads the counters. Files stay open: opening them would cost more than reading them.
+
+    ``read`` may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        *,
+        root: Path = Path("/"),
+        clocks: Callable[[], Clocks] = read_clocks,
+        own_cpu_s: Callable[[], float] = own_cpu_s,
+        cores: frozenset[int] | None = None,
+    ) -> None:
+        """Find out what the system reports.
+
+        Args:
+            processes: knows the living processes that belong to this one.
+            root: folder with ``proc`` and ``sys``.
+            clocks: the clocks now.
+            own_cpu_s: CPU time of this process and of its children that have ended.
+            cores: numbers of the cores that this process may use; None for all.
+        """
+        self._processes = processes
+        self._clocks = clocks
+        self._own_cpu_s = own_cpu_s
+        self._cores = cores
+        proc = root / "proc"
+        self._stat = _opened(proc / "stat", _CORE_LINE_BYTES * (1 + _n_lines(proc / "stat")))
+        self._pressure = {
+            name: _opened(proc / "pressure" / name, _SMALL_BYTES) for name in PRESSURES
+        }
+        self._throttling, self._limit = _throttling(root)
+
+    def read(self, slow: Slow) -> Mark:
+        """Return the counters' present values, beside ``slow``."""
+        cores = _psutil_cores() if self._stat is None else _cores(self._stat.read(), self._cores)
+        return Mark(
+            clocks=self._clocks(),
+            cores=cores,
+            n_usable=cores.n if self._limit is None else min(cores.n, self._limit),
+            own_s=self._own_cpu_s(),
+            started=self._processes.own_cpu_s(),
+            pressure_s={name: _pressed(name, file) for name, file in self._pressure.items()},
+            throttled_s=self._throttled(),
+            slow=slow,
+        )
+
+    def close(self) -> None:
+        """Close the files."""
+        found = () if isinstance(self._throttling, str) else (file for file, _ in self._throttling)
+        for file in (self._stat, *self._pressure.values(), *found):
+            if file is not None:
+                file.close()
+
+    def _throttled(self) -> Reading:
+        if isinstance(self._throttling, str):
+            return Reading(None, self._throttling)
+        total_s = 0.0
+        for file, (key, per_s) in self._throttling:
+            try:
+                words = file.read().split()
+                total_s += int(words[words.index(key) + 1]) / per_s
+            except (OSError, ValueError):
+                return Reading(None, "the cgroup of this process is not there any more")
+        return Reading(total_s) if self._throttling else _NO_LIMIT
+
+
+def _n_lines(stat: Path) -> int:
+    """Lines of cores, of those as well that are turned on later."""
+    with suppress(OSError):
+        return max(os.sysconf("SC_NPROCESSORS_CONF"), stat.read_bytes().count(b"\ncpu"))
+    return 0
+
+
+def _opened(path: Path, n_bytes: int) -> ProcFile | None:
+    try:
+        return ProcFile(path, n_bytes)
+    except OSError:
+        return None
+
+
+def _cores(stat: bytes, wanted: frozenset[int] | None) -> Cores:
+    """Sum the lines of cores; without ``wanted`` the kernel's own sum, which is rounded once."""
+    if wanted is None:
+        n, lines = stat.count(b"\ncpu"), [stat.partition(b"\n")[0].split()]
+    else:
+        every = [line.split() for line in stat.splitlines()[1:] if line.startswith(b"cpu")]
+        lines = [line for line in every if int(line[0][3:]) in wanted]
+        n = len(lines)
+    # user nice system idle iowait irq softirq steal; guests are part of user and nice.
+    rows = [[int(word) for word in line[1:9]] for line in lines]
+    user, nice, system, idle, iowait, irq, softirq, steal = (
+        sum(column) / _TICKS_PER_S for column in zip_longest(*rows, [0] * 8, fillvalue=0)
+    )
+    return Cores(
+        n=n or os.cpu_count() or 1,
+        busy_s=user + nice + system + irq + softirq,
+        idle_s=idle,
+        iowait_s=iowait,
+        steal_s=Reading(steal),
+    )
+
+
+def _psutil_cores() -> Cores:
+    """Counters of a system without procfs."""
+    busy_s = idle_s = iowait_s = 0.0
+    # Some systems hide them; zeros are seen as such (``disturbance.between``).
+    with suppress(OSError, psutil.Error):
+        times = psutil.cpu_times()
+        idle_s, iowait_s = times.idle, getattr(times, "iowait", 0.0)
+        busy_s = sum(times) - idle_s - iowait_s
+    return Cores(
+        n=psutil.cpu_count() or 1,
+        busy_s=busy_s,
+        idle_s=idle_s,
+        iowait_s=iowait_s,
+        steal_s=Reading(None, "the system does not report what a hypervisor takes"),
+    )
+
+
+def _pressed(name: str, file: ProcFile | None) -> Reading:
+    if file is not None:
+        # Where it was turned off at boot, opening works and reading fails.
+        with suppress(OSError):
+            found = _PRESSED.search(file.read())
+            if found is not None:
+                return Reading(int(found[1]) / 1e6)
+    return Reading(None, _NO_PRESSURE.format(name))
+
+
+_V2 = b"throttled_usec", 1e6
+_V1 = b"throttled_time", 1e9
+_Throttling = tuple[tuple[ProcFile, tuple[bytes, float]], ...]
+
+
+def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
+    """Files of the cgroups with a CPU limit that hold this process, and the tightest limit.
+
+    A limit counts where it is set: the cgroups above are looked at as well, as far as they are
+    visible from here. Limits that are set later are not seen.
+
+    Returns:
+        The files, or why there are none; and cores, or None without a limit.
+    """
+    found, limits, is_seen = [], list[float](), False
+    for folder, (key, per_s) in _cgroups(root):
+        with suppress(OSError, ValueError):
+            is_seen = is_seen or (folder / "cpu.stat").is_file()
+            n_cores = _cores_allowed(folder)
+            if n_cores is not None:
+                found.append((ProcFile(folder / "cpu.stat", _SMALL_BYTES), (key, per_s)))
+                limits.append(n_cores)
+    if not (found or is_seen):
+        return "no cgroup with a CPU controller is visible here", None
+    return tuple(found), min(limits, default=None)
+
+
+def _cores_allowed(folder: Path) -> float | None:
+    """The limit of a cgroup in cores; None if it has none."""
+    if (folder / "cpu.max").is_file():
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    if (folder / "cpu.cfs_quota_us").is_file():
+        n_us = int((folder / "cpu.cfs_quota_us").read_text())
+        return None if n_us <= 0 else n_us / int((folder / "cpu.cfs_period_us").read_text())
+    return None
+
+
+def _cgroups(root: Path) -> Iterator[tuple[Path, tuple[bytes, float]]]:
+    """Yield the cgroups of this process that have CPU times, innermost first, with their form."""
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    paths = {kind: path for _, kind, path in (line.split(":", 2) for line in groups)}
+    for line in mounts:
+        before, _, after = line.partition(" - ")
+        inside, point = before.split()[3:5]
+        kind, _, options = after.split(maxsplit=2)
+        if kind == "cgroup2" and "" in paths:
+            path, form = paths[""], _V2
+        elif kind == "cgroup" and "cpu" in options.split(","):
+            path = next((path for one, path in paths.items() if "cpu" in one.split(",")), "/")
+            form = _V1
+        else:
+            continue
+        top = root / point.lstrip("/")
+        # A container sees its own cgroup where the mount begins.
+        below = path.removeprefix(inside.rstrip("/")).strip("/")
+        folder = top / below if (top / below).is_dir() else top
+        for one in (folder, *folder.parents):
+            yield one, form
+            if one == top:
+                break

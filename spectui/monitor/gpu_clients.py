@@ -1,0 +1,112 @@
+"""Other processes on the GPUs that this one uses, and whether those GPUs hold their clocks back."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import pynvml
+
+from spectui.closing import Closing
+from spectui.monitor import nvml
+from spectui.monitor.gpus import driver_knows_our_ids
+from spectui.monitor.nvml import Handle, NvmlError, call
+from spectui.monitor.readings import Reading
+
+_SLOWED = (
+    pynvml.nvmlClocksThrottleReasonHwSlowdown
+    | pynvml.nvmlClocksThrottleReasonSwThermalSlowdown
+    | pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
+    | pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
+)
+"""Not the power limit of everyday: a GPU that works hard is at it all the time."""
+_UNUSED = "this process uses no GPU"
+_UNKNOWN = "in a container the driver does not know processes by their ids"
+
+
+class GpuUse(NamedTuple):
+    """Use of the GPUs by others since the last read."""
+
+    others: Reading
+    """Share that others took; of several GPUs, where they took most."""
+    by_process: Mapping[int, float]
+    """Shares of other processes by number, there."""
+    slowed: Reading
+    """1 where a GPU holds its clocks back because of heat or a failing supply, else 0."""
+
+
+class GpuClients(Closing):
+    """Asks NVML who uses the GPUs. Nothing raises: what fails is a reason."""
+
+    def __init__(self) -> None:
+        """Look for GPUs; a driver may take a second to begin."""
+        self._handles: list[Handle] = []
+        self._seen_us: dict[int, int] = {}
+        self._reason: str | None = None
+        self._in_session = False
+        try:
+            nvml.start()
+            self._in_session = True
+            self._handles = [nvml.by_index(index) for index in range(nvml.count())]
+        except NvmlError as error:
+            self._reason = error.reason("the GPUs")
+
+    def read(self, own: frozenset[int]) -> GpuUse:
+        """Who used them since the last read, besides the processes ``own``."""
+        uses, has_ids = [], driver_knows_our_ids()
+        for index, gpu in enumerate(self._handles):
+            try:
+                shares = self._shares(index, gpu)
+                if own & _clients(gpu):
+                    # A container's driver may list its processes, and samples by other ids.
+                    is_known = has_ids or not shares or own & shares.keys()
+                    uses.append(_use(shares if is_known else None, own, _is_slowed(gpu)))
+            except NvmlError as error:
+                nothing = Reading(None, error.reason("the use of the GPU by processes"))
+                return GpuUse(nothing, {}, nothing)
+        if not uses:
+            reason = self._reason or (_UNUSED if has_ids else _UNKNOWN)
+            return GpuUse(Reading(None, reason), {}, Reading(None, reason))
+        most = max(uses, key=lambda use: use.others.value or 0.0)
+        slowed = next((one.slowed for one in uses if one.slowed.value), most.slowed)
+        return most._replace(slowed=slowed)
+
+    def close(self) -> None:
+        """End the session."""
+        if self._in_session:
+            nvml.stop()
+        self._in_session, self._handles = False, []
+
+    def _shares(self, index: int, gpu: Handle) -> Mapping[int, float]:
+        """Mean share of each process since the last read; without a sample there is nobody."""
+        try:
+            samples = call(pynvml.nvmlDeviceGetProcessUtilization, gpu, self._seen_us.get(index, 0))
+        except NvmlError as error:
+            # The binding raises success as well where there is none.
+            if error.code not in {pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS}:
+                raise
+            return {}
+        found: dict[int, list[float]] = {}
+        for sample in samples:
+            if sample.timeStamp > self._seen_us.get(index, 0):
+                found.setdefault(int(sample.pid), []).append(sample.smUtil / 100)
+        self._seen_us[index] = max([0, *(int(sample.timeStamp) for sample in samples)])
+        return {pid: sum(shares) / len(shares) for pid, shares in found.items()}
+
+
+def _use(shares: Mapping[int, float] | None, own: frozenset[int], slowed: Reading) -> GpuUse:
+    if shares is None:
+        return GpuUse(Reading(None, _UNKNOWN), {}, slowed)
+    others = {pid: share for pid, share in shares.items() if pid not in own}
+    return GpuUse(Reading(min(sum(others.values()), 1.0)), others, slowed)
+
+
+def _clients(gpu: Handle) -> set[int]:
+    processes = call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, gpu)
+    return {int(process.pid) for process in processes}
+
+
+def _is_slowed(gpu: Handle) -> Reading:
+    with suppress(NvmlError):
+        reasons = int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, gpu))
+        return Reading(float(bool(reasons & _SLOWED)))
+    return Reading(None, "the driver does not report why the GPU's clock is low")

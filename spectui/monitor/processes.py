@@ -1,0 +1,154 @@
+"""CPU time of processes, and which of them belong to this one."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+_STAT_BYTES = 1024
+_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
+
+Key = tuple[int, float]
+"""Number of a process and when it was started: numbers are used again."""
+
+
+class Process(NamedTuple):
+    """One process at one moment."""
+
+    key: Key
+    parent: int
+    name: str
+    """At most 15 characters on Linux, printable."""
+    cpu_s: float
+    ended_s: float
+    """CPU time of its children that have ended."""
+
+
+Scan = Mapping[Key, Process]
+
+
+class Processes:
+    """Finds processes, and remembers which belong to this one since the last scan."""
+
+    def __init__(
+        self,
+        *,
+        root: Path = Path("/"),
+        own: int | None = None,
+        others: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
+        """Scan nothing yet.
+
+        Args:
+            root: folder with ``proc``.
+            own: number of this process; None to ask the system.
+            others: numbers of processes that belong to this one without descending from it.
+        """
+        self._proc = root / "proc"
+        self._is_linux = (self._proc / "stat").exists()
+        self._own = os.getpid() if own is None else own
+        self._others = others
+        self._started: tuple[Key, ...] = ()
+
+    def scan(self) -> Scan:
+        """All processes that can be seen; one that ends meanwhile may be missing."""
+        found = self._on_linux() if self._is_linux else _by_psutil()
+        scan = {one.key: one for one in found}
+        self._started = tuple(key for key in self.belonging(scan) if key[0] != self._own)
+        return scan
+
+    def belonging(self, scan: Scan) -> set[Key]:
+        """This process, those that belong to it, and all that descend from them."""
+        children: dict[int, list[Key]] = {}
+        for one in scan.values():
+            children.setdefault(one.parent, []).append(one.key)
+        roots = {self._own, *self._others()}
+        waiting, found = [key for key in scan if key[0] in roots], set[Key]()
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting += children.get(key[0], ())
+        return found
+
+    def own_cpu_s(self) -> Mapping[Key, float]:
+        """CPU time of the processes that belong to this one, as far as the last scan knows them.
+
+        With that of their children that have ended: what a child used is not lost when it ends.
+        """
+        found = {}
+        for key in self._started:
+            one = self.read(key[0]) if self._is_linux else _one_by_psutil(key[0])
+            if one is not None and one.key == key:
+                found[key] = one.cpu_s + one.ended_s
+        return found
+
+    def _on_linux(self) -> Iterator[Process]:
+        for name in os.listdir(self._proc):  # noqa: PTH208 - a path for each would take as long again
+            if name.isdecimal() and (one := self.read(int(name))) is not None:
+                yield one
+
+    def read(self, pid: int) -> Process | None:
+        """The process of a number; None if it has ended."""
+        try:
+            file = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            text = os.read(file, _STAT_BYTES)
+        except OSError:
+            # It ended after it was opened.
+            return None
+        finally:
+            os.close(file)
+        # The name may hold anything, parentheses and spaces as well.
+        name, _, rest = text.partition(b"(")[2].rpartition(b")")
+        words = rest.split()
+        if not words:
+            return None
+        user, system, ended_user, ended_system = (int(word) / _TICKS_PER_S for word in words[11:15])
+        return Process(
+            key=(pid, float(words[19])),
+            parent=int(words[1]),
+            name=_printable(name.decode(errors="replace")),
+            cpu_s=user + system,
+            ended_s=ended_user + ended_system,
+        )
+
+
+def _by_psutil() -> Iterator[Process]:
+    for pid in psutil.pids():
+        one = _one_by_psutil(pid)
+        if one is not None:
+            yield one
+
+
+def _one_by_psutil(pid: int) -> Process | None:
+    # Another user's process may be seen, and its times hidden.
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times = process.cpu_times()
+            return Process(
+                key=(pid, process.create_time()),
+                parent=process.ppid(),
+                name=_printable(process.name()),
+                cpu_s=times.user + times.system,
+                ended_s=0.0,
+            )
+    return None
+
+
+def _printable(name: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in name)
+
+
+def used_s(before: Scan, after: Scan) -> Mapping[Key, float]:
+    """CPU time that each process of ``after`` used since ``before``, or since it was started."""
+    return {
+        key: max(0.0, one.cpu_s - (before[key].cpu_s if key in before else 0.0))
+        for key, one in after.items()
+    }

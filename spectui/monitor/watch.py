@@ -1,0 +1,274 @@
+"""A watch over the machine while something is measured on it.
+
+Once a second it compares the machine's counters. Where they show a disturbance, it looks for the
+processes that caused it, at most so often that looking takes half a per cent of one core.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from spectui.closing import Closing
+from spectui.monitor.counters import Clocks, Counters, Mark, Slow, own_cpu_s, read_clocks
+from spectui.monitor.disturbance import (
+    CORE_SHARE,
+    Cause,
+    DisturbanceSummary,
+    Kind,
+    between,
+)
+from spectui.monitor.gpu_clients import GpuClients
+from spectui.monitor.processes import Key, Processes, used_s
+from spectui.monitor.readings import Reading
+
+_INTERVAL_S = 1.0
+_QUIET_S = 5.0
+"""Age from which on a scan is renewed without a disturbance: the younger it is, the better tells
+the next one what a process used during a disturbance, and not before."""
+_SCAN_SHARE = 0.005
+"""Most of a core's time that scans take."""
+_NAMED_SHARE = 0.05
+"""Of one core: a process that took less is one of many."""
+_STOPPED_S = 10.0
+"""Delay from which on this process must have been stopped: a busy machine delays by less."""
+_JOIN_S = 1.0
+_THROTTLES = "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count"
+_NO_THROTTLES = Reading(None, "the processor does not report when heat slows it down")
+
+
+class MachineWatch(Closing):
+    """Watches from ``start`` to ``close``. ``mark`` may be called from any thread."""
+
+    def __init__(
+        self,
+        *,
+        others: Callable[[], Iterable[int]] = tuple,
+        root: Path = Path("/"),
+        own: int | None = None,
+        clocks: Callable[[], Clocks] = read_clocks,
+        own_cpu_s: Callable[[], float] = own_cpu_s,
+    ) -> None:
+        """Open the counters, and look at the processes once.
+
+        Args:
+            others: numbers of processes that belong to this one without descending from it, such
+                as a llama-server that ran before.
+            root: folder with ``proc`` and ``sys``.
+            own: number of this process; None to ask the system.
+            clocks: the clocks now.
+            own_cpu_s: CPU time of this process and of its children that have ended.
+        """
+        self._processes = Processes(root=root, own=own, others=others)
+        self._counters = Counters(
+            self._processes, root=root, clocks=clocks, own_cpu_s=own_cpu_s, cores=_affinity()
+        )
+        self._throttle_files = tuple(root.glob(_THROTTLES))
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spectui-watch", daemon=True)
+        self._failure: str | None = None
+        self._tally = _Tally()
+        self._pending: list[tuple[float, float, bool]] = []
+        """Intervals in which others had the processor, since the last scan: seconds, CPU seconds of
+        others, and whether something else disturbed as well."""
+        self._slow = Slow(n_throttles=self._n_throttles())
+        self._gpu_shares: Mapping[int, float] = {}
+        """Of other processes, by their numbers."""
+        began_s = time.thread_time()
+        self._scan = self._processes.scan()
+        self._scan_s = time.thread_time() - began_s
+        """CPU time that a scan takes."""
+        self._last = self.mark()
+        self._whole = between(self._last, self._last)
+        self._scanned_s = self._last.clocks.monotonic_s
+
+    def start(self) -> None:
+        """Begin, once."""
+        self._thread.start()
+
+    def mark(self) -> Mark:
+        """The machine's counters now, for ``between``."""
+        return self._counters.read(self._slow)
+
+    def tick(self, gpus: GpuClients | None = None) -> None:
+        """Compare the counters with those of the last time: what the watch's thread does.
+
+        Args:
+            gpus: asked who else uses the GPUs; None for nobody.
+        """
+        own = frozenset(pid for pid, _ in self._processes.belonging(self._scan))
+        use = None if gpus is None else gpus.read(own)
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._slow = Slow(n_throttles=self._n_throttles())
+            if use is not None:
+                self._slow = self._slow._replace(gpu_others=use.others, gpu_slowed=use.slowed)
+                self._gpu_shares = use.by_process
+            self._compare()
+            age_s = self._last.clocks.monotonic_s - self._scanned_s
+            least_s = 0.0 if self._pending else _QUIET_S
+            if age_s >= max(least_s, self._scan_s / _SCAN_SHARE):
+                self._look()
+
+    def summary(self) -> DisturbanceSummary:
+        """How much was disturbed until now, and by what."""
+        with self._lock:
+            if not self._ended.is_set():
+                self._compare()
+                self._look()
+            return DisturbanceSummary(
+                whole=self._whole,
+                disturbed_s=self._tally.disturbed_s,
+                causes=self._tally.causes(),
+                failure=self._failure,
+            )
+
+    def close(self) -> None:
+        """End the watch. A thread that hangs in a driver is left behind."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_S)
+        with self._lock:
+            self._counters.close()
+
+    def _run(self) -> None:
+        try:
+            with GpuClients() as gpus:
+                while not self._ended.wait(_INTERVAL_S):
+                    self.tick(gpus)
+        except Exception as error:  # noqa: BLE001 - a watch that dies silently says "undisturbed"
+            self._failure = f"the watch failed ({type(error).__name__}: {error})"
+
+    def _n_throttles(self) -> Reading:
+        try:
+            counts = [_number(file) for file in self._throttle_files]
+        except (OSError, ValueError):
+            return _NO_THROTTLES
+        return Reading(float(sum(counts))) if counts else _NO_THROTTLES
+
+    def _compare(self) -> None:
+        """Book what has happened since the last time; whose the processor was, a scan will tell."""
+        before, self._last = self._last, self.mark()
+        interval = between(before, self._last)
+        self._whole += interval
+        wall_s, causes = interval.wall_s, interval.causes
+        if wall_s <= 0:
+            return
+        if wall_s > _STOPPED_S and interval.own_s < wall_s / 2:
+            causes = (*causes, Cause(kind=Kind.STOPPED, seconds=wall_s))
+        others = [cause for cause in causes if cause.kind is not Kind.UNSEEN]
+        for cause in others:
+            self._book(cause)
+        if others:
+            self._tally.disturbed_s += wall_s
+        if len(others) < len(causes):
+            self._pending.append((wall_s, interval.others_s.value or 0.0, bool(others)))
+
+    def _book(self, cause: Cause) -> None:
+        shares = self._gpu_shares
+        if cause.kind is Kind.GPU_UNSEEN and shares:
+            pid = max(shares, key=lambda one: shares[one])
+            process = self._processes.read(pid)
+            if process is not None:
+                took_s = cause.seconds * shares[pid]
+                self._tally.add(
+                    Kind.GPU_PROCESS, cause.seconds, took_s, process.name, {process.key}
+                )
+                return
+        self._tally.add(
+            cause.kind, cause.seconds, None if cause.share is None else cause.share * cause.seconds
+        )
+
+    def _look(self) -> None:
+        """Scan, and name those who had the processor in the disturbed intervals since the last."""
+        before, began_s = self._scan, time.thread_time()
+        self._scan = self._processes.scan()
+        self._scan_s = time.thread_time() - began_s
+        self._scanned_s = self._last.clocks.monotonic_s
+        pending, self._pending = self._pending, []
+        if not pending:
+            return
+        own, used = self._processes.belonging(self._scan), used_s(before, self._scan)
+        wall_s = sum(seconds for seconds, _, _ in pending)
+        # What this process has started since the last scan was taken for another's.
+        mistaken_s = sum(used[key] for key in own if key not in before)
+        others_s = sum(took_s for _, took_s, _ in pending) - mistaken_s
+        if mistaken_s and others_s <= CORE_SHARE * wall_s:
+            return
+        self._tally.disturbed_s += sum(
+            seconds for seconds, _, is_booked in pending if not is_booked
+        )
+        self._blame({key: used[key] for key in used if key not in own}, others_s, wall_s)
+
+    def _blame(self, used: Mapping[Key, float], others_s: float, wall_s: float) -> None:
+        """Divide the CPU time of others among names, by what each used since the last scan."""
+        share = min(1.0, others_s / sum(used.values())) if any(used.values()) else 0.0
+        by_name: dict[str, dict[Key, float]] = {}
+        for key, seconds in used.items():
+            if seconds:
+                by_name.setdefault(self._scan[key].name, {})[key] = seconds * share
+        for name, took in by_name.items():
+            took_s = sum(took.values())
+            if took_s > _NAMED_SHARE * wall_s:
+                self._tally.add(Kind.PROCESS, wall_s, took_s, name, took.keys())
+                others_s -= took_s
+        if others_s > _NAMED_SHARE * wall_s:
+            self._tally.add(Kind.UNSEEN, wall_s, others_s)
+
+
+class _Tally:
+    """Causes by kind and name."""
+
+    def __init__(self) -> None:
+        self.disturbed_s = 0.0
+        self._seconds: dict[tuple[Kind, str | None], float] = {}
+        self._took_s: dict[tuple[Kind, str | None], float] = {}
+        self._keys: dict[tuple[Kind, str | None], set[Key]] = {}
+
+    def add(
+        self,
+        kind: Kind,
+        seconds: float,
+        took_s: float | None = None,
+        name: str | None = None,
+        keys: Iterable[Key] = (),
+    ) -> None:
+        """Book a cause that took ``took_s`` of ``seconds``; None where it has no share."""
+        cause = kind, name
+        self._seconds[cause] = self._seconds.get(cause, 0.0) + seconds
+        if took_s is not None:
+            self._took_s[cause] = self._took_s.get(cause, 0.0) + took_s
+        self._keys.setdefault(cause, set()).update(keys)
+
+    def causes(self) -> tuple[Cause, ...]:
+        """The largest loss first."""
+        order = sorted(self._seconds, key=lambda one: -self._took_s.get(one, self._seconds[one]))
+        return tuple(
+            Cause(
+                kind=kind,
+                name=name,
+                n_processes=max(1, len(self._keys[kind, name])),
+                seconds=self._seconds[kind, name],
+                share=self._took_s[kind, name] / self._seconds[kind, name]
+                if (kind, name) in self._took_s
+                else None,
+            )
+            for kind, name in order
+        )
+
+
+def _number(path: Path) -> int:
+    # There are two for each of a few hundred cores at most.
+    with path.open("rb", buffering=0) as file:
+        return int(file.read())
+
+
+def _affinity() -> frozenset[int] | None:
+    """Numbers of the cores that this process may use; None for all, or where nobody tells."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    cores = frozenset(os.sched_getaffinity(0))
+    return None if len(cores) >= (os.cpu_count() or 1) else cores

@@ -1,0 +1,611 @@
+"""The watch over the machine: what disturbed a measurement, and what cannot be told."""
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+
+import psutil
+import pynvml
+import pytest
+
+from spectui.monitor.counters import Mark
+from spectui.monitor.disturbance import Disturbance, Kind, between
+from spectui.monitor.gpu_clients import GpuClients
+from spectui.monitor.readings import Reading
+from spectui.monitor.watch import MachineWatch
+from tests.support.machine import OWN, TICKS_PER_S, Machine
+from tests.support.nvml import StandIn, until
+
+pytest_plugins = ("tests.support.nvml_fixtures",)
+
+COMPILER = 200
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def during(machine: Machine, seconds: float, **what: float) -> Disturbance:
+    """What two marks show around a time in which the machine runs."""
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.run(seconds, **what)  # type: ignore[arg-type] # its keywords are numbers
+        return between(before, watch.mark())
+
+
+def kinds(found: Disturbance) -> list[Kind]:
+    return [cause.kind for cause in found.causes]
+
+
+# -- thresholds
+
+
+@pytest.mark.parametrize(
+    ("others_s", "is_disturbed"), [(0.0, False), (0.04, False), (0.08, True), (1.0, True)]
+)
+def test_a_tenth_of_a_core_disturbs_what_uses_all_cores(
+    machine: Machine, others_s: float, *, is_disturbed: bool
+) -> None:
+    found = during(machine, 0.5, own_s=0.9, unseen_s=others_s)
+    assert found.is_disturbed is is_disturbed
+    assert found.others_s.value == pytest.approx(others_s, abs=2 / TICKS_PER_S)
+    assert found.own_s == pytest.approx(0.9)
+
+
+def test_where_half_of_the_cores_are_idle_others_may_have_more(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, n_cores=32)
+    assert not during(machine, 1.0, own_s=4.0, unseen_s=1.5).is_disturbed
+    found = during(machine, 1.0, own_s=4.0, unseen_s=1.7)
+    assert kinds(found) == [Kind.UNSEEN]
+    assert found.others_share.value == pytest.approx(1.7 / 32, rel=0.02)
+    # With all cores busy, a tenth of one is enough.
+    assert during(machine, 1.0, own_s=31.0, unseen_s=0.2).is_disturbed
+
+
+def test_only_the_cores_that_we_may_use_count(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The machine's work is done on core 0.
+    for own, others_s in ((0, 0.7), (1, 0.0)):
+        monkeypatch.setattr("spectui.monitor.watch._affinity", lambda own=own: frozenset({own}))
+        found = during(machine, 1.0, unseen_s=0.7)
+        assert found.n_cores == 1
+        assert found.others_s.value == pytest.approx(others_s)
+
+
+def test_steps_of_the_kernels_counter_are_no_disturbance(machine: Machine) -> None:
+    assert not during(machine, 0.05, own_s=0.09, unseen_s=0.02).is_disturbed
+
+
+def test_what_a_hypervisor_takes_disturbs(machine: Machine) -> None:
+    found = during(machine, 1.0, own_s=1.6, steal_s=0.24)
+    assert [cause.text for cause in found.causes] == [
+        "the hypervisor took 24 % of a core (steal) for 1.0 s"
+    ]
+
+
+def test_others_and_a_hypervisor_disturb_together(machine: Machine) -> None:
+    assert kinds(during(machine, 1.0, own_s=1.6, steal_s=0.07, unseen_s=0.07)) == [
+        Kind.UNSEEN,
+        Kind.STEAL,
+    ]
+
+
+def test_waiting_for_memory_disturbs(machine: Machine) -> None:
+    assert not during(machine, 1.0, own_s=1.0, memory_wait_s=0.05).is_disturbed
+    found = during(machine, 1.0, own_s=1.0, memory_wait_s=0.3)
+    assert [cause.text for cause in found.causes] == [
+        "tasks waited for memory 30 % of the time for 1.0 s"
+    ]
+
+
+# -- clocks
+
+
+def test_a_machine_that_slept_is_told(machine: Machine) -> None:
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.slept_s = 720.0
+        machine.run(1.0, own_s=1.0)
+        found = between(before, watch.mark())
+    assert found.wall_s == 1.0
+    assert [cause.text for cause in found.causes] == ["the machine slept for 12 min 00 s"]
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -30.0])
+def test_a_wall_clock_that_was_set_is_told(machine: Machine, jump_s: float) -> None:
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.wall_offset_s += jump_s
+        machine.run(1.0, own_s=1.0)
+        found = between(before, watch.mark())
+    assert found.jumped_s == pytest.approx(jump_s)
+    assert kinds(found) == [Kind.CLOCK]
+    assert found.slept_s == Reading(0.0)
+
+
+def test_a_clock_that_is_corrected_gently_has_not_jumped(machine: Machine) -> None:
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.run(10_000.0)
+        machine.wall_offset_s += 5.0
+        assert between(before, watch.mark()).jumped_s == 0.0
+
+
+def test_without_a_clock_that_goes_on_sleep_is_unknown_and_a_jump_is_told(
+    machine: Machine,
+) -> None:
+    with machine.watch() as watch:
+        before = _without_boot_clock(watch.mark())
+        machine.wall_offset_s += 600.0
+        machine.run(1.0)
+        found = between(before, _without_boot_clock(watch.mark()))
+    assert found.slept_s.value is None
+    assert found.slept_s.reason == "the system has no clock that goes on in sleep"
+    assert kinds(found) == [Kind.CLOCK]
+
+
+def _without_boot_clock(mark: Mark) -> Mark:
+    return replace(mark, clocks=mark.clocks._replace(boot_s=None))
+
+
+def test_a_process_that_was_stopped_is_told(machine: Machine) -> None:
+    with machine.watch() as watch:
+        machine.run(40.0)
+        watch.tick()
+        (cause,) = watch.summary().causes
+    assert cause.text == "this process was stopped, or got no processor, for 40 s"
+
+
+# -- what is missing, and counters that cannot be trusted
+
+
+def test_a_kernel_without_pressure_says_so(tmp_path: Path) -> None:
+    found = during(Machine(tmp_path, has_pressure=False), 1.0, own_s=1.0)
+    assert found.pressure_s["cpu"] == Reading(
+        None, "the kernel does not report it (there is no /proc/pressure/cpu)"
+    )
+    assert not found.is_disturbed
+    document = found.document()
+    assert document["pressure_memory_s"] is None
+    assert "/proc/pressure/memory" in document["pressure_memory_s_reason"]
+
+
+def test_pressure_that_was_turned_off_at_boot_says_so(machine: Machine) -> None:
+    machine.write("proc/pressure/io", "")
+    machine.has_pressure = False
+    assert during(machine, 1.0).pressure_s["io"].value is None
+
+
+def test_a_steal_counter_that_goes_backwards_is_no_zero(machine: Machine) -> None:
+    machine.run(1.0, steal_s=50.0)
+    with machine.watch() as watch:
+        machine.run(1.0, own_s=1.0)
+        watch.tick()
+        machine.run(1.0, own_s=1.0, steal_s=-49.0)
+        watch.tick()
+        machine.run(1.0, own_s=1.0, steal_s=0.5)
+        watch.tick()
+        found = watch.summary()
+    # From begin to end it fell, and in its last second it rose: the sum is not known.
+    assert found.whole.steal_s == Reading(None, "the system's counter of steal went backwards")
+    assert [cause.kind for cause in found.causes] == [Kind.STEAL]
+
+
+def test_a_small_step_back_is_a_correction(machine: Machine) -> None:
+    machine.run(1.0, steal_s=1.0)
+    assert during(machine, 1.0, own_s=1.0, steal_s=-0.02).steal_s == Reading(0.0)
+
+
+def test_a_core_that_is_turned_off_leaves_no_wrong_number(machine: Machine) -> None:
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.n_cores = 1
+        machine.run(1.0, own_s=1.0)
+        found = between(before, watch.mark())
+    assert found.others_s == Reading(None, "a core was turned on or off meanwhile")
+
+
+def test_a_sandbox_that_answers_zeros_is_not_taken_for_an_idle_machine(machine: Machine) -> None:
+    with machine.watch() as watch:
+        machine.run(3.0, own_s=4.0)
+        machine.stat(0.0, 0.0)
+        watch.tick()
+        found = watch.summary()
+    assert found.whole.others_s.value is None
+    assert found.notes == (
+        "What other processes took is not known: the system does not count the processor's time.",
+    )
+
+
+def test_heat_is_told_where_the_processor_reports_it(machine: Machine) -> None:
+    assert during(machine, 1.0).n_throttles == Reading(
+        None, "the processor does not report when heat slows it down"
+    )
+    counts = "sys/devices/system/cpu/cpu{}/thermal_throttle/core_throttle_count"
+    for core in range(2):
+        machine.write(counts.format(core), "7\n")
+    with machine.watch() as watch:
+        machine.run(1.0, own_s=1.0)
+        watch.tick()
+        machine.write(counts.format(1), "9\n")
+        machine.run(1.0, own_s=1.0)
+        watch.tick()
+        found = watch.summary()
+    assert found.whole.n_throttles == Reading(2.0)
+    assert [cause.text for cause in found.causes] == [
+        "the processor slowed itself down because of heat for 1.0 s"
+    ]
+
+
+# -- cgroups
+
+
+def test_throttling_by_a_cgroup_above_counts(machine: Machine) -> None:
+    machine.limit_v2(quota="50000 100000", throttled_us=1_000_000)
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.run(4.0, own_s=2.0)
+        machine.limit_v2(quota="50000 100000", throttled_us=4_100_000)
+        found = between(before, watch.mark())
+    assert found.n_cores == 0.5
+    assert found.throttled_s.value == pytest.approx(3.1)
+    assert [cause.text for cause in found.causes] == [
+        "the cgroup's CPU limit throttled this process for 3.1 s"
+    ]
+
+
+@pytest.mark.parametrize("inside", ["/", "/docker/abc"])
+def test_throttling_is_read_of_the_first_version_too(machine: Machine, inside: str) -> None:
+    machine.limit_v1(quota_us=150_000, throttled_ns=0, inside=inside)
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.run(1.0, own_s=1.0)
+        machine.limit_v1(quota_us=150_000, throttled_ns=200_000_000, inside=inside)
+        found = between(before, watch.mark())
+    assert found.n_cores == 1.5
+    assert found.throttled_s.value == pytest.approx(0.2)
+
+
+def test_without_a_limit_nothing_is_throttled(machine: Machine) -> None:
+    machine.limit_v2(quota="max 100000", throttled_us=0)
+    found = during(machine, 1.0)
+    assert (found.throttled_s, found.n_cores) == (Reading(0.0), 2)
+
+
+def test_without_a_cgroup_throttling_is_unknown(machine: Machine) -> None:
+    assert during(machine, 1.0).throttled_s == Reading(
+        None, "no cgroup with a CPU controller is visible here"
+    )
+
+
+def test_a_cgroup_that_vanishes_makes_throttling_unknown(machine: Machine) -> None:
+    machine.limit_v2(quota="50000 100000", throttled_us=1)
+    with machine.watch() as watch:
+        before = watch.mark()
+        machine.write("sys/fs/cgroup/user.slice/cpu.stat", "")
+        found = between(before, watch.mark())
+    assert found.throttled_s.value is None
+
+
+# -- who it was
+
+
+def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
+    machine.process(COMPILER, "cc1plus", used_s=70.0)
+    with machine.watch() as watch:
+        for _ in range(31):
+            machine.run(1.0, {COMPILER: 0.4}, own_s=1.4)
+            watch.tick()
+        for _ in range(29):
+            machine.run(1.0, own_s=1.9)
+            watch.tick()
+        found = watch.summary()
+    (cause,) = found.causes
+    assert (cause.kind, cause.name, cause.n_processes) == (Kind.PROCESS, "cc1plus", 1)
+    assert cause.text == "another process, `cc1plus`, took 40 % of a core for 31 s"
+    assert found.disturbed_s == pytest.approx(31.0)
+    assert found.whole.wall_s == pytest.approx(60.0)
+    (note,) = found.notes
+    assert note == f"The machine was disturbed for 31 s of 1 min 00 s: {cause.text}."
+
+
+def test_processes_of_one_name_are_one_cause(machine: Machine) -> None:
+    with machine.watch() as watch:
+        for turn in range(4):
+            pid = COMPILER + turn
+            machine.process(pid, "cc1plus")
+            machine.run(1.0, {pid: 0.8}, own_s=1.2)
+            watch.tick()
+            machine.end(pid)
+        (cause,) = watch.summary().causes
+    assert cause.text == "4 other processes, `cc1plus`, took 80 % of a core for 4.0 s"
+
+
+def test_what_nobody_was_seen_to_take_is_said_so(machine: Machine) -> None:
+    with machine.watch() as watch:
+        machine.run(1.0, own_s=1.0, unseen_s=0.5)
+        watch.tick()
+        (cause,) = watch.summary().causes
+    assert cause.text == (
+        "other processes, small, short-lived or hidden, took 50 % of a core for 1.0 s"
+    )
+
+
+def test_a_number_that_is_used_again_is_another_process(machine: Machine) -> None:
+    machine.process(COMPILER, "backup", started=5, used_s=500.0)
+    with machine.watch() as watch:
+        machine.end(COMPILER)
+        machine.process(COMPILER, "cc1plus", started=99)
+        machine.run(1.0, {COMPILER: 0.6}, own_s=1.0)
+        watch.tick()
+        (cause,) = watch.summary().causes
+    assert cause.name == "cc1plus"
+    assert cause.share == pytest.approx(0.6)
+
+
+def test_a_process_may_end_between_the_listing_and_the_reading(machine: Machine) -> None:
+    machine.process(COMPILER, "cc1plus")
+    (machine.root / "proc/300").mkdir()
+    machine.write("proc/301/stat", "")
+    with machine.watch() as watch:
+        machine.run(1.0, {COMPILER: 0.6}, own_s=1.0)
+        watch.tick()
+        assert [cause.name for cause in watch.summary().causes] == ["cc1plus"]
+
+
+def test_a_name_may_hold_anything(machine: Machine) -> None:
+    machine.process(COMPILER, "a) R (b\x1b[2J")
+    with machine.watch() as watch:
+        machine.run(1.0, {COMPILER: 0.6}, own_s=1.0)
+        watch.tick()
+        assert [cause.name for cause in watch.summary().causes] == ["a) R (b?[2J"]
+
+
+def test_started_servers_are_our_own(machine: Machine) -> None:
+    with machine.watch() as watch:
+        # A keeper and its server, which the next scan finds: until then they were strangers.
+        machine.process(500, "python", parent=OWN)
+        machine.process(501, "llama-server", parent=500)
+        machine.run(1.0, {501: 1.5}, own_s=0.1)
+        watch.tick()
+        for _ in range(3):
+            machine.run(1.0, {501: 1.8}, own_s=0.1)
+            watch.tick()
+        assert watch.summary().causes == ()
+        assert watch.summary().disturbed_s == 0.0
+        before = watch.mark()
+        machine.run(1.0, {501: 1.8})
+        # Its time is among that of the children that have ended.
+        machine.own_s += 1.5 + 3 * 1.8 + 1.8
+        machine.end(501)
+        machine.end(500)
+        found = between(before, watch.mark())
+    assert found.own_s == pytest.approx(1.8)
+    assert not found.is_disturbed
+
+
+def test_a_server_that_ran_before_is_our_own_where_its_number_is_given(machine: Machine) -> None:
+    machine.process(700, "llama-server", used_s=60.0)
+    for others, is_disturbed in (((), True), ((700,), False)):
+        with machine.watch(*others) as watch:
+            machine.run(1.0, {700: 1.8}, own_s=0.1)
+            watch.tick()
+            assert bool(watch.summary().causes) is is_disturbed
+
+
+def test_scans_are_made_when_others_disturb_and_rarely_else(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_scans = 0
+    listed = os.listdir
+
+    def counted(path: str) -> list[str]:
+        nonlocal n_scans
+        n_scans += 1
+        return listed(path)
+
+    with machine.watch() as watch:
+        # A scan of this machine may take as long as it likes.
+        watch._scan_s = 0.0
+        monkeypatch.setattr(os, "listdir", counted)
+        for _ in range(10):
+            machine.run(1.0, own_s=1.9)
+            watch.tick()
+        assert n_scans <= 2
+
+
+# -- the GPU
+
+
+def test_another_process_on_our_gpu_is_named(
+    nvml: StandIn, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: True)
+    gpu = nvml.add_gpu(pid=OWN, own_percent=60, other_pid=COMPILER, other_percent=35)
+    machine.process(COMPILER, "blender")
+    with GpuClients() as gpus, machine.watch() as watch:
+        for second in range(1, 13):
+            gpu.sampled_us = second * 1_000_000
+            machine.run(1.0, own_s=1.0)
+            watch.tick(gpus)
+        (cause,) = watch.summary().causes
+    assert cause.text == "another process, `blender`, took 35 % of the GPU for 12 s"
+
+
+def test_a_gpu_that_slows_down_is_told(
+    nvml: StandIn, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: True)
+    nvml.add_gpu(
+        pid=OWN,
+        own_percent=60,
+        sampled_us=1,
+        throttle_reasons=pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
+    )
+    with GpuClients() as gpus, machine.watch() as watch:
+        machine.run(1.0, own_s=1.0)
+        watch.tick(gpus)
+        assert [cause.kind for cause in watch.summary().causes] == [Kind.GPU_SLOWED]
+
+
+def test_a_gpu_that_we_do_not_use_disturbs_nobody(
+    nvml: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: True)
+    nvml.add_gpu(pid=7, own_percent=90, sampled_us=1)
+    with GpuClients() as gpus:
+        assert gpus.read(frozenset({OWN})).others == Reading(None, "this process uses no GPU")
+
+
+def test_in_a_container_the_gpus_processes_are_unknown(
+    nvml: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: False)
+    gpu = nvml.add_gpu(pid=7, own_percent=90, sampled_us=1)
+    with GpuClients() as gpus:
+        unknown = "in a container the driver does not know processes by their ids"
+        assert gpus.read(frozenset({OWN})).others == Reading(None, unknown)
+        # It lists this process by its id here, and samples by that outside.
+        gpu.pid, gpu.other_pid, gpu.sampled_us = OWN, 0, 2
+        assert gpus.read(frozenset({OWN})).others == Reading(0.0)
+
+
+def test_a_driver_without_samples_says_so(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: True)
+    nvml.add_gpu(pid=OWN)
+    nvml.rule("nvmlDeviceGetProcessUtilization", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    with GpuClients() as gpus:
+        assert gpus.read(frozenset({OWN})).others == Reading(
+            None, "the driver does not report the use of the GPU by processes"
+        )
+
+
+# -- this machine
+
+
+@pytest.fixture
+def busy_child(tmp_path: Path) -> Iterator[str]:
+    """A program of a name of its own that does nothing but work, as another session's."""
+    name = "spectuibusy"
+    # A name of its own: the kernel takes it from the file.
+    program = tmp_path / name
+    program.write_text(f"#!{sys.executable}\nwhile True: pass\n")
+    program.chmod(0o755)
+    child = Popen([program], stdout=DEVNULL)
+    yield name
+    child.kill()
+    child.wait()
+
+
+@pytest.fixture
+def bystander() -> Iterator[int]:
+    """The number of a program that does nothing, in whose place a test watches."""
+    with Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=PIPE) as child:
+        yield child.pid
+
+
+def test_a_busy_process_of_this_machine_is_found_by_its_name(
+    busy_child: str, bystander: int
+) -> None:
+    with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
+        watch.start()
+        until(lambda: any(cause.name == busy_child for cause in watch.summary().causes))
+        found = watch.summary()
+    (cause,) = (cause for cause in found.causes if cause.name == busy_child)
+    assert cause.n_processes == 1
+    assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
+    assert cause.text.startswith(f"another process, `{busy_child}`, took ")
+
+
+def test_our_own_children_disturb_nobody(busy_child: str) -> None:
+    with MachineWatch() as watch:
+        before = watch.mark()
+        until(lambda: between(before, watch.mark()).own_s > 0.2)
+        assert all(cause.name != busy_child for cause in watch.summary().causes)
+
+
+def test_marks_may_be_made_on_any_thread_while_the_watch_runs() -> None:
+    with MachineWatch() as watch, ThreadPoolExecutor(4) as pool:
+        watch.start()
+        before = watch.mark()
+        marks = list(pool.map(lambda _: watch.mark(), range(200)))
+        watch.tick()
+    found = [between(before, mark) for mark in marks]
+    assert all(one.wall_s >= 0 and one.own_s >= 0 for one in found)
+    assert all((one.others_s.value or 0.0) >= 0 for one in found)
+
+
+def test_a_watch_that_fails_says_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_watch: MachineWatch, _gpus: object) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("spectui.monitor.watch._INTERVAL_S", 0.001)
+    monkeypatch.setattr(MachineWatch, "tick", fail)
+    with machine.watch() as watch:
+        watch.start()
+        until(lambda: watch.summary().failure is not None)
+        (note,) = watch.summary().notes
+    assert note == "The machine was not watched to the end: the watch failed (RuntimeError: no)."
+
+
+def test_without_procfs_psutil_answers(tmp_path: Path) -> None:
+    with MachineWatch(root=tmp_path) as watch:
+        before = watch.mark()
+        until(lambda: between(before, watch.mark()).own_s > 0.1)
+        found = between(before, watch.mark())
+        assert watch.summary().failure is None
+    assert found.others_s.value is not None
+    assert found.steal_s.value is None
+    assert found.n_cores == psutil.cpu_count()
+    assert set(found.document()) >= {"others_s", "steal_s_reason", "pressure_cpu_s_reason"}
+
+
+def test_a_summary_is_a_document(machine: Machine) -> None:
+    machine.process(COMPILER, "cc1plus")
+    with machine.watch() as watch:
+        machine.run(1.0, {COMPILER: 0.6}, own_s=1.0)
+        watch.tick()
+        document = watch.summary().document()
+    assert document["watched_s"] == 1.0
+    assert document["disturbed_share"] == 1.0
+    assert document["causes"] == [
+        {
+            "kind": "process",
+            "name": "cc1plus",
+            "n_processes": 1,
+            "seconds": 1.0,
+            "share": pytest.approx(0.6),
+        }
+    ]
+
+
+def test_the_largest_causes_are_told(machine: Machine) -> None:
+    names = ("one", "two", "three", "four", "five", "six")
+    for number, name in enumerate(names):
+        machine.process(COMPILER + number, name)
+    with machine.watch() as watch:
+        took_s = {COMPILER + number: 0.30 - number / 25 for number in range(len(names))}
+        machine.run(1.0, took_s, own_s=0.5)
+        watch.tick()
+        (note,) = watch.summary().notes
+    assert [name in note for name in names] == [True] * 4 + [False] * 2
+    assert note.endswith("; and 2 causes more.")
+
+
+def test_what_disturbed_for_a_moment_is_in_the_document_alone(machine: Machine) -> None:
+    machine.process(COMPILER, "cc1plus")
+    with machine.watch() as watch:
+        machine.run(1.0, {COMPILER: 0.6}, own_s=1.0)
+        watch.tick()
+        for _ in range(99):
+            machine.run(1.0, own_s=1.9)
+            watch.tick()
+        found = watch.summary()
+    assert found.notes == ()
+    assert [cause.name for cause in found.causes] == ["cc1plus"]
