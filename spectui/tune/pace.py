@@ -1,6 +1,6 @@
 """A search's own clock, and its estimates of how long trials and races take."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -137,7 +137,9 @@ class Pace:
         new = {item.id: len(item.tokens) for item in items if item.id not in seen}
         prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
-        return len(items) * block_s(records, arms) + prompts_s + moves_s
+        # Each finalist has a run without speculation of its own, within the same seconds.
+        beside_s = block_s(records, arms) + (len(arms) - 1) * _off_s(_seconds(records))
+        return len(items) * beside_s + prompts_s + moves_s
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Seconds that prompts and server starts take: every request evaluates its prompt."""
@@ -161,15 +163,24 @@ class Pace:
 
 def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:
     """Seconds that decoding one prompt without speculation and with each of ``arms`` takes."""
-    per_prompt = {
+    per_prompt = _seconds(records)
+    off_s = _off_s(per_prompt)
+    # Each time the target lies elsewhere it is measured alone, too.
+    n_places = len(_places(records, arms))
+    return n_places * off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
+
+
+def _seconds(records: Sequence[TrialRecord]) -> dict[Arm, float]:
+    """Seconds of a prompt by arm."""
+    return {
         record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
         for record in records
         if record.prompts
     }
-    off_s = next((seconds for arm, seconds in per_prompt.items() if arm.is_off), 0.0)
-    # Each time the target lies elsewhere it is measured alone, too.
-    n_places = len(_places(records, arms))
-    return n_places * off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
+
+
+def _off_s(per_prompt: Mapping[Arm, float]) -> float:
+    return next((seconds for arm, seconds in per_prompt.items() if arm.is_off), 0.0)
 
 
 def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[int | None]:
