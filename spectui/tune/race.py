@@ -23,6 +23,9 @@ _SHORTEST_LEG = 4
 """Prompts between the last look and the one before it."""
 _PRECISE = 0.05
 """Half of the interval, relative: a gain is worth measuring on until it is known this well."""
+ERROR = 0.05
+"""Error of all looks together, both sides: intervals are 95 %."""
+_POWER = 2
 _N_RESAMPLES = 40_000
 """The first look spends little of the error: its interval lies far out in the tails."""
 
@@ -61,6 +64,7 @@ class Race:
         *,
         min_gain: float,
         n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
+        error: float = ERROR,
         n_resamples: int = _N_RESAMPLES,
     ) -> None:
         """Prepare; nothing is measured yet.
@@ -73,6 +77,8 @@ class Race:
             n_affordable: given the finalists that still run and the prompts that are left, how
                 many of those, from the first, there is time for; asked at every look. The prompts
                 before the first look are measured in any case.
+            error: of the interval, both sides; below ``ERROR`` where text of the same prompts
+                chose the finalists, so that other prompts are within it as often as ``ERROR`` says.
             n_resamples: resamples of the bootstrap.
         """
         self._runs = runs
@@ -83,7 +89,7 @@ class Race:
         self._n_resamples = n_resamples
         self._running = list(runs.arms)
         self._speedups: dict[Arm, Speedup] = {}
-        self._looks = Looks()
+        self._looks = Looks(error)
         self._fraction = 0.0
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
@@ -209,11 +215,6 @@ def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasureme
                 )
             )
     return found
-
-
-ERROR = 0.05
-"""Error of all looks together, both sides: intervals are 95 %."""
-_POWER = 2
 
 
 def spent(fraction: float, error: float = ERROR) -> float:
