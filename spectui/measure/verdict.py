@@ -36,7 +36,7 @@ class Basis(StrEnum):
     UNSEEN = "unseen"
     """Prompts that had no part in choosing the setting."""
     LATER = "later"
-    """Text that follows what the setting was chosen on, of the same prompts."""
+    """Of prompts that chose the setting, the text that follows what they chose it on."""
     SAME = "same"
     """The prompts that chose the setting, which flatter it: nothing is recommended then."""
 
@@ -210,7 +210,7 @@ class _Case:
     def _prompts(self) -> str:
         n = counted(self.measured.n_prompts, "prompt")
         if self.basis is Basis.LATER:
-            return f"{n}'{'s' if self.measured.n_prompts == 1 else ''} later text"
+            return f"{n}, later text of those that chose it"
         return n
 
     @property

@@ -4,12 +4,12 @@ The best of thousands of settings on a few prompts is partly the best for just t
 better on them than it is: judged on the prompts that chose them, settings that gain 2 % were
 advised as gaining more in a quarter of simulated searches. So no text does both.
 
-From ``_FEWEST_DIVIDED`` prompts on they are divided: at least ``JUDGES`` judge, and the others
-choose, each part with its share of every category. With fewer, a part would be too small to decide
-anything (of settings that gain 20 %, halves of six prompts confirm a third). Then fresh text is
-made: what follows the answers that the setting was chosen on. What one prompt prefers may last
-beyond that, so the race takes a higher level of confidence there (``LATER_ERROR``);
-``benchmarks/race_coverage.py`` simulates both.
+The prompts are divided, each part with its share of every category. From ``_FEWEST_FOR_BOTH``
+prompts on, at least ``JUDGES`` of them judge alone, and the others choose. With fewer, those that
+judge would be too few to decide much: of settings that gain 20 %, three of six prompts confirm a
+third. Then fresh text is made of the half that chose as well: what follows the answers that it
+chose on. What one prompt prefers may last beyond its first answer, so the race takes a higher level
+of confidence there (``LATER_ERROR``). ``benchmarks/race_coverage.py`` simulates both.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ from spectui.speculative.decoder import Stop
 
 JUDGES = 8
 """Prompts that judge, at least, where prompts are divided."""
-_FEWEST_DIVIDED = 12
-"""Fewer prompts are not divided."""
+_FEWEST_FOR_BOTH = 12
+"""Prompts of which some may choose and nothing else."""
 LATER_ERROR = 0.01
-"""Error of an interval on later text, both sides: enough for one of 95 % where prompts keep up to
-0.6 of what they prefer."""
+"""Error of an interval on later text, both sides. It leaves at least 95 % where half of what a
+prompt prefers lasts: it was the reason for the choice, and looks like a gain for all prompts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Division:
         items = (*self.unseen, *fitting)
         if len(items) < min(MIN_PROMPTS, len(self.planned)):
             return Judged(items=self.planned, basis=Basis.SAME)
-        return Judged(items=items, basis=Basis.LATER)
+        return Judged(items=items, basis=Basis.LATER if fitting else Basis.UNSEEN)
 
 
 def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Division:
@@ -96,7 +96,7 @@ def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Div
     """
     items, _repeated = distinct(workload.items)
     n = len(items)
-    n_choosing = min(n_trial, n - JUDGES if n >= _FEWEST_DIVIDED else n)
+    n_choosing = min(n_trial, n - JUDGES if n >= _FEWEST_FOR_BOTH else max(1, n // 2))
     by_category = list(chain.from_iterable(_categories(items)))
     choosing = {item.id for item in items if item.id in tried} or {
         item.id

@@ -116,7 +116,7 @@ def test_what_a_decision_would_take_follows_from_the_width() -> None:
 def test_later_text_is_named_and_prompts_that_chose_recommend_nothing() -> None:
     later = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.LATER)
     assert later.use_speculation
-    assert "+10 % to +30 %, 6 prompts' later text)" in later.reason
+    assert "+10 % to +30 %, 6 prompts, later text of those that chose it)" in later.reason
     same = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.SAME)
     assert (same.use_speculation, same.answer) == (False, Answer.UNDECIDED)
     assert "measured +20 % on 6 prompts; these prompts chose it" in same.reason

@@ -46,7 +46,10 @@ def test_no_prompt_does_both_and_none_is_lost(n: int, n_categories: int) -> None
         assert judged.items == found.planned == found.unseen
 
 
-@pytest.mark.parametrize(("n", "choosing"), [(12, 4), (14, 6), (16, 8), (24, 8), (100, 8)])
+@pytest.mark.parametrize(
+    ("n", "choosing"),
+    [(1, 1), (2, 1), (6, 3), (11, 5), (12, 4), (14, 6), (16, 8), (24, 8), (100, 8)],
+)
 def test_the_race_is_given_what_it_needs(n: int, choosing: int) -> None:
     assert len(division(prompts(n)).trial_items) == choosing
 
@@ -88,8 +91,16 @@ def test_later_text_follows_what_the_target_wrote() -> None:
     found = division(prompts(8))
     judged = found.judged(written(*found.trial_items), n_predict=N_PREDICT, n_ctx=4096)
     assert judged.basis is Basis.LATER
-    for item, before in zip(judged.items, found.trial_items, strict=True):
+    assert judged.items[:4] == found.unseen
+    for item, before in zip(judged.items[4:], found.trial_items, strict=True):
         assert item == replace(before, tokens=(*before.tokens, *range(33)))
+
+
+def test_unseen_prompts_may_do_alone_where_the_others_have_ended() -> None:
+    found = division(prompts(11))
+    ended = written(*found.trial_items, stop=Stop.END_OF_GENERATION)
+    judged = found.judged(ended, n_predict=N_PREDICT, n_ctx=4096)
+    assert (judged.items, judged.basis) == (found.unseen, Basis.UNSEEN)
 
 
 @pytest.mark.parametrize(("n_ended", "basis"), [(2, Basis.LATER), (3, Basis.SAME)])

@@ -627,12 +627,15 @@ def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) ->
     result = run(open_study(tmp_path), ScriptedMeasurer(gain=1.8), n_trials=3, n_prompts=8)
     plain = {item.id: item.tokens for item in items(8)}
     assert len(result.pairs) == 8
+    chose = {score.prompt_id for score in result.trials[0].prompts}
+    assert len(chose) == 4
     for pair in result.pairs:
-        # The prompt, and the 33 tokens that the target wrote of it in the off trial.
-        assert pair.item.tokens == (*plain[pair.item.id], *range(33))
+        # Of a prompt that chose, what follows the 33 tokens that the target wrote in the off trial.
+        written = range(33) if pair.item.id in chose else ()
+        assert pair.item.tokens == (*plain[pair.item.id], *written)
     assert result.verdict.use_speculation
     assert result.verdict.basis is Basis.LATER
-    assert "8 prompts' later text" in result.verdict.reason
+    assert "8 prompts, later text of those that chose it" in result.verdict.reason
     assert result.speedup is not None
     assert result.speedup.level == 0.95
 
@@ -642,7 +645,7 @@ def test_a_study_that_goes_on_judges_by_the_same_text(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer()
     again = run(open_study(tmp_path), measurer, n_trials=3, n_prompts=8)
     assert [one.item for one in again.pairs] == [one.item for one in first.pairs]
-    assert measurer.n_runs == 8 + 2 * 8  # the answers once more, and 8 pairs
+    assert measurer.n_runs == 4 + 3 * 8  # four answers once more, and 8 pairs with a rival
 
 
 class Brief(ScriptedMeasurer):
