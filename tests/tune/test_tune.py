@@ -459,8 +459,8 @@ def test_an_anchor_from_before_an_interruption_begins_no_trial(
     assert anchors == [OFF_TOKENS_PER_S, slow, slow]
     # One ends each trial, and one more begins the first and what follows an interruption.
     assert measurer.n_anchors == (5 if interrupted else 4)
-    # No trial was repeated: three of 8 prompts, and 8 confirming pairs.
-    assert measurer.n_runs == 3 * 8 + 2 * 8
+    # No trial was repeated: three of 4 prompts, and 8 of two finalists and off.
+    assert measurer.n_runs == 3 * 4 + 3 * 8
 
 
 def test_an_interruption_while_an_anchor_is_measured_makes_it_stale(tmp_path: Path) -> None:
