@@ -26,8 +26,8 @@ _PRECISE = 0.05
 LEVEL = 0.95
 """Confidence level of the intervals."""
 ERROR = 0.04
-"""Error of all looks together, both sides. The rest of 5 % goes to the choice of a leader by the same
-data, and to speedups that are skewed (``benchmarks/race_coverage.py``)."""
+"""Error of all looks together, both sides. The rest of 5 % goes to the choice of a leader by the
+same data, and to speedups that are skewed (``benchmarks/race_coverage.py``)."""
 _POWER = 2
 _N_RESAMPLES = 40_000
 """The first look spends little of the error: its interval lies far out in the tails."""
@@ -171,8 +171,8 @@ class Race:
     def _next_leader(self, running: Sequence[Arm]) -> Arm:
         """The leader so far, unless a rival has been shown to be faster.
 
-        The larger of two noisy numbers flatters itself: with the faster one in the lead whatever the
-        difference, settings that gain just the least gain were advised in 4.5 of 100 races.
+        The larger of two noisy numbers flatters itself: with the faster one in the lead whatever
+        the difference, settings that gain just the least gain were advised in 4.5 of 100 races.
         """
         furthest = max(len(self.pairs(arm)) for arm in running)
         # An interrupt may have left some behind.
