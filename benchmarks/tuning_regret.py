@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
+from spectui.tune.division import divide
 from spectui.tune.forecast import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
@@ -225,8 +226,9 @@ def tune(
         loader = Loader(engine, candidates, loaded=DRAFT)
         space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))
         limits = Limits(n_trials=_MAX_TRIALS, time_budget_s=budget_s)
+        division = divide(workload, limits.n_trial_prompts)
         forecaster = Forecaster(
-            workload.first(limits.n_trial_prompts),
+            replace(workload, items=division.trial_items),
             loader,
             space,
             schedule=Schedule.SERVER,
@@ -246,6 +248,8 @@ def tune(
                 engine=engine,
                 study=study,
                 workload=workload,
+                division=division,
+                n_ctx=loaded.n_ctx,
                 measurer=Measurer(engine, workload, Schedule.SERVER),
                 loader=loader,
                 limits=limits,

@@ -1,7 +1,7 @@
 """Text and document of ``spectui bench``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from rich.table import Table
@@ -72,7 +72,11 @@ _RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "
 
 def _without_counts(found: Json, reason: str) -> Json:
     """Results of a server that does not report its drafts; ``reason`` says so."""
-    bound = {**_unknown(("speedup_at_most",), reason), "speedup_is_noise": False}
+    bound = {
+        **_unknown(("speedup_at_most",), reason),
+        "speedup_is_noise": False,
+        "speedup_is_capped": False,
+    }
     return {
         **found,
         "speculative": {**found["speculative"], **_unknown((*_COUNTS, *_RATIOS), reason)},
@@ -112,7 +116,7 @@ def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
             lines += [*([_heading(one)] if is_sweep else []), *_alone(run, one)]
         lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
     elif is_sweep:
-        lines = [drawn(_table(run.found)), "", wrapped(_LEGEND + _of_noise(run))]
+        lines = [drawn(_table(run)), "", wrapped(_LEGEND + _of_noise(run))]
     else:
         lines = _summary(run, first, first.speedup)
     seen = [one.disturbance.value for one in run.found]
@@ -148,26 +152,31 @@ _HEADINGS = (
 _LOSSLESS = {True: "yes", False: "NO", None: "–"}
 
 
-def _table(found: Sequence[Comparison]) -> Table:
+def _possible(run: BenchRun, speedup: Speedup) -> Speedup:
+    """A speedup without a ceiling where it is not known what was accepted."""
+    return speedup if run.untold is None else replace(speedup, ceiling=None)
+
+
+def _table(run: BenchRun) -> Table:
     """Table with one row per temperature and prompt length."""
     columns = Table(box=None, header_style="bold")
     for heading in _HEADINGS:
         columns.add_column(heading, justify="right", no_wrap=True)
-    for one in found:
+    for one in run.found:
         if one.speedup is not None:
-            columns.add_row(*_row(one, one.speedup))
+            columns.add_row(*_row(one, _possible(run, one.speedup)))
     return columns
 
 
 def _row(one: Comparison, speedup: Speedup) -> tuple[str, ...]:
-    rate, length = one.counters.acceptance_rate, one.counters.tokens_per_round
+    rate, length, told = one.counters.acceptance_rate, one.counters.tokens_per_round, speedup.capped
     return (
         f"{one.workload.sampling.temp:g}",
         f"{median(len(item.tokens) for item in one.workload.items):.0f}",
         f"{one.baseline_tokens_per_s or 0:.2f}",
         f"{one.speculative_tokens_per_s or 0:.2f}",
-        f"{factor(speedup.estimate, 3)}{' !' if speedup.is_noise else ''}",
-        _bounds(speedup),
+        f"{factor(told.estimate, 3)}{' !' if speedup.is_noise else ''}",
+        _bounds(told),
         percent_text(rate, 1),
         "–" if length is None else f"{length:.2f}",
         _LOSSLESS[None if one.lossless is None else one.lossless.lossless],
@@ -195,11 +204,12 @@ def _nothing_drafted(cause: str) -> str:
 def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
     """Summary of one setting on one workload."""
     counters, length = one.counters, one.counters.tokens_per_round
+    told = _possible(run, speedup).capped
     per_round = "–" if length is None else f"{length:.2f}"
     drafted = f"{_accepted(counters)}, {per_round} tokens per round"
     interval = f"({speedup.interval_reason})"
     if speedup.interval is not None:
-        interval = f"(95 % interval {_bounds(speedup)}, {speedup.n_prompts} prompts)"
+        interval = f"(95 % interval {_bounds(told)}, {speedup.n_prompts} prompts)"
     because = None
     if run.untold is None:
         because = doubt(speedup, run.cause)
@@ -207,7 +217,7 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
     return [
         f"off         {one.baseline_tokens_per_s or 0:.2f} tokens/s",
         f"on          {one.speculative_tokens_per_s or 0:.2f} tokens/s",
-        f"speedup     {factor(speedup.estimate, 3)}× {interval}",
+        f"speedup     {factor(told.estimate, 3)}× {interval}",
         f"acceptance  {run.untold or drafted}",
         f"lossless    {_lossless(one)}",
         *(f"NOTE: {note}." for note in (because, run.alteration) if note is not None),

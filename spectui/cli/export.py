@@ -127,6 +127,11 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
             "goes on from there"
         )
     complain(f"{study.name}, {outcome.ended.astimezone():%Y-%m-%d %H:%M}: {outcome.verdict.reason}")
+    if outcome.is_confirmed and outcome.verdict.basis is None:
+        complain(
+            "mind that an older spectui gave this verdict, which may rest on the prompts that chose "
+            "the setting; its spectui tune command judges it on others"
+        )
     if outcome.schedule is Schedule.FAST:
         complain(
             "mind that it was measured on the fast schedule, which llama-server does not have: "

@@ -104,7 +104,7 @@ class Tuned:
             ),
             "prompts": [pair.document() for pair in result.pairs],
             **lossless_document(result.lossless),
-            "verdict": encoded(result.verdict),
+            "verdict": result.verdict.document(),
             "interrupted": result.interrupted,
             "flags": list(advice.arguments),
             "command": advice.text,

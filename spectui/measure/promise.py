@@ -9,6 +9,7 @@ import msgspec
 
 from spectui.measure.measurer import Pair
 from spectui.measure.statistics import PairedMeasurement, Speedup
+from spectui.measure.verdict import Basis
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
 
@@ -66,6 +67,8 @@ class Promise:
     """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
     screen_threads: int | None = None
     """Compute threads beside a screen that kept a core; None where they were the case's."""
+    basis: Basis | None = None
+    """Text that it was measured on; None where nothing was chosen, and in older promises."""
 
     @property
     def prompt_ids(self) -> tuple[str, ...]:

@@ -1,14 +1,44 @@
 """Whether to use speculation, in one sentence that says what it rests on."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from spectui.format import gain_percent, is_large
-from spectui.measure.statistics import Speedup
+from spectui.documents import Json, or_reason
+from spectui.format import counted, duration_text, gain_percent, is_large
+from spectui.measure.statistics import MIN_PROMPTS, Speedup
 
 _MAX_DECIMALS = 3
 _EVEN = 1.5
 """Sides of an interval that differ by no more than this factor are told as one ±."""
+_EQUAL = 1e-9
+_MOST_MORE = 10
+"""Times as many prompts as were measured beyond which none are asked for."""
+
+
+class Answer(StrEnum):
+    """The answer to whether speculation pays."""
+
+    USE = "use"
+    """The whole interval is above the least gain."""
+    OFF = "off"
+    """None of the interval is, and a part of it is a loss worth avoiding."""
+    NO_DIFFERENCE = "no-difference"
+    """All of it is within the least gain, up and down."""
+    UNDECIDED = "undecided"
+    """The interval reaches to both sides of the least gain, or nothing was confirmed."""
+
+
+class Basis(StrEnum):
+    """Text that a setting was judged on."""
+
+    UNSEEN = "unseen"
+    """Prompts that had no part in choosing the setting."""
+    LATER = "later"
+    """Of prompts that chose the setting, the text that follows what they chose it on."""
+    SAME = "same"
+    """The prompts that chose the setting, which flatter it: nothing is recommended then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +47,24 @@ class Verdict:
 
     use_speculation: bool
     reason: str
+    answer: Answer | None = None
+    """None in a verdict that an older spectui kept."""
+    more_prompts: int | None = None
+    """About as many further prompts would decide it; None where it is decided, or where no
+    reasonable number would."""
+    basis: Basis | None = None
+    """None where nothing was measured, where nothing was chosen, and in a verdict that an older
+    spectui kept: that could rest on the prompts that chose the setting."""
+
+    def document(self) -> Json:
+        """The verdict in documents."""
+        return {
+            "use_speculation": self.use_speculation,
+            **or_reason("answer", self.answer, "an older spectui has given it"),
+            "reason": self.reason,
+            **or_reason("more_prompts", self.more_prompts, "no number is known to decide it"),
+            **or_reason("judged_on", self.basis, "no choice was judged"),
+        }
 
 
 def judge(
@@ -25,6 +73,8 @@ def judge(
     min_gain: float,
     what: str = "the best setting found",
     failure: str | None = None,
+    basis: Basis | None = None,
+    prompt_s: float | None = None,
 ) -> Verdict:
     """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
 
@@ -33,6 +83,8 @@ def judge(
         min_gain: The gain below which speculation is not worth its memory; 0.02 is 2 %.
         what: The best setting's name, as the subject of a sentence.
         failure: Why nothing could be measured, when ``speedup`` is None.
+        basis: Text that it was measured on; None where no choice was made.
+        prompt_s: Seconds that one more prompt takes; None where that is not known.
 
     Raises:
         ValueError: ``min_gain`` is negative.
@@ -41,26 +93,155 @@ def judge(
         raise ValueError(f"min_gain {min_gain} would call a loss a gain")
     if speedup is None:
         because = failure or "no candidate could run"
-        return _off(f"Leave it off: no setting was confirmed ({because}).")
-    if speedup.is_noise:
-        return _off(_undecided(speedup, what, doubt(speedup)))
-    if speedup.low is None or speedup.high is None:
-        return _off(_undecided(speedup, what, speedup.interval_reason))
-    use = speedup.low > 1 + min_gain
-    reason = _decided(speedup, speedup.low, speedup.high, min_gain=min_gain, what=what)
-    return Verdict(use_speculation=use, reason=reason)
+        reason = f"Leave it off: no setting was confirmed ({because})."
+        return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
+    return _Case(speedup, min_gain=min_gain, what=what, basis=basis, prompt_s=prompt_s).verdict()
 
 
-def _off(reason: str) -> Verdict:
-    return Verdict(use_speculation=False, reason=reason)
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A measured setting, and how to speak of it."""
 
+    measured: Speedup
+    min_gain: float
+    what: str
+    basis: Basis | None
+    prompt_s: float | None
 
-def _undecided(speedup: Speedup, what: str, because: str | None) -> str:
-    gain = gain_percent(_gain(speedup.estimate), _decimals([_gain(speedup.estimate)], [0.0]))
-    return (
-        f"Not decided, so leave it off: {what} measured {gain} on {_prompts(speedup)}; "
-        f"{because or 'the interval is not known'}."
-    )
+    @property
+    def told(self) -> Speedup:
+        return self.measured.capped
+
+    def verdict(self) -> Verdict:
+        answer, more = self.answer, self.more_prompts
+        because = self._unjudged
+        return Verdict(
+            use_speculation=answer is Answer.USE,
+            reason=self._reason(answer, more) if because is None else self._not_decided(because),
+            answer=answer,
+            more_prompts=more,
+            basis=self.basis,
+        )
+
+    @property
+    def answer(self) -> Answer:
+        interval = self.told.interval
+        if interval is None or self._unjudged is not None:
+            return Answer.UNDECIDED
+        low, high = interval
+        if low > 1 + self.min_gain:
+            return Answer.USE
+        if high > 1 + self.min_gain:
+            return Answer.UNDECIDED
+        return Answer.NO_DIFFERENCE if low >= 1 - self.min_gain else Answer.OFF
+
+    @property
+    def more_prompts(self) -> int | None:
+        """Prompts until the interval no longer holds the least gain, if the estimate stays.
+
+        Its width goes with the root of their number.
+        """
+        speedup, n = self.measured, self.measured.n_prompts
+        if speedup.low is None or speedup.high is None:
+            return max(1, MIN_PROMPTS - n)
+        if self.answer is not Answer.UNDECIDED or self._unjudged is not None:
+            return None
+        far = math.log(speedup.estimate / (1 + self.min_gain))
+        end = speedup.low if far > 0 else speedup.high
+        if not far or abs(math.log(end / speedup.estimate)) > abs(far) * math.sqrt(1 + _MOST_MORE):
+            return None
+        return max(1, math.ceil(n * ((math.log(end / speedup.estimate) / far) ** 2 - 1)))
+
+    @property
+    def _unjudged(self) -> str | None:
+        """Why nothing follows from the numbers; None where an answer does."""
+        if self.measured.is_noise:
+            return doubt(self.measured)
+        if self.basis is Basis.SAME:
+            return "these prompts chose it, and nothing is left to judge it on; give more prompts"
+        if self.told.interval is None:
+            return self.measured.interval_reason or "the interval is not known"
+        return None
+
+    def _reason(self, answer: Answer, more: int | None) -> str:
+        speedup = self.told
+        gain, gain_low, gain_high = map(_gain, (speedup.estimate, *(speedup.interval or ())))
+        decimals = _decimals(
+            [gain, gain_low, gain_high], [0.0, 100 * self.min_gain, -100 * self.min_gain]
+        )
+        if self.measured.is_capped:
+            decimals = max(1, decimals)
+        value = gain_percent(gain, decimals)
+        within = (
+            f"{100 * speedup.level:g} % interval {gain_percent(gain_low, decimals)} to "
+            f"{gain_percent(gain_high, decimals)}, {self._prompts}{self._cap}"
+        )
+        match answer:
+            case Answer.USE:
+                spread = self._spread(gain, gain_low, gain_high, decimals)
+                return f"Use it: {self.what} is worth {value}{spread} ({within})."
+            case Answer.NO_DIFFERENCE:
+                return (
+                    f"Leave it off: no difference worth having: {self.what} gives {value} "
+                    f"({within})."
+                )
+            case Answer.OFF if gain_high < 0:
+                loss = gain_percent(-gain, decimals).removeprefix("+")
+                return f"Turn it off: {self.what} makes decoding {loss} slower ({within})."
+            case Answer.OFF:
+                return f"Turn it off: {self._asked} was not shown ({self.what}: {value}, {within})."
+            case Answer.UNDECIDED:
+                told = f"{self._asked} was not shown ({self.what}: {value}, {within})"
+                if gain_low > 0:
+                    told = f"{self.what} gains {value} ({within}), but {self._asked} was not shown"
+                return f"Not decided, so leave it off: {told}; {self._takes(more)}."
+
+    def _not_decided(self, because: str) -> str:
+        speedup = self.measured
+        if speedup.is_noise:
+            told = f"{self.what} measured more than can be on {self._prompts}"
+        else:
+            gain = _gain(speedup.capped.estimate)
+            value = gain_percent(gain, _decimals([gain], [0.0]))
+            told = f"{self.what} measured {value} on {self._prompts}{self._cap}"
+        return f"Not decided, so leave it off: {told}; {because}."
+
+    @property
+    def _prompts(self) -> str:
+        n = counted(self.measured.n_prompts, "prompt")
+        if self.basis is Basis.LATER:
+            return f"{n}, later text of those that chose it"
+        return n
+
+    @property
+    def _cap(self) -> str:
+        """What the numbers were cut at, if any was."""
+        if not self.measured.is_capped or self.measured.ceiling is None:
+            return ""
+        most = gain_percent(_gain(self.measured.ceiling), 1)
+        return f", cut at the {most} that the accepted tokens can give"
+
+    @property
+    def _asked(self) -> str:
+        return f"a gain of at least {100 * self.min_gain:g} %" if self.min_gain else "a gain"
+
+    def _spread(self, gain: float, low: float, high: float, decimals: int) -> str:
+        """The interval as a ±, unless that would misstate one that is cut or lies unevenly."""
+        below, above = gain - low, high - gain
+        is_even = max(below, above) <= _EVEN * min(below, above)
+        if is_large(high) or not is_even or self.measured.is_capped:
+            return ""
+        return f" ± {(high - low) / 2:.{decimals}f}"
+
+    def _takes(self, more: int | None) -> str:
+        """What would decide it."""
+        if more is None:
+            return "it is too close to call with any reasonable number of prompts"
+        time = ""
+        if self.prompt_s is not None:
+            minutes = round(more * self.prompt_s / 60)
+            time = f", {f'{minutes} min' if minutes > 1 else duration_text(more * self.prompt_s)},"
+        return f"about {counted(more, 'more prompt')}{time} may decide it"
 
 
 NOISE = "the machine's noise"
@@ -87,32 +268,6 @@ def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
     return f"{most}, and all of the interval is above that: this is {cause}"
 
 
-def _decided(speedup: Speedup, low: float, high: float, *, min_gain: float, what: str) -> str:
-    gain, gain_low, gain_high = _gain(speedup.estimate), _gain(low), _gain(high)
-    decimals = _decimals([gain, gain_low, gain_high], [0.0, 100 * min_gain])
-    interval = (
-        f"{100 * speedup.level:g} % interval {gain_percent(gain_low, decimals)} to "
-        f"{gain_percent(gain_high, decimals)}, {_prompts(speedup)}"
-    )
-    value = gain_percent(gain, decimals)
-    if low > 1 + min_gain:
-        below, above = gain - gain_low, gain_high - gain
-        # A single ± would misstate an interval that reaches much further up than down.
-        even = not is_large(gain_high) and max(below, above) <= _EVEN * min(below, above)
-        spread = f" ± {(gain_high - gain_low) / 2:.{decimals}f}" if even else ""
-        return f"Use it: {what} is worth {value}{spread} ({interval})."
-    if high < 1:
-        loss = gain_percent(-gain, decimals).removeprefix("+")
-        return f"Turn it off: {what} makes decoding {loss} slower ({interval})."
-    asked = f"a gain of at least {100 * min_gain:g} %" if min_gain else "a gain"
-    is_open = high > 1 + min_gain
-    answer = "Not decided, so leave it off" if is_open else "Turn it off"
-    more = "; more prompts may decide it" if is_open else ""
-    if low > 1:
-        return f"{answer}: {what} gains {value} ({interval}), but {asked} was not shown{more}."
-    return f"{answer}: {asked} was not shown ({what}: {value}, {interval}){more}."
-
-
 def _gain(speedup: float) -> float:
     return 100 * (speedup - 1)
 
@@ -121,13 +276,10 @@ def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
     """Fewest decimals that keep every value on its side of every limit when printed."""
     for decimals in range(_MAX_DECIMALS):
         if all(
-            value == limit or round(value, decimals) != round(limit, decimals)
+            math.isclose(value, limit, abs_tol=_EQUAL)
+            or round(value, decimals) != round(limit, decimals)
             for value in values
             for limit in limits
         ):
             return decimals
     return _MAX_DECIMALS
-
-
-def _prompts(speedup: Speedup) -> str:
-    return f"{speedup.n_prompts} prompt{'' if speedup.n_prompts == 1 else 's'}"

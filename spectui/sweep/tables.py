@@ -187,6 +187,7 @@ _AGAINST = {
 def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
         return _NONE, _NONE
+    speedup = speedup.capped
     if speedup.low is None or speedup.high is None:
         return factor(speedup.estimate), _NONE
     return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"

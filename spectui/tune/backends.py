@@ -1,6 +1,7 @@
 """Backends of a search: the engine in this process, or llama-servers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.monitor.machine import this_machine
 from spectui.server.binary import ServerBinary
 from spectui.trace.record import Trace
+from spectui.tune.division import Division
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
@@ -68,7 +70,9 @@ class InProcess:
             searches_experts=setup.space.placements is not None,
         )
 
-    def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:
+    def prepare(
+        self, setup: TuningSetup, study: TuningStudy, division: Division
+    ) -> tuple[Loading, Forecaster]:
         """Loader of the drafts, and the forecaster."""
         placements = study.space.placements
         loader = Loader(
@@ -86,7 +90,7 @@ class InProcess:
             identities(setup.candidates),
         )
         forecaster = Forecaster(
-            setup.workload.first(setup.limits.n_trial_prompts),
+            replace(setup.workload, items=division.trial_items),
             loader,
             study.space,
             schedule=setup.schedule,
@@ -149,6 +153,8 @@ class Served:
             extra=setup.off.extra,
         )
 
-    def prepare(self, _setup: TuningSetup, _study: TuningStudy) -> tuple[Loading, None]:
+    def prepare(
+        self, _setup: TuningSetup, _study: TuningStudy, _division: Division
+    ) -> tuple[Loading, None]:
         """The servers load their own drafts; without rounds nothing can be forecast."""
         return self.measuring, None

@@ -74,13 +74,13 @@ class Pace:
             budget_s: seconds that the search may take; None for as long as it takes.
             now_s: clock of the search's own work.
             prompts: says what a new prompt costs.
-            seen: prompts of the trials, which a race finds evaluated.
+            seen: prompts of the trials, which a race on them finds evaluated.
             move_s: says what loading the target anew takes, for a draft that leaves it other room.
         """
         self._budget_s = budget_s
         self._now_s = now_s
         self._prompts = prompts
-        self._seen = {item.id for item in seen}
+        self._seen = set(seen)
         self._move_s = move_s
         self._began_s = now_s()
         self.trial_s: list[float] = []
@@ -133,8 +133,8 @@ class Pace:
         n_moves = len(_places(records, arms)) - 1
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
-        seen = set[str]() if n_moves else self._seen
-        new = {item.id: len(item.tokens) for item in items if item.id not in seen}
+        seen = set[WorkItem]() if n_moves else self._seen
+        new = {item: len(item.tokens) for item in items if item not in seen}
         prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
         # Each finalist has a run without speculation of its own, within the same seconds.

@@ -13,9 +13,10 @@ from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import Pair
-from spectui.measure.verdict import judge
+from spectui.measure.verdict import Basis, judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.tune.division import LATER_ERROR
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -27,7 +28,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import RESERVED, Pace, Spent
-from spectui.tune.race import LOOK_EVERY, Race, Standing
+from spectui.tune.race import ERROR, LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
@@ -69,7 +70,7 @@ class Search:
             setup.limits.time_budget_s,
             self._now_s,
             setup.measurer,
-            setup.trial_items,
+            setup.division.trial_items,
             move_s=lambda: setup.loader.move_s,
         )
 
@@ -113,6 +114,8 @@ class Search:
                 min_gain=self._setup.min_gain,
                 what=best.label if best else "",
                 failure=why_nothing(records, interrupted=interrupted),
+                basis=self._confirmation.basis if speedup else None,
+                prompt_s=self._confirmation.prompt_s,
             ),
             lossless=lossless,
             interrupted=interrupted,
@@ -322,8 +325,11 @@ class Confirmation:
         self._pace = pace
         self._trials = trials
         self._on_decoded = on_decoded
-        self._items = setup.race_items
+        self._items = setup.division.planned * setup.limits.n_confirmations
+        """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
+        self.basis: Basis | None = None
+        """Text that was raced on; None before the race."""
 
     def run(self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> None:
         """Race, if anything is left to be confirmed.
@@ -335,6 +341,7 @@ class Confirmation:
         arms = self._finalists(records, forecasts)
         if not arms:
             return
+        self._find_text()
         # A rival is worth less than what its time adds to the verdict's precision.
         if self.race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
@@ -348,9 +355,27 @@ class Confirmation:
             on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
         )
         self._race = Race(
-            runs, self._items, min_gain=self._setup.min_gain, n_affordable=self._n_affordable
+            runs,
+            self._items,
+            min_gain=self._setup.min_gain,
+            n_affordable=self._n_affordable,
+            error=LATER_ERROR if self.basis is Basis.LATER else ERROR,
         )
         self._race.run()
+
+    def _find_text(self) -> None:
+        """Settle what judges; a study that goes on has to write its answers again."""
+        setup, written = self._setup, dict(self._trials.outputs)
+        if setup.division.takes_later_text:
+            for item in setup.division.trial_items:
+                if item.id not in written:
+                    written[item.id] = setup.measurer.decode(item, None)
+                    self._on_decoded(item, written[item.id])
+        judged = setup.division.judged(
+            written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
+        )
+        self._items = judged.items * setup.limits.n_confirmations
+        self.basis = judged.basis
 
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
@@ -383,6 +408,14 @@ class Confirmation:
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements of the leader against off."""
         return () if self._race is None else self._race.pairs(self._race.leader)
+
+    @property
+    def prompt_s(self) -> float | None:
+        """Seconds that a prompt took without speculation and with the leader; None if none did."""
+        runs = [run for pair in self.pairs() for run in (pair.baseline, pair.speculative)]
+        prompts = {pair.item.id for pair in self.pairs()}
+        total_s = sum(run.prompt_s + run.decode_s for run in runs)
+        return total_s / len(prompts) if prompts else None
 
     def in_place(self) -> tuple[Pair, ...]:
         """The leader against the target alone as it lies beside the leader's draft, if moved."""

@@ -11,7 +11,7 @@ from spectui.measure.header import header
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
 from spectui.measure.statistics import Speedup
-from spectui.measure.verdict import Verdict, doubt, judge
+from spectui.measure.verdict import Basis, Verdict, doubt, judge
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.tune.result import TuneResult
@@ -219,7 +219,10 @@ def preferred(
     speedup = deliveries[fastest]
     own = judge(speedup, min_gain=min_gain, what=fastest.label)
     if not verdict.use_speculation:
-        return _instead(fastest, own, "to leave it off") if own.use_speculation else stays
+        # The servers continued the prompts themselves, on which the setting was chosen then.
+        is_judged = verdict.basis not in {Basis.LATER, Basis.SAME}
+        is_use = own.use_speculation and is_judged
+        return _instead(fastest, own, "to leave it off") if is_use else stays
     # An advice stands as long as off is not faster: few prompts need not show it once more.
     if speedup.estimate <= 1 + min_gain:
         return _instead(OFF, own, "to use it")
@@ -230,9 +233,8 @@ def preferred(
         f"{gain_text(speedup)}). In-process {best.label} was ahead; the server's own "
         "numbers count more."
     )
-    return Preference(
-        arm=fastest, verdict=Verdict(use_speculation=True, reason=reason), is_other=True
-    )
+    use = replace(verdict, reason=reason)
+    return Preference(arm=fastest, verdict=use, is_other=True)
 
 
 def _instead(arm: Arm, own: Verdict, before: str) -> Preference:
@@ -240,5 +242,5 @@ def _instead(arm: Arm, own: Verdict, before: str) -> Preference:
         f"{own.reason} These are llama-server's own numbers, which count more; in-process it was "
         f"{before}."
     )
-    verdict = Verdict(use_speculation=not arm.is_off, reason=reason)
+    verdict = replace(own, use_speculation=not arm.is_off, reason=reason)
     return Preference(arm=arm, verdict=verdict, is_other=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer
-from spectui.measure.workload import WorkItem, Workload
+from spectui.measure.workload import Workload
+from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
 from spectui.tune.studies.study import TuningStudy
 
@@ -19,7 +20,7 @@ class Limits:
     time_budget_s: float | None = None
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
     n_trial_prompts: int = 8
-    """Prompts per trial; the race uses all that there is time for."""
+    """Prompts per trial, at most; they choose, and the others judge."""
     n_confirmations: int = 1
     """Limit of measurements of each prompt in the race."""
 
@@ -34,6 +35,10 @@ class SearchSetup:
     """Keeps the trials."""
     workload: Workload
     """Prompts to decode, and sampling."""
+    division: Division
+    """Prompts that choose, and those that judge."""
+    n_ctx: int
+    """Context size of the target."""
     measurer: Measurer
     """Decodes it."""
     loader: Loading
@@ -43,17 +48,3 @@ class SearchSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
-
-    @property
-    def trial_items(self) -> tuple[WorkItem, ...]:
-        """Prompts of every trial."""
-        return self.workload.items[: self.limits.n_trial_prompts]
-
-    @property
-    def race_items(self) -> tuple[WorkItem, ...]:
-        """All prompts as often as they may be raced on, unseen ones first.
-
-        The trials' prompts chose the finalists: what comes out on them flatters the winner.
-        """
-        unseen = self.workload.items[self.limits.n_trial_prompts :]
-        return (*unseen, *self.trial_items) * self.limits.n_confirmations

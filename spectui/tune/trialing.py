@@ -41,7 +41,7 @@ class TrialRunner:
         self._engine = setup.engine
         self._study = setup.study
         self._measurer = setup.measurer
-        self._items = setup.trial_items
+        self._items = setup.division.trial_items
         self._loader = setup.loader
         self._on_event = setup.on_event
         self._on_decoded = on_decoded

@@ -21,6 +21,7 @@ from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
+from spectui.tune.division import Division, divide
 from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
@@ -126,7 +127,9 @@ class TuningBackend(Protocol):
         """Conditions that must be equal for two trials to be comparable."""
         ...
 
-    def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster | None]:
+    def prepare(
+        self, setup: TuningSetup, study: TuningStudy, division: Division
+    ) -> tuple[Loading, Forecaster | None]:
         """Loader of the drafts, and the forecaster if settings can be forecast."""
         ...
 
@@ -165,12 +168,16 @@ class Tuning:
                 setup.experts.check(study.space.placements, study.name)
             on_event(StudyOpened(name=study.name))
             self._study = study
-            loader, forecaster = self._backend.prepare(setup, study)
+            tried = {one.prompt_id for record in study.records() for one in record.prompts}
+            division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
+            loader, forecaster = self._backend.prepare(setup, study, division)
             measuring = self._backend.measuring
             search = SearchSetup(
                 engine=measuring,
                 study=study,
                 workload=setup.workload,
+                division=division,
+                n_ctx=setup.off.context.ctx_size,
                 measurer=Measurer(measuring, setup.workload, setup.schedule),
                 loader=loader,
                 limits=setup.limits,
@@ -253,6 +260,7 @@ class Tuning:
             llama_cpp=version,
             llama_cpp_commit=commit,
             is_chat=setup.is_chat,
+            basis=result.verdict.basis,
             screen_threads=setup.screen_threads,
         )
         return lasting(promise)

@@ -196,14 +196,16 @@ def gain_text(speedup: Speedup) -> str:
 
 def gain(speedup: Speedup) -> str:
     """A gain such as ``+27 %``."""
-    return _written(speedup.estimate, speedup)
+    told = speedup.capped
+    return _written(told.estimate, told)
 
 
 def interval_text(speedup: Speedup) -> str:
     """An interval such as ``+20 to +34``; empty if it is unknown."""
-    if speedup.interval is None:
+    told = speedup.capped
+    if told.interval is None:
         return ""
-    low, high = (_written(end, speedup).removesuffix(" %") for end in speedup.interval)
+    low, high = (_written(end, told).removesuffix(" %") for end in told.interval)
     return f"{low} to {high}"
 
 

@@ -14,7 +14,7 @@ from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, observed_of
 from spectui.measure.servers import version_document
 from spectui.measure.statistics import NO_INTERVAL, Speedup
-from spectui.measure.verdict import doubt, judge
+from spectui.measure.verdict import Basis, doubt, judge
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.options.setup import Schedule
 from spectui.verify.builds import Builds
@@ -81,11 +81,16 @@ class Verified:
     @property
     def other_prompts(self) -> tuple[str, ...]:
         """Prompts that the server tokenizes differently than when the promise was made."""
-        if self.promise is None:
+        if self.promise is None or self.is_of_later_text:
             return ()
         known = {one.measurement.prompt_id: one.digest for one in self.promise.observed}
         served = {one.measurement.prompt_id: one.digest for one in self.delivered}
         return tuple(name for name, digest in served.items() if known.get(name, digest) != digest)
+
+    @property
+    def is_of_later_text(self) -> bool:
+        """Whether the promise was made on text that follows what the servers were given."""
+        return self.promise is not None and self.promise.basis is Basis.LATER
 
     @property
     def verdict(self) -> str | None:
@@ -203,7 +208,12 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
             f"{_named(found.other_prompts)}: other tokens for llama-server than when the promise "
             "was made; the prompts have changed, or its chat template is another one."
         )
-    if found.promise is not None and found.summary is not None and found.ratio is None:
+    if found.is_of_later_text:
+        yield (
+            "what was promised was measured on later text of these prompts; the servers continued "
+            "the prompts themselves."
+        )
+    elif found.promise is not None and found.summary is not None and found.ratio is None:
         yield "none of these prompts is one that the promise was made on."
     if found.repeated:
         yield f"{_named(found.repeated)}: left out, the same text as another prompt."

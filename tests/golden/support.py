@@ -359,6 +359,11 @@ def furnished(models: Path) -> Iterator[Path]:
         ]
         (folder / "prompts.jsonl").write_text("\n".join(lines[:6]))
         (folder / "ten.jsonl").write_text("\n".join(lines))
+        more = [
+            json.dumps({"id": f"{name}2", "category": category, "prompt": f"{text} again"})
+            for name, category, text in PROMPTS[:6]
+        ]
+        (folder / "sixteen.jsonl").write_text("\n".join((*lines, *more)))
         yield folder
     finally:
         shutil.rmtree(folder)

@@ -6,8 +6,10 @@ from tests.golden.conftest import Golden
 from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
 from tests.support.machine import DISTURBED, seen_by_watches
 
-RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "ten.jsonl")
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "sixteen.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
+FEW_PROMPTS = (*PAIR[:-1], "ten.jsonl")
+NOTHING_LEFT = (*PAIR[:4], "-c", 48, *RUN[2:-1], "ten.jsonl")
 FEW = ("--trials", 3)
 LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
@@ -26,6 +28,11 @@ def test_verdicts(golden: Golden, place: Place) -> None:
         **tuned(place, even, "open", *PAIR, *MODEL, "--trials", 4),
     }
     golden("tune/verdicts", texts)
+    few = {
+        **tuned(place, memory_bound, "later", *FEW_PROMPTS, *MODEL, "--trials", 6),
+        **tuned(place, memory_bound, "same", *NOTHING_LEFT, *MODEL, "--trials", 3),
+    }
+    golden("tune/few", few)
     place.time.cost = memory_bound
     again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
     exported = place.run("export", "use")

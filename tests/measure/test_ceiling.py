@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
-from spectui.measure.verdict import Verdict, doubt, judge
+from spectui.measure.verdict import Answer, Verdict, doubt, judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.summary import Against, against_off
 from spectui.tune.served import preferred
-from spectui.verify.comparison import Agreement, agreement, verdict
+from spectui.verify.comparison import Agreement, agreement, gain_text, verdict
 
 BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
 RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))
@@ -115,7 +115,8 @@ def test_noise_advises_nothing() -> None:
     found = judge(NOISE, min_gain=0.02, what="ngram-simple")
     assert not found.use_speculation
     assert found.reason == (
-        "Not decided, so leave it off: ngram-simple measured +43 % on 8 prompts; the tokens that "
+        "Not decided, so leave it off: ngram-simple measured more than can be on 8 prompts; the "
+        "tokens that "
         "were accepted can give +1.1 % at most, and all of the interval is above that: this is the "
         "machine's noise."
     )
@@ -144,3 +145,24 @@ def test_noise_leaves_open_whether_a_promise_holds() -> None:
 
 def test_noise_is_not_faster_than_off() -> None:
     assert against_off(NOISE) is Against.NOISE
+
+
+def test_nothing_is_told_above_what_can_be_and_documents_keep_what_was_measured() -> None:
+    found = measured(1.2, 1.12, 1.28, 1.136)
+    told = judge(found, min_gain=0.02, what="X")
+    assert told.use_speculation
+    assert told.reason == (
+        "Use it: X is worth +13.6 % (95 % interval +12.0 % to +13.6 %, 8 prompts, cut at the "
+        "+13.6 % that the accepted tokens can give)."
+    )
+    assert gain_text(found) == "+14 % (+12 to +14)"
+    document = found.document()
+    assert (document["speedup"], document["speedup_ci95"]) == (1.2, (1.12, 1.28))
+    assert document["speedup_is_capped"]
+    assert not measured(1.1, 1.05, 1.13, 1.136).document()["speedup_is_capped"]
+
+
+def test_what_cannot_gain_is_decided_against() -> None:
+    told = judge(measured(1.01, 0.9, 1.2, 1.0), min_gain=0.02, what="X")
+    assert told.answer is Answer.OFF
+    assert "cut at the 0.0 % that the accepted tokens can give" in told.reason

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.measure.statistics import Speedup
-from spectui.measure.verdict import Verdict, judge
+from spectui.measure.verdict import Answer, Basis, Verdict, judge
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -28,14 +28,19 @@ SENTENCES = {
     "(95 % interval -26 % to -18 %, 16 prompts).",
     (0.98, 1.01, 1.04): "Not decided, so leave it off: a gain of at least 2 % was not shown "
     "(the best setting found: +1 %, 95 % interval -2 % to +4 %, 16 prompts); "
-    "more prompts may decide it.",
+    "about 126 more prompts may decide it.",
     (0.97, 0.99, 1.01): "Turn it off: a gain of at least 2 % was not shown "
     "(the best setting found: -1 %, 95 % interval -3 % to +1 %, 16 prompts).",
     (1.01, 1.04, 1.07): "Not decided, so leave it off: the best setting found gains +4 % "
     "(95 % interval +1 % to +7 %, 16 prompts), but a gain of at least 2 % was not shown; "
-    "more prompts may decide it.",
-    (1.005, 1.01, 1.015): "Turn it off: the best setting found gains +1.0 % "
-    "(95 % interval +0.5 % to +1.5 %, 16 prompts), but a gain of at least 2 % was not shown.",
+    "about 21 more prompts may decide it.",
+    (0.94, 1.018, 1.09): "Not decided, so leave it off: a gain of at least 2 % was not shown "
+    "(the best setting found: +1.8 %, 95 % interval -6.0 % to +9.0 %, 16 prompts); "
+    "it is too close to call with any reasonable number of prompts.",
+    (1.005, 1.01, 1.015): "Leave it off: no difference worth having: the best setting found gives "
+    "+1.0 % (95 % interval +0.5 % to +1.5 %, 16 prompts).",
+    (0.989, 0.996, 1.005): "Leave it off: no difference worth having: the best setting found gives "
+    "-0.4 % (95 % interval -1.1 % to +0.5 %, 16 prompts).",
 }
 
 
@@ -63,6 +68,7 @@ def test_nothing_could_run() -> None:
     assert result == Verdict(
         use_speculation=False,
         reason="Leave it off: no setting was confirmed (small.gguf: vocabularies differ).",
+        answer=Answer.UNDECIDED,
     )
     assert "no candidate could run" in judge(None, min_gain=0.02).reason
 
@@ -76,6 +82,44 @@ def test_no_interval_is_no_decision() -> None:
     assert result.reason == (
         "Not decided, so leave it off: the best setting found measured +50 % on 1 prompt; too few."
     )
+
+
+ANSWERS = {
+    (1.03, 1.05, 1.08): Answer.USE,
+    (0.8, 0.9, 0.97): Answer.OFF,
+    (0.9, 0.95, 1.01): Answer.OFF,
+    (0.985, 0.99, 0.995): Answer.NO_DIFFERENCE,
+    (0.98, 1.0, 1.02): Answer.NO_DIFFERENCE,
+    (0.99, 1.01, 1.021): Answer.UNDECIDED,
+}
+
+
+@pytest.mark.parametrize(("interval", "answer"), ANSWERS.items())
+def test_answers(interval: tuple[float, float, float], answer: Answer) -> None:
+    found = verdict(*interval)
+    assert found.answer is answer
+    document = found.document()
+    assert document["answer"] == answer.value
+    assert document["use_speculation"] is (answer is Answer.USE)
+    assert (document["more_prompts"] is None) is ("more_prompts_reason" in document)
+
+
+def test_what_a_decision_would_take_follows_from_the_width() -> None:
+    # The lower end has to come three times nearer: nine times the prompts, sixteen of them are in.
+    found = judge(speedup(1.02 * 1.01 / 1.01**3, 1.02 * 1.01, 1.1), min_gain=0.02, prompt_s=15)
+    assert found.more_prompts in {128, 129}
+    assert found.reason.endswith(" more prompts, 32 min, may decide it.")
+    one = judge(speedup(0.98, 1.1, 1.2), min_gain=0.02, prompt_s=3)
+    assert one.reason.endswith("; about 22 more prompts, 1 min 06 s, may decide it.")
+
+
+def test_later_text_is_named_and_prompts_that_chose_recommend_nothing() -> None:
+    later = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.LATER)
+    assert later.use_speculation
+    assert "+10 % to +30 %, 6 prompts, later text of those that chose it)" in later.reason
+    same = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.SAME)
+    assert (same.use_speculation, same.answer) == (False, Answer.UNDECIDED)
+    assert "measured +20 % on 6 prompts; these prompts chose it" in same.reason
 
 
 def test_a_negative_margin_is_an_error() -> None:

@@ -27,6 +27,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.categories import per_category
 from spectui.tune.conditions import conditions
+from spectui.tune.division import divide
 from spectui.tune.experts import Placements, misfits, place_experts, why_idle
 from spectui.tune.explain import explain_result
 from spectui.tune.loading import Loader, MovableTarget
@@ -217,11 +218,14 @@ def loader_of(
 def run(
     tmp_path: Path, machine: Machine, measurer: PlacedMeasurer, space: SearchSpace, n_trials: int
 ) -> TuneResult:
+    workload = Workload(items=items(16), n_predict=33, sampling=SamplingConfig())
     with study(tmp_path, space) as opened:
         setup = SearchSetup(
             engine=cast("Engine", machine),
             study=opened,
-            workload=Workload(items=items(16), n_predict=33, sampling=SamplingConfig()),
+            workload=workload,
+            division=divide(workload, 8),
+            n_ctx=4096,
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),

@@ -22,7 +22,7 @@ def test_an_early_look_spends_little() -> None:
 
 
 def test_one_look_at_the_end_is_the_plain_interval() -> None:
-    assert Looks().level(1.0) == pytest.approx(0.95)
+    assert Looks().level(1.0) == pytest.approx(1 - ERROR)
 
 
 @given(fractions)

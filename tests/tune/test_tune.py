@@ -18,6 +18,7 @@ from spectui.engine.events import GenerationResult, MarginProbed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.verdict import Answer, Basis
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import (
     MTP_KIND,
@@ -31,7 +32,9 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
+from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
+from spectui.tune.division import divide
 from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
@@ -202,6 +205,8 @@ def run(
         engine=driver,
         study=study,
         workload=workload,
+        division=divide(workload, 8, {p.prompt_id for r in study.records() for p in r.prompts}),
+        n_ctx=4096,
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
@@ -245,7 +250,8 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
     # What off decodes is the recording's output.
     assert told[:2] == [TrialStarted, TrialFinished]
     assert told[2:6] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
-    assert forecaster.known == [{f"p{n}" for n in range(8)}]
+    (known,) = forecaster.known
+    assert known == {score.prompt_id for score in result.trials[0].prompts}
 
 
 @pytest.mark.parametrize(
@@ -453,8 +459,8 @@ def test_an_anchor_from_before_an_interruption_begins_no_trial(
     assert anchors == [OFF_TOKENS_PER_S, slow, slow]
     # One ends each trial, and one more begins the first and what follows an interruption.
     assert measurer.n_anchors == (5 if interrupted else 4)
-    # No trial was repeated: three of 8 prompts, and 8 confirming pairs.
-    assert measurer.n_runs == 3 * 8 + 2 * 8
+    # No trial was repeated: three of 4 prompts, and 8 of two finalists and off.
+    assert measurer.n_runs == 3 * 4 + 3 * 8
 
 
 def test_an_interruption_while_an_anchor_is_measured_makes_it_stale(tmp_path: Path) -> None:
@@ -496,8 +502,8 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
         return len(result.trials), told
 
     n_trials, told = searched("alone", 0)
-    # A trial takes 16 s, and to race sixteen prompts some 85.
-    assert n_trials == 2
+    # A trial takes 16 s, and to race the eight prompts that no trial has some 42.
+    assert n_trials == 4
     assert searched("interrupted", 1000) == (n_trials, told)
 
 
@@ -578,10 +584,14 @@ def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -
 
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
+    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig()), 8)
+
     class Changes(ScriptedMeasurer):
+        changed = division.unseen[1].tokens[-1]
+
         def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
             done = super().decode(item, speculation)
-            if speculation is None or item.id != "p9":
+            if speculation is None or item.tokens[-1] != self.changed:
                 return done
             return replace(done, tokens=(*done.tokens[:5], -1, *done.tokens[6:]))
 
@@ -590,7 +600,7 @@ def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
     assert not result.lossless.lossless
     divergence = result.lossless.divergence
     assert divergence is not None
-    assert (divergence.prompt_id, divergence.position) == ("p9", 5)
+    assert (divergence.prompt_id, divergence.position) == (division.unseen[1].id, 5)
 
 
 def test_an_interrupt_in_the_confirmation_still_reports(tmp_path: Path) -> None:
@@ -604,9 +614,56 @@ def test_an_interrupt_in_the_confirmation_still_reports(tmp_path: Path) -> None:
     assert result.speedup.n_prompts == 7
 
 
-def test_the_race_begins_with_prompts_that_no_trial_has_seen(tmp_path: Path) -> None:
+def test_no_prompt_that_chose_judges(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=3)
-    assert [pair.item.id for pair in result.pairs] == [f"p{i}" for i in range(8, 16)]
+    chose = {score.prompt_id for record in result.trials for score in record.prompts}
+    judged = {pair.item.id for pair in result.pairs}
+    assert (len(chose), len(judged)) == (8, 8)
+    assert not chose & judged
+    assert result.verdict.basis is Basis.UNSEEN
+
+
+def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(gain=1.8), n_trials=3, n_prompts=8)
+    plain = {item.id: item.tokens for item in items(8)}
+    assert len(result.pairs) == 8
+    chose = {score.prompt_id for score in result.trials[0].prompts}
+    assert len(chose) == 4
+    for pair in result.pairs:
+        # Of a prompt that chose, what follows the 33 tokens that the target wrote in the off trial.
+        written = range(33) if pair.item.id in chose else ()
+        assert pair.item.tokens == (*plain[pair.item.id], *written)
+    assert result.verdict.use_speculation
+    assert result.verdict.basis is Basis.LATER
+    assert "8 prompts, later text of those that chose it" in result.verdict.reason
+    assert result.speedup is not None
+    assert result.speedup.level == 0.95
+
+
+def test_a_study_that_goes_on_judges_by_the_same_text(tmp_path: Path) -> None:
+    first = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=3, n_prompts=8)
+    measurer = ScriptedMeasurer()
+    again = run(open_study(tmp_path), measurer, n_trials=3, n_prompts=8)
+    assert [one.item for one in again.pairs] == [one.item for one in first.pairs]
+    assert measurer.n_runs == 4 + 3 * 8  # four answers once more, and 8 pairs with a rival
+
+
+class Brief(ScriptedMeasurer):
+    """Whose answers end of themselves."""
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        return replace(super().decode(item, speculation), stop=Stop.END_OF_GENERATION)
+
+
+def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), Brief(gain=1.8), n_trials=3, n_prompts=8)
+    assert result.speedup is not None
+    assert result.speedup.estimate > 1.4
+    assert not result.verdict.use_speculation
+    assert result.verdict.answer is Answer.UNDECIDED
+    assert result.verdict.basis is Basis.SAME
+    assert "give more prompts" in result.verdict.reason
+    assert run(open_study(tmp_path), Brief(gain=1.8), n_trials=3).verdict.use_speculation
 
 
 def test_trials_end_when_forecasts_say_that_more_would_gain_nothing(tmp_path: Path) -> None:

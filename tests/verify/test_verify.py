@@ -17,7 +17,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting, observed_of
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
-from spectui.measure.verdict import Verdict
+from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.measure.workload import WorkItem, distinct
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
@@ -489,3 +489,13 @@ def test_the_servers_ranking_counts(
     assert found.verdict.use_speculation is not arm.is_off
     assert found.is_other is (said is not None)
     assert found.verdict == before if said is None else said in found.verdict.reason
+
+
+@pytest.mark.parametrize("basis", [Basis.LATER, Basis.SAME])
+def test_servers_that_ran_what_chose_a_setting_can_only_turn_it_off(basis: Basis) -> None:
+    fast, slow = speedup(1.3, 1.2, 1.4), speedup(0.9, 0.8, 0.99)
+    leave = replace(LEAVE, basis=basis)
+    assert preferred(leave, BEST, {BEST: fast}, min_gain=0.02).verdict == leave
+    if basis is Basis.LATER:
+        found = preferred(replace(USE, basis=basis), BEST, {BEST: slow}, min_gain=0.02)
+        assert (found.arm, found.verdict.answer) == (OFF, Answer.OFF)

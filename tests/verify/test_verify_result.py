@@ -11,7 +11,7 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, observed_of
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.verdict import Verdict
+from spectui.measure.verdict import Basis, Verdict
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
@@ -177,6 +177,17 @@ def test_changed_and_other_prompts_are_told_apart() -> None:
     others = replace(KEPT, promise=replace(KEPT.promise, observed=renamed))
     assert others.ratio is None
     assert list(notes(others, {})) == ["none of these prompts is one that the promise was made on."]
+
+
+def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
+    assert KEPT.promise is not None
+    observed = tuple(replace(one, digest="longer") for one in KEPT.promise.observed)
+    later = replace(KEPT.promise, observed=observed, basis=Basis.LATER)
+    found = replace(KEPT, promise=later)
+    assert found.ratio is None
+    assert found.other_prompts == ()
+    (told,) = notes(found, {})
+    assert told.startswith("what was promised was measured on later text of these prompts")
 
 
 def test_what_moves_the_numbers_is_noted() -> None:

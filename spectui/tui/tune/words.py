@@ -164,7 +164,7 @@ def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
 
 
 def _interval(speedup: Speedup, glyphs: Glyphs) -> str:
-    times = glyphs.times
+    times, speedup = glyphs.times, speedup.capped
     value = f"{speedup.estimate:.2f}{times}"
     if speedup.low is None or speedup.high is None:
         return f"{value}, no interval ({speedup.interval_reason})"
