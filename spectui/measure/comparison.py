@@ -105,7 +105,11 @@ class Comparison:
             }
         else:
             on |= or_reason("c", self.c, self._no_c())
-            compared = {**self.speedup.document(), **lossless_document(self.lossless)}
+            compared = {
+                **self.speedup.document(),
+                "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
+                **lossless_document(self.lossless),
+            }
         return {
             **or_reason("baseline", off, NO_BASELINE),
             "speculative": on,

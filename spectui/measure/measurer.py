@@ -74,6 +74,8 @@ class Pair(Run):
     baseline: GenerationResult
     segments: tuple[Segment, ...] = ()
     """Its parts, where both sides took turns within it."""
+    n_slow: int = 0
+    """Rounds that took longer than is usual for their kind, and count as usual ones."""
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -312,6 +314,7 @@ def _with_seconds(pair: Pair, found: SteadySeconds) -> Pair:
         pair,
         baseline=replace(pair.baseline, decode_s=found.baseline_s),
         speculative=replace(pair.speculative, decode_s=found.speculative_s),
+        n_slow=found.n_slow,
     )
 
 

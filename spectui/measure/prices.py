@@ -43,10 +43,8 @@ class SteadySeconds:
     baseline_s: float
     """Seconds of the target alone, for as many tokens."""
     speculative_s: float
-    n_rounds: int
-    """Rounds, of either."""
     n_slow: int
-    """Rounds among them that took longer than is usual for their kind."""
+    """Rounds, of either, that took longer than is usual for their kind."""
 
 
 def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
@@ -67,7 +65,7 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
     sums = zip(
         answers, alone.by_answer(len(answers)), together.by_answer(len(answers)), strict=True
     )
-    for answer, (n_alone, alone_sum, n_slow_alone), (n_together, together_sum, n_slow) in sums:
+    for answer, (n_alone, alone_sum, n_slow_alone), (_n, together_sum, n_slow) in sums:
         # The segment that was disturbed least.
         level_s = min(statistics.median(part.baseline_s) for part in answer)
         n_tokens = sum(part.n_tokens for part in answer)
@@ -75,7 +73,6 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
             SteadySeconds(
                 baseline_s=level_s * n_tokens * alone_sum / n_alone,
                 speculative_s=level_s * together_sum,
-                n_rounds=int(n_alone + n_together),
                 n_slow=int(n_slow_alone + n_slow),
             )
         )

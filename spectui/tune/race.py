@@ -54,7 +54,12 @@ class Standing:
         speedup = self.speedup
         if speedup is None:
             return {"params": self.arm.document(), **or_reason("speedup", None, nothing)}
-        return {"params": self.arm.document(), "n_prompts": speedup.n_prompts, **speedup.document()}
+        return {
+            "params": self.arm.document(),
+            "n_prompts": speedup.n_prompts,
+            **speedup.document(),
+            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
+        }
 
 
 class Race:
