@@ -35,6 +35,7 @@ _STEADY_CLOCK = 0.8
 _TOLD_SHARE = 0.02
 """Share of the time watched from which on disturbances are worth a user's attention."""
 _N_TOLD = 4
+_SHORT_S = 10.0
 
 
 class Kind(StrEnum):
@@ -117,9 +118,6 @@ class Cause:
             "seconds": self.seconds,
             **or_reason("share", self.share, "it has no share"),
         }
-
-
-_SHORT_S = 10.0
 
 
 def _length_text(seconds: float) -> str:
@@ -229,8 +227,8 @@ class Disturbance:
             jumped_s=self.jumped_s + other.jumped_s,
             n_throttles=_sum(self.n_throttles, other.n_throttles),
             clocks_hz=(
-                _first_of(min, self.clocks_hz[0], other.clocks_hz[0]),
-                _first_of(max, self.clocks_hz[1], other.clocks_hz[1]),
+                _extreme(min, self.clocks_hz[0], other.clocks_hz[0]),
+                _extreme(max, self.clocks_hz[1], other.clocks_hz[1]),
             ),
             gpu_others=_latest(self.gpu_others, other.gpu_others),
             gpu_slowed=_latest(self.gpu_slowed, other.gpu_slowed),
@@ -251,8 +249,8 @@ class Disturbance:
             "clock_high_hz": self.clocks_hz[1],
             "gpu_others_share": self.gpu_others,
         }
-        found: Json = {"watched_s": self.wall_s, "n_cores": self.n_cores, "own_s": self.own_s}
-        found["clock_jump_s"] = self.jumped_s
+        known = {"n_cores": self.n_cores, "own_s": self.own_s, "clock_jump_s": self.jumped_s}
+        found: Json = {"watched_s": self.wall_s, **known}
         for name, reading in readings.items():
             found |= or_reason(name, reading.value, reading.reason or "")
         return found
@@ -341,11 +339,11 @@ def _sum(first: Reading, second: Reading) -> Reading:
     return Reading(first.value + second.value)
 
 
-def _first_of(choose: Callable[[float, float], float], first: Reading, second: Reading) -> Reading:
+def _extreme(choose: Callable[[float, float], float], first: Reading, second: Reading) -> Reading:
     """The lower or the higher of two readings; the one that is known if the other is not."""
     if first.value is None or second.value is None:
         return _latest(first, second)
-    return Reading(choose(first.value, second.value))
+    return Reading(of(first.value, second.value))
 
 
 def _latest(first: Reading, second: Reading) -> Reading:
