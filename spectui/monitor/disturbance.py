@@ -104,8 +104,7 @@ class Cause:
             return _MOMENTS[self.kind].format(duration=duration)
         if self.name is None:
             return f"{_FORMS[self.kind].format(share=share)} for {duration}"
-        many = self.n_processes > 1
-        who = f"{self.n_processes} other processes" if many else "another process"
+        who = f"{self.n_processes} other processes" if self.n_processes > 1 else "another process"
         what = "a core" if self.kind is Kind.PROCESS else "the GPU"
         return f"{who}, `{self.name}`, took {share} of {what} for {duration}"
 
@@ -343,7 +342,7 @@ def _extreme(choose: Callable[[float, float], float], first: Reading, second: Re
     """The lower or the higher of two readings; the one that is known if the other is not."""
     if first.value is None or second.value is None:
         return _latest(first, second)
-    return Reading(of(first.value, second.value))
+    return Reading(choose(first.value, second.value))
 
 
 def _latest(first: Reading, second: Reading) -> Reading:
