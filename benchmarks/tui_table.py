@@ -24,7 +24,7 @@ from spectui.tui.glyphs import UNICODE
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.table import Column, TrialsTable, text
+from spectui.tui.tune.table import COLUMNS, DRAFT, SPEEDUP, TrialsTable, text
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.cockpit import Recorder
@@ -65,7 +65,7 @@ async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
         await app.push_screen(screen)
         await pilot.pause()
         table = screen.query_one(TrialsTable)
-        columns = [Column.SPEEDUP, Column.DRAFT]
+        columns = [SPEEDUP, DRAFT]
 
         def scroll(step: int) -> None:
             table.scroll_to(y=step * 10 % n, animate=False)
@@ -92,8 +92,8 @@ async def measure_data_table(records: tuple[TrialRecord, ...], n: int) -> dict[s
     app = Host()
     async with app.run_test(size=SIZE) as pilot:
         table = app.query_one(DataTable)
-        keys = table.add_columns(*(column.value[0] for column in Column))
-        cells = [[text(row, c, ledger, UNICODE) for c in Column] for row in ledger.rows]
+        keys = table.add_columns(*(column.title for column in COLUMNS))
+        cells = [[text(row, c, ledger, UNICODE) for c in COLUMNS] for row in ledger.rows]
         table.add_rows(cells[:n])
         await pilot.pause()
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from spectui.cli.drawing import bar, wrapped
 from spectui.format import percent_text
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid
 from spectui.trace.record import Recording
@@ -73,6 +74,8 @@ def _small_costs(costs: Costs) -> str:
 
 def _rollback(costs: Costs) -> str:
     more = f"{_ms(costs.rollback_s)} ms more if a draft is rejected"
+    if costs.mark_s:
+        more = f"{_ms(costs.mark_s)} ms more for saving the state if it drafts, {more}"
     if costs.rollback_token_s < _NOTHING_S:
         return more
     return f"{more} and {_ms(costs.rollback_token_s)} ms per token that was accepted before"
@@ -116,7 +119,8 @@ def _predictions(draft: str, costs: Costs, recordings: Sequence[Recording]) -> T
     table = Table(box=None, header_style="bold")
     for heading in ("draft_max", "tokens/s"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("predicted, with draft_min 0 and draft_p_min 0")
+    others = [f"{one.name} {one.default:g}" for one in numbers_of(DraftSimple)[1:]]
+    table.add_column(f"predicted, with {' and '.join(others)}")
     rates = [("off", _off_rate(totals))]
     rates += [(str(total.model.draft_max), total.tokens_per_s or 0.0) for total in totals]
     largest = max(rate for _, rate in rates)

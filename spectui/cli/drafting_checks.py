@@ -1,6 +1,6 @@
 """Refuses impossible drafting options before anything is loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
+    ONLY_BY_SERVER,
     DrafterSetting,
     numbers_of,
     owners,
@@ -59,6 +60,19 @@ def _check_room(options: RunOptions, one: DrafterSetting) -> None:
         f"{length} is verified in decodes of {needed} tokens, "
         f"which {given} does not hold; raise {' and '.join(short)} to {needed} or more{lower}"
     )
+
+
+def check_engine(kinds: Iterable[str]) -> None:
+    """Refuse drafters that only llama-server runs.
+
+    Raises:
+        UsageError: one of ``kinds`` is such.
+    """
+    for kind in kinds:
+        if kind in HIDDEN_STATE_KINDS:
+            raise UsageError(
+                f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
+            )
 
 
 def check_typed(parsed: Mapping[str, Any]) -> None:

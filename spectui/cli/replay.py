@@ -38,13 +38,10 @@ _MAX, *_OTHERS = numbers_of(DraftSimple)
 def command(
     *,
     trace: Path,
-    draft_max: tuple[int, ...] | None,
-    draft_min: tuple[int, ...],
-    draft_p_min: tuple[float, ...],
     drafts: tuple[str, ...],
     costs: bool,
     json_path: str | None,
-    **ngrams: Any,
+    **numbers: Any,
 ) -> None:
     """Predict settings from a TRACE, without loading a model.
 
@@ -54,11 +51,10 @@ def command(
     from spectui.cli.run_replay import Wanted, replay
 
     wanted = Wanted(
-        draft_max=draft_max,
-        draft_min=draft_min,
-        draft_p_min=draft_p_min,
+        draft_max=numbers[_MAX.parameter],
+        others={number.name: numbers[number.parameter] for number in _OTHERS},
         drafts=drafts,
-        ngrams=tuple(replayed_ngrams(ngrams)),
-        ahead=tuple(replayed_ahead(ngrams)),
+        ngrams=tuple(replayed_ngrams(numbers)),
+        ahead=tuple(replayed_ahead(numbers)),
     )
     replay(trace, wanted, costs=costs, json_path=json_path)

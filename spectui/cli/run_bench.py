@@ -7,7 +7,7 @@ from typing import Any
 
 from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting, check_typed
+from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
 from spectui.cli.given import find_pair
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.options_common import BackendKind
@@ -25,7 +25,6 @@ from spectui.errors import (
     HopelessError,
     ServerError,
     SpectuiError,
-    UsageError,
 )
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
@@ -44,9 +43,9 @@ from spectui.measure.workload import Workload, served_workload, variations
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import (
     MODEL_KIND,
-    ONLY_BY_SERVER,
-    HiddenStateDrafter,
+    DraftSimple,
     ModelDrafter,
+    numbers_of,
     with_kind,
 )
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
@@ -96,7 +95,7 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
     if not is_running:
         check_drafting(options, speculation)
         if not is_server:
-            _check_engine(speculation)
+            check_engine({speculation.own.kind})
         minded = mind_unmeasured(rest, through_server=is_server)
         options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
@@ -120,14 +119,6 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         f"interrupted after {run.n_runs} measurements, which are shown above; run the command "
         "again for all",
     )
-
-
-def _check_engine(speculation: Speculation) -> None:
-    if isinstance(speculation.own, HiddenStateDrafter):
-        raise UsageError(
-            f"--spec-type {speculation.own.kind}: {ONLY_BY_SERVER}; add --backend server "
-            "--server-bin PATH"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,9 +374,9 @@ def _draft(draft: Json | None, speculation: Speculation) -> Json:
 _UNTOLD = "the server does not tell"
 _OWN = "the server drafts as it was started, and does not tell how"
 _UNKNOWN_SETTING: Json = {
-    **or_reason("draft_max", None, _OWN),
-    **or_reason("draft_min", None, _OWN),
-    **or_reason("draft_p_min", None, _OWN),
+    name: value
+    for number in numbers_of(DraftSimple)
+    for name, value in or_reason(number.name, None, _OWN).items()
 }
 
 

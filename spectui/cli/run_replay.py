@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from spectui.cli.drawing import drawn, page_width, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
 from spectui.errors import UsageError
 from spectui.format import counted, percent_text
-from spectui.options.drafters import Ngram
+from spectui.options.drafters import DraftSimple, Ngram, numbers_of
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
 from spectui.trace.file import read_trace
@@ -41,9 +42,11 @@ _MOST = 200
 _NAME = "draft"
 _ROOM, _LITTLE_ROOM = 20, 12
 """Minimum width in cells of the columns of names, which are folded."""
+_NUMBERS = numbers_of(DraftSimple)
+_OTHERS = tuple(one.short for one in _NUMBERS if not one.bounds_drafts)
 _LEAST = {
     **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
-    **dict.fromkeys(("speedup", "min", "p_min", "accepted", "drafted"), _LITTLE_ROOM),
+    **dict.fromkeys(("speedup", *_OTHERS, "accepted", "drafted"), _LITTLE_ROOM),
 }
 """Columns to drop from a narrow table, in this order, with the width of names that they give way
 to: derived values go before settings and counts."""
@@ -55,8 +58,8 @@ class Wanted:
 
     draft_max: tuple[int, ...] | None
     """Longest drafts to replay; None for all lengths of the trace."""
-    draft_min: tuple[int, ...]
-    draft_p_min: tuple[float, ...]
+    others: Mapping[str, Any]
+    """Lists of values of a draft model's other numbers."""
     drafts: tuple[str, ...]
     """Drafts to replay; empty for all of the trace."""
     ngrams: tuple[Speculation, ...]
@@ -121,11 +124,8 @@ def _with_drafts(wanted: Wanted, trace: Trace) -> Iterator[Total]:
     """Every draft's settings, alone and behind n-gram drafters."""
     for name in wanted.drafts:
         depth = min(recording.chains[name].longest for recording in trace.recordings)
-        grid = Grid(
-            draft_max=wanted.draft_max or tuple(range(1, depth + 1)),
-            draft_min=wanted.draft_min,
-            draft_p_min=wanted.draft_p_min,
-        )
+        lengths = wanted.draft_max or tuple(range(1, depth + 1))
+        grid = Grid(draft_max=lengths, **wanted.others)
         known = trace.costs.get(name)
         alone = replay_trace(trace.recordings, name, grid, known)
         yield from alone
@@ -199,9 +199,9 @@ def _label(total: Total) -> str:
     return " + ".join([*ngrams, *filter(None, [total.draft])])
 
 
-def _setting(total: Total, name: str) -> str:
-    """A number of the draft's setting; n-gram drafters have none."""
-    return f"{total.speculation.own.numbers.get(name, 0):g}"
+def _setting(total: Total, *, name: str) -> str:
+    """A number of the draft's setting."""
+    return f"{total.speculation.numbers[name]:g}"
 
 
 def _replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
@@ -247,9 +247,7 @@ def _columns(totals: Sequence[Total], best: Total, hidden: Collection[str]) -> T
 
 _CELLS: dict[str, Callable[[Total], str]] = {
     _NAME: _label,
-    "max": lambda total: str(total.speculation.own.longest),
-    "min": lambda total: _setting(total, "draft_min"),
-    "p_min": lambda total: _setting(total, "draft_p_min"),
+    **{one.short: partial(_setting, name=one.name) for one in _NUMBERS},
     "drafted": lambda total: str(total.n_drafted),
     "accepted": lambda total: str(total.n_accepted),
     "rate": lambda total: percent_text(total.acceptance_rate, 1),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from spectui import __version__
+from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_common import BackendKind, check_no_servers
@@ -38,13 +39,7 @@ from spectui.errors import (
 from spectui.measure.arm import Arm
 from spectui.measure.header import header
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
-    MODEL_KIND,
-    ONLY_BY_SERVER,
-    DraftSimple,
-    numbers_of,
-)
+from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, Axes
@@ -153,12 +148,7 @@ def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
     if is_server:
         return
     check_no_servers(parsed)
-    only_server = sorted(grid.kinds & set(HIDDEN_STATE_KINDS))
-    if only_server:
-        raise UsageError(
-            f"--spec-type {only_server[0]}: {ONLY_BY_SERVER}; add --backend server "
-            "--server-bin PATH"
-        )
+    check_engine(sorted(grid.kinds))
 
 
 def _setup(

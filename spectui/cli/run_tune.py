@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spectui.cli.defaults import given_extra
+from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
@@ -24,7 +25,6 @@ from spectui.cli.tune_present import PresentArm, arm_of, present_of
 from spectui.cli.tune_report import Tuned, report
 from spectui.cli.tune_request import (
     TuneOptions,
-    check_engine,
     measuring_binary,
     space_of,
     takes_mtp,
@@ -77,7 +77,7 @@ def tune(parsed: dict[str, Any]) -> None:
     if options.is_server:
         measuring, options = measuring_binary(options)
     else:
-        check_engine(shared)
+        check_engine(shared.readers)
         verifying = verifying_binary(options)
     unmeasured = mind_unmeasured(parsed, through_server=options.is_server)
     takes_mtp(shared, options)

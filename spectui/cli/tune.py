@@ -7,6 +7,7 @@ import click
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND
 from spectui.cli.values import DURATION, Fraction, WholeNumber
+from spectui.options.drafters import DraftSimple, numbers_of
 
 _TUNE = (
     click.option(
@@ -49,7 +50,7 @@ _TUNE = (
         "--tune",
         "tuned",
         metavar="LIST",
-        default="draft_max,draft_min,draft_p_min,ahead",
+        default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
         show_default=True,
         help=(
             "Parameters to vary; the others stay at llama-server's defaults, and the draft is a "

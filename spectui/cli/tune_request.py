@@ -11,7 +11,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
-from spectui.options.drafters import MTP_KIND, ONLY_BY_SERVER
+from spectui.options.drafters import MTP_KIND
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.experts import Placements
@@ -153,18 +153,6 @@ def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
     if source is ParameterSource.COMMANDLINE:
         binary.check_dialect(Dialect(options.dialect))
     return binary, replace(options, dialect=str(binary.dialect))
-
-
-def check_engine(shared: RunOptions) -> None:
-    """Refuse drafts that only llama-server runs.
-
-    Raises:
-        UsageError: ``--spec-type`` names one.
-    """
-    for kind in shared.readers:
-        raise UsageError(
-            f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
-        )
 
 
 def verifying_binary(options: TuneOptions) -> ServerBinary | None:

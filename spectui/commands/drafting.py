@@ -8,6 +8,7 @@ from spectui.commands.command import BY_SWITCH, Edits, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader, is_new
 from spectui.errors import BadInputError
+from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
@@ -42,8 +43,6 @@ _OWN: dict[str, dict[str, str]] = {
     if numbers_of(drafter)
 }
 """Replacements of the shared options, by kind."""
-SHARED = ("spec-ngram-size-n", "spec-ngram-size-m", "spec-ngram-min-hits")
-"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
 LENGTHS = ("draft-max", "draft-min")
 _SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 _CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
@@ -61,7 +60,7 @@ IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not No
 """ik_llama.cpp's names of kinds that llama.cpp names differently."""
 KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
 _LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
-_SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED}
+_SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED_BY_NGRAMS}
 _SUFFIX = {
     "suffix-pattern-len": "suffix_min_match_len",
     "suffix-max-depth": "suffix_max_depth",
@@ -185,7 +184,7 @@ def told_apart(
     ngrams = [kind for kind in kinds if kind in _OWN]
     lengths = LENGTHS if has_old_lengths and kinds and ngrams == list(kinds) else ()
     # Of two that became one, the drafter's own size counts.
-    shared = (*SHARED, *lengths)
+    shared = (*SHARED_BY_NGRAMS, *lengths)
     found = {name: values for name, values in options.items() if name not in shared}
     for name in shared:
         for kind in ngrams:

@@ -8,7 +8,7 @@ from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.server_options import canonical, flags_of, server_option
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
 from spectui.options.option import Option
 from spectui.options.setup import FlashAttention
 
@@ -16,7 +16,7 @@ _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-us
 _CURRENT = "--spec-draft-n-max"
 _OLD_NAMES = {MTP_KIND: "mtp"}
 """Names of kinds before the prefix ``draft-`` was introduced."""
-_IK_FLAGS = {"n_max": "--draft-max", "n_min": "--draft-min", "p_min": "--draft-p-min"}
+_IK_FLAGS = {one.ik[-1]: one.flags[0] for one in numbers_of(DraftSimple)}
 """Options of ik_llama.cpp before its ``--spec-type`` took settings."""
 _EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
     ("--load-mode", "none"): ("--no-mmap",),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from spectui.commands.arguments import EXPERTS, first_experts
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
-    SHARED,
     SPEC_DEFAULT,
     drafting,
     joined,
@@ -17,6 +16,7 @@ from spectui.commands.drafting import (
 from spectui.commands.items import FLASH_ATTENTION, Item, words_of
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
+from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.reading import read_setup
 from spectui.options.setup import Setup
@@ -330,6 +330,8 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
             return _SWITCHES[name]
         case "threads" | "seed", ("-1",):
             return {}  # the default, spelled out
-        case name, values if (item.option.is_ours or name in SHARED) and not _is_all_cores(item):
+        case name, values if (
+            item.option.is_ours or name in SHARED_BY_NGRAMS
+        ) and not _is_all_cores(item):
             return {name: values}
     return None

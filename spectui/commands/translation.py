@@ -12,7 +12,6 @@ from spectui.commands.drafting import (
     KNOWN_TO_IK,
     NEW_LENGTHS,
     OLD_LENGTHS,
-    SHARED,
     assumed_lengths,
     told_of_length,
 )
@@ -23,11 +22,13 @@ from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.takeover import taken_options
 from spectui.errors import BadInputError, UsageError
+from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
+    DraftSimple,
     NgramSimple,
     number_of,
     numbers_of,
@@ -39,8 +40,8 @@ from spectui.severity import Severity
 _SETTINGS = frozenset(
     {
         *("spec-type", "spec-default", BY_SWITCH),
-        *("draft-max", "draft-min", "draft-p-min", *SHARED),
-        *(one.option for drafter in NGRAMS for one in numbers_of(drafter)),
+        *SHARED_BY_NGRAMS,
+        *(one.option for drafter in (DraftSimple, *NGRAMS) for one in numbers_of(drafter)),
     }
 )
 """Options that configure drafting, except the model and its placement."""

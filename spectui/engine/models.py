@@ -1,15 +1,17 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+
+import psutil
 
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.events import Role
+from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import ModelMemory, add_up, parse_buffers
-from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import has_gpu, native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
@@ -73,108 +75,8 @@ class Conversation:
         self._present = set()
 
 
-_PROMPTS_BYTES = 1 << 30
-
-Tokens = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TargetState:
-    cache: bytes
-    logits: Logits
-    """[n_vocab] float32 of the prompt's last token, which the cache does not hold."""
-    mtp: bytes | None = None
-    """Cache of the target's MTP layers, if they have read the prompt."""
-
-    @property
-    def n_bytes(self) -> int:
-        return len(self.cache) + self.logits.nbytes + len(self.mtp or b"")
-
-
-class PromptStore:
-    """Least recently used caches of target and draft, up to a fixed number of bytes.
-
-    A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
-    prompt was reused.
-    """
-
-    def __init__(self, capacity_bytes: int = _PROMPTS_BYTES) -> None:
-        """Keep at most ``capacity_bytes``."""
-        self._capacity_bytes = capacity_bytes
-        self._target: OrderedDict[Tokens, _TargetState] = OrderedDict()
-        self._draft: OrderedDict[Tokens, bytes] = OrderedDict()
-
-    def restore_target(self, target: TargetContext, prompt: Tokens) -> bool:
-        """Fill the target's cache with ``prompt`` if it is known."""
-        state = self._target.get(prompt)
-        if state is None:
-            return False
-        self._target.move_to_end(prompt)
-        target.restore(state.cache, prompt)
-        target.prompt_logits = state.logits
-        return True
-
-    def keep_target(self, target: TargetContext, prompt: Tokens) -> None:
-        """Remember the target's cache, which holds exactly ``prompt``, and its logits."""
-        if prompt in self._target:
-            return
-        self._target[prompt] = _TargetState(cache=target.save(), logits=target.logits(0).copy())
-        self._evict()
-
-    def restore_draft(self, draft: DraftContext, prompt: Tokens) -> bool:
-        """Fill the draft's cache with ``prompt`` if it is known."""
-        cache = self._draft.get(prompt)
-        if cache is None:
-            return False
-        self._draft.move_to_end(prompt)
-        draft.restore(cache, prompt)
-        return True
-
-    def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
-        """Remember the draft's cache, which holds exactly ``prompt``."""
-        if prompt in self._draft:
-            return
-        self._draft[prompt] = draft.save()
-        self._evict()
-
-    def restore_pair(self, target: TargetContext, mtp: MtpContext, prompt: Tokens) -> None:
-        """Fill the caches of a target and of its MTP layers with the known part of ``prompt``.
-
-        The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
-        """
-        state = self._target.get(prompt)
-        if state is not None and state.mtp is not None:
-            mtp.restore(state.mtp, prompt)
-            self.restore_target(target, prompt)
-
-    def keep_mtp(self, mtp: MtpContext, prompt: Tokens) -> None:
-        """Remember the cache of the MTP layers beside the target's, if that is remembered.
-
-        One without the other is of no use, so they go together.
-        """
-        state = self._target.get(prompt)
-        if state is not None and state.mtp is None:
-            self._target[prompt] = replace(state, mtp=mtp.save())
-            self._evict()
-
-    def forget_draft(self) -> None:
-        """Drop the draft's caches, since another draft has other ones."""
-        self._draft.clear()
-
-    def clear(self) -> None:
-        """Drop all caches, since another target has other ones."""
-        self._target.clear()
-        self._draft.clear()
-
-    def _evict(self) -> None:
-        # The draft's caches go first: they are cheap to make again.
-        while self._n_bytes() > self._capacity_bytes:
-            (self._draft or self._target).popitem(last=False)
-
-    def _n_bytes(self) -> int:
-        targets = sum(state.n_bytes for state in self._target.values())
-        return targets + sum(map(len, self._draft.values()))
-
+_LEAST_PROMPTS_BYTES = 256 << 20
+"""Bytes that caches of prompts may take even where little memory is free."""
 
 OnProgress = Callable[[Role, ModelOptions, float], None]
 
@@ -194,7 +96,7 @@ class LoadedModels:
         self._target: TargetContext | None = None
         self._draft: DraftContext | None = None
         self._mtp: MtpContext | None = None
-        self.prompts = PromptStore()
+        self.prompts = PromptStore(self._free_for_prompts)
         self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
         """Memory that each loaded model takes and its decodes read."""
@@ -204,6 +106,19 @@ class LoadedModels:
         """Loaded contexts, the target's first."""
         contexts = (self._target, self._draft, self._mtp)
         return tuple(context for context in contexts if context is not None)
+
+    def _free_for_prompts(self) -> int:
+        """Bytes that caches of prompts may take beside those that are kept.
+
+        Together half of what the models leave: another draft may come, and other programs too.
+        Mapped weights are counted as free by the kernel, but must not be read from disk again.
+        """
+        loaded = ((Role.TARGET, self._target), (Role.DRAFT, self._draft))
+        buffers = (self.memory[role].buffers for role, context in loaded if context is not None)
+        mapped = sum(one.size_bytes for group in buffers for one in group if one.is_mapped)
+        kept = self.prompts.n_bytes
+        free = psutil.virtual_memory().available - mapped
+        return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
 
     @property
     def target(self) -> TargetContext:

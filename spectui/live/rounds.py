@@ -91,7 +91,7 @@ def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
         return _resource(evidence)
     what = {
         Limit.DRAFT: "drafting takes",
-        Limit.ROLLBACK: "forgetting rejected tokens takes",
+        Limit.ROLLBACK: "rollback takes",
         Limit.OVERHEAD: "sampling and the rest take",
     }[longest]
     return longest, f"{what} {parts[longest] / times.total_s:.0%} of a round"

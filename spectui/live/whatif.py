@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -249,7 +250,8 @@ class WhatIf:
         self.draft = draft
         self.longest = longest
         self.costs = costs
-        self._lines: dict[tuple[int, float], Line] = {}
+        self._lines: dict[tuple[float, ...], Line] = {}
+        """By the numbers beside the longest draft."""
         self._best: Total | None = None
 
     def is_like(self, other: "WhatIf") -> bool:
@@ -283,17 +285,14 @@ class WhatIf:
 
     def knows(self, setting: Model) -> bool:
         """Whether the setting's line was replayed."""
-        return _line_of(setting) in self._lines
+        return setting.beside_length in self._lines
 
     def line(self, setting: Model) -> Line:
-        """Totals over ``draft_max`` at the setting's ``draft_min`` and ``draft_p_min``."""
+        """Totals over ``draft_max`` at the setting's other numbers."""
         if not self.knows(setting):
-            draft_max = tuple(range(1, self.longest + 1))
-            draft_min, draft_p_min = _line_of(setting)
-            self._replay(
-                Grid(draft_max=draft_max, draft_min=(draft_min,), draft_p_min=(draft_p_min,))
-            )
-        return self._lines[_line_of(setting)]
+            lists: dict[str, Any] = {name: (value,) for name, value in setting.numbers.items()}
+            self._replay(Grid(**lists | {"draft_max": tuple(range(1, self.longest + 1))}))
+        return self._lines[setting.beside_length]
 
     def at(self, setting: Model) -> Total:
         """Total of one setting, with a ``draft_max`` of 1 to ``longest``."""
@@ -306,12 +305,8 @@ class WhatIf:
 
     def _replay(self, grid: Grid) -> Line:
         totals = replay_trace(self.recordings, self.draft, grid, self.costs)
-        lines: dict[tuple[int, float], list[Total]] = {}
+        lines: dict[tuple[float, ...], list[Total]] = {}
         for total in totals:
-            lines.setdefault(_line_of(total.model), []).append(total)
+            lines.setdefault(total.model.beside_length, []).append(total)
         self._lines |= {place: tuple(line) for place, line in lines.items()}
         return totals
-
-
-def _line_of(setting: Model) -> tuple[int, float]:
-    return setting.draft_min, setting.draft_p_min

@@ -14,7 +14,7 @@ from spectui.errors import BadInputError, CancelledError, DoesNotFitError, Usage
 from spectui.llama.library import C, native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.routing import RoutingObserver
-from spectui.llama.sequence import Batch, SequenceMemory
+from spectui.llama.sequence import Batch, PartialState, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
 from spectui.speculative.models import Outputs, Rollback, can_forget
 
@@ -75,6 +75,23 @@ class AbortFlag:
         self._text[0] = b"\0"
 
 
+class SavePoint:
+    """A moment of a context, to which it can return."""
+
+    def __init__(self) -> None:
+        """Be the moment at which nothing was held."""
+        self.tokens: tuple[int, ...] = ()
+        """Tokens that were in the cache."""
+        self.hidden: dict[int, npt.NDArray[np.float32]] = {}
+        """Hidden states by position, [n_embd] each, that MTP layers needed for what followed."""
+        self.state = PartialState()
+
+    @property
+    def n_past(self) -> int:
+        """Tokens that were in the cache."""
+        return len(self.tokens)
+
+
 class Context(Closing):
     """Owns a ``llama_context`` with one sequence; implements ``SequenceModel``.
 
@@ -126,7 +143,7 @@ class Context(Closing):
         """The ``llama_context`` pointer, valid until ``close``."""
         if not self.c:
             raise _creation_error(model, options)
-        self._memory = SequenceMemory(self.c)
+        self._memory = SequenceMemory(self.c, swa_full=options.swa_full)
         self.n_ctx: int = C.llama_n_ctx_seq(self.c)
         self.n_batch: int = C.llama_n_batch(self.c)
         self.max_outputs: int = params.n_outputs_max
@@ -297,6 +314,39 @@ class Context(Closing):
     def mark(self) -> None:
         """Make it cheap to come back to what is held now: it may soon be truncated to that."""
         self._memory.mark(self.n_past)
+
+    def save_point(self, reused: SavePoint | None = None) -> SavePoint:
+        """Return the present moment, to ``return_to`` however much is decoded and marked meanwhile.
+
+        It costs next to nothing where a cache just forgets; elsewhere as much as ``mark``, and as
+        much memory. The logits of the last decode are left.
+
+        Args:
+            reused: an earlier point of this context that is needed no more: its memory is used.
+        """
+        point = SavePoint() if reused is None else reused
+        point.tokens = tuple(self.tokens)
+        if point.tokens:
+            self._memory.save(point.state)
+            self._n_last = 0
+        return point
+
+    def return_to(self, point: SavePoint) -> None:
+        """Hold again what was held at ``point``, any number of times; nothing is decoded again.
+
+        The same decodes bring the same logits then, bit by bit. None are left of the last one.
+
+        Raises:
+            ValueError: the cache does not hold the point's tokens any more, or those are others.
+        """
+        if tuple(self.tokens[: point.n_past]) != point.tokens:
+            raise ValueError(f"the {point.n_past} tokens of the point are not held any more")
+        if point.n_past == 0:
+            self.clear()
+        else:
+            self._memory.go_back(point.n_past, point.state)
+            del self.tokens[point.n_past :]
+            self._n_last = self.n_outputs = 0
 
     def keep_prefix(self, prompt: Sequence[int]) -> None:
         """Forget all but what the cache has in common with ``prompt`` without its last token.

@@ -53,18 +53,58 @@ class Batch:
 _SEQUENCE = 0
 
 
+class PartialState:
+    """The part of a sequence's state that forgetting does not bring back, as of one moment.
+
+    Its buffer is used again: memory that is touched for the first time takes several times as long
+    as the copy.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self._buffer: Any = (ctypes.c_uint8 * 0)()
+        self._size = 0
+
+    def save(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
+        """Take the state of now in the place of what was saved before."""
+        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        self._size = C.llama_state_seq_get_size_ext(context, _SEQUENCE, flags)
+        if self._size > len(self._buffer):
+            # A window fills up token by token: not each of them is to take a larger buffer.
+            self._buffer = (ctypes.c_uint8 * (self._size * 5 // 4))()
+        C.llama_state_seq_get_data_ext(context, self._buffer, self._size, _SEQUENCE, flags)
+
+    def restore(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
+        """Bring back what was saved.
+
+        Raises:
+            RuntimeError: llama.cpp does not take it.
+        """
+        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        size = self._size
+        if not C.llama_state_seq_set_data_ext(context, self._buffer, size, _SEQUENCE, flags):
+            raise RuntimeError("llama.cpp refused a checkpoint that it had saved")
+
+
 class SequenceMemory:
     """The memory of a context's one sequence."""
 
-    def __init__(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
-        """Take the memory of a new context. It is taken to forget a suffix until ``tried``."""
+    def __init__(self, context: Any, *, swa_full: bool) -> None:  # noqa: ANN401 - a C pointer
+        """Take the memory of a new context. It is taken to forget a suffix until ``tried``.
+
+        Args:
+            context: the pointer.
+            swa_full: whether layers with a sliding window keep what is behind it.
+        """
         self._context = context
         self._memory = C.llama_get_memory(context)
-        self._window: int = C.llama_model_n_swa(C.llama_get_model(context))
-        """Tokens that a layer with a sliding window looks at; 0 where there is none."""
+        n_swa: int = C.llama_model_n_swa(C.llama_get_model(context))
+        self._window = 0 if swa_full else n_swa
+        """Tokens that a layer with a sliding window keeps and looks at; 0 where all are kept."""
         self._n_ubatch: int = C.llama_n_ubatch(context)
-        self._checkpoint: tuple[int, Any] | None = None
-        """Tokens that were held, and the state of then as a ctypes array."""
+        self._n_marked: int | None = None
+        """Tokens that were held at the checkpoint; None where there is none."""
+        self._checkpoint = PartialState()
         self.rollback = Rollback.TRUNCATE
         self.n_snapshots = 0
         """Those of a recurrent state that may be gone back to: at most those that there are."""
@@ -86,7 +126,32 @@ class SequenceMemory:
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""
         if self.rollback is not Rollback.TRUNCATE:
-            self._checkpoint = n_past, self._save_partial()
+            self._checkpoint.save(self._context)
+            self._n_marked = n_past
+
+    def save(self, state: PartialState) -> None:
+        """Take into ``state`` what ``go_back`` will need, if forgetting may not do."""
+        if self.rollback is not Rollback.TRUNCATE or self._window:
+            state.save(self._context)
+        if self._window:
+            # A window that comes back lies elsewhere in memory, and sums are rounded in another
+            # order then. What follows for the first time shall not differ in that.
+            state.restore(self._context)
+
+    def go_back(self, n_past: int, state: PartialState) -> None:
+        """Hold no more than the ``n_past`` tokens, at least 1, that were held at ``save``.
+
+        They are the first of those that are held now.
+
+        Raises:
+            RuntimeError: llama.cpp does not take back what it had saved.
+        """
+        if self._n_marked is not None and self._n_marked > n_past:
+            # What comes next may be other tokens than those before the checkpoint.
+            self._n_marked = None
+        is_cut = self.rollback is Rollback.TRUNCATE and self._holds_window(n_past)
+        if not (is_cut and self._removes(n_past)):
+            self._restore(n_past, state)
 
     def forget(self, n_past: int, n_held: int, n_last: int) -> int:
         """Forget all but the first ``n_past`` of ``n_held`` tokens.
@@ -117,7 +182,7 @@ class SequenceMemory:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._checkpoint = None
+        self._n_marked = None
         C.llama_memory_clear(self._memory, True)
 
     def _holds_window(self, n_past: int) -> bool:
@@ -125,6 +190,8 @@ class SequenceMemory:
 
         What no token to come will look at makes room for new ones, or was not saved.
         """
+        if not self._window:
+            return True
         first: int = C.llama_memory_seq_pos_min(self._memory, _SEQUENCE)
         return first <= max(n_past + 1 - self._window, 0)
 
@@ -140,24 +207,14 @@ class SequenceMemory:
         return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))
 
     def _back_to_checkpoint(self, n_past: int) -> int:
-        if self._checkpoint is None or self._checkpoint[0] > n_past:
+        if self._n_marked is None or self._n_marked > n_past:
             self.clear()
             return 0
-        n_marked, state = self._checkpoint
-        self._restore_partial(state)
-        # Of a hybrid model the checkpoint holds the recurrent part; the other part loses its end.
-        if not self._removes(n_marked):
+        self._restore(self._n_marked, self._checkpoint)
+        return self._n_marked
+
+    def _restore(self, n_past: int, state: PartialState) -> None:
+        state.restore(self._context)
+        # It is the recurrent part of a hybrid model, or the window's; the rest loses its end.
+        if not self._removes(n_past):
             raise RuntimeError("llama.cpp refused to forget what came after a checkpoint")
-        return n_marked
-
-    def _save_partial(self) -> Any:  # noqa: ANN401 - a ctypes array
-        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
-        size = C.llama_state_seq_get_size_ext(self._context, _SEQUENCE, flags)
-        state = (ctypes.c_uint8 * size)()
-        C.llama_state_seq_get_data_ext(self._context, state, size, _SEQUENCE, flags)
-        return state
-
-    def _restore_partial(self, state: Any) -> None:  # noqa: ANN401 - a ctypes array
-        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
-        if not C.llama_state_seq_set_data_ext(self._context, state, len(state), _SEQUENCE, flags):
-            raise RuntimeError("llama.cpp refused a checkpoint that it had saved")

@@ -2,9 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
+
+from spectui.options.setup import ModelOptions
+from spectui.paths import text_of
 
 _WORDS = {
     "machine": "on another machine",
@@ -42,6 +46,18 @@ def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         return "with another llama.cpp"
     is_binary = any(known.get(key) != spec.get(key) for key in ("path", "version", "build"))
     return _WORDS["server" if is_binary else "extra"]
+
+
+def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A model's file with its size, and its placement: it may move to another folder."""
+    placement = asdict(options)
+    path = placement.pop("path")
+    return {"file": text_of(path.name), "size_bytes": size_bytes}, placement
+
+
+def as_stored(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions as a storage gives them back: plain values, through JSON."""
+    return dict(msgspec.json.decode(msgspec.json.encode(spec)))
 
 
 def spec_digest(spec: dict[str, Any]) -> str:

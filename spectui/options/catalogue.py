@@ -225,15 +225,16 @@ SAMPLING = (
 )
 """The target's samplers, less the temperature."""
 
-_SHARED_BY_NGRAMS = tuple(
+SHARED_BY_NGRAMS = tuple(
     dict.fromkeys(
-        f"--{name}"
+        name
         for drafter in NGRAMS
         for number in numbers_of(drafter)
         for name in number.shared
         if name.startswith("spec-")
     )
 )
+"""Former options of n-gram drafters alone; draft lengths applied to models, too."""
 
 
 def _number(number: Number) -> Option:
@@ -294,7 +295,7 @@ OPTIONS: tuple[Option, ...] = (
         variables=("SPEC_TYPE", None),
     ),
     Option(flags=("--spec-default",), values=Switch(), is_ours=False),
-    *(Option(flags=(flag,), is_ours=False) for flag in _SHARED_BY_NGRAMS),
+    *(Option(flags=(f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
     *NUMBERS,
     *(*DRAFT_PLACEMENT, TEMPERATURE, *SAMPLING),
 )

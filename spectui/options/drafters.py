@@ -8,7 +8,7 @@ option, form, axis, dialect and check is made from there. A new drafter is a new
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -27,7 +27,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     """Whether it drafts with a model file of its own."""
     ik_kind: ClassVar[str | None] = None
     """Name in ik_llama.cpp of a kind that has another name there."""
-    _bounds: ClassVar[tuple[str, str] | None] = None
+    bounds: ClassVar[tuple[str, ...]] = ()
     """Two fields of which the first must not be above the second: no draft would be long enough."""
 
     @property
@@ -49,9 +49,20 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         raise NotImplementedError(self.kind)
 
     @property
+    def ends_early(self) -> bool:
+        """Whether its drafts may end before the longest of themselves."""
+        return True
+
+    @property
     def numbers(self) -> dict[str, Any]:
         """The values by field."""
         return {number.name: getattr(self, number.name) for number in numbers_of(type(self))}
+
+    @property
+    def beside_length(self) -> tuple[float, ...]:
+        """The values but that of the longest draft: settings that share them lie on one line."""
+        numbers = numbers_of(type(self))
+        return tuple(getattr(self, one.name) for one in numbers if not one.bounds_drafts)
 
     @property
     def summary(self) -> str:
@@ -65,9 +76,9 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         Args:
             spelled: returns a number's name for the reader.
         """
-        if self._bounds is None:
+        if not self.bounds:
             return None
-        shortest, longest = (number_of(type(self), name) for name in self._bounds)
+        shortest, longest = (number_of(type(self), name) for name in self.bounds)
         least, most = getattr(self, shortest.name), getattr(self, longest.name)
         if least <= most:
             return None
@@ -76,8 +87,16 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
             "be dropped"
         )
 
+    def within_bounds(self) -> Self:
+        """The same with the shortest draft no longer than the longest, so that it can draft."""
+        if not self.bounds:
+            return self
+        shortest, longest = self.bounds
+        least = min(getattr(self, shortest), getattr(self, longest))
+        return msgspec.structs.replace(self, **{shortest: least})
 
-_DraftMax = Annotated[
+
+DraftMax = Annotated[
     int,
     described(
         1,
@@ -90,10 +109,11 @@ _DraftMax = Annotated[
             variables=("SPEC_DRAFT_N_MAX", "DRAFT_MAX"),
             old_default=16,
             bounds_drafts=True,
+            searched=(1, None),
         ),
     ),
 ]
-_DraftMin = Annotated[
+DraftMin = Annotated[
     int,
     described(
         0,
@@ -104,10 +124,11 @@ _DraftMin = Annotated[
             ik=("n_min",),
             flags=("--draft-min", "--draft-n-min", "--spec-draft-n-min"),
             variables=("SPEC_DRAFT_N_MIN", "DRAFT_MIN"),
+            searched=(0, 4),
         ),
     ),
 ]
-_DraftPMin = Annotated[
+DraftPMin = Annotated[
     float,
     described(
         0,
@@ -119,6 +140,8 @@ _DraftPMin = Annotated[
             flags=("--draft-p-min", "--spec-draft-p-min"),
             variables=("SPEC_DRAFT_P_MIN", "DRAFT_P_MIN"),
             old_default=0.75,
+            searched=(0.0, 0.95),
+            step=0.05,
         ),
     ),
 ]
@@ -131,11 +154,16 @@ class ModelDrafter(DrafterOptions, frozen=True, kw_only=True):
     """
 
     needs_draft = True
-    _bounds = ("draft_min", "draft_max")
+    bounds = ("draft_min", "draft_max")
 
-    draft_max: _DraftMax = 3
-    draft_min: _DraftMin = 0
-    draft_p_min: _DraftPMin = 0.0
+    draft_max: DraftMax = 3
+    draft_min: DraftMin = 0
+    draft_p_min: DraftPMin = 0.0
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether its drafts may end before the longest of themselves."""
+        return self.draft_p_min > 0
 
 
 class DraftSimple(ModelDrafter, frozen=True, kw_only=True, tag="draft-simple"):
@@ -254,7 +282,7 @@ class NgramSimple(NgramDrafter, frozen=True, kw_only=True, tag="ngram-simple"):
     """
 
     remembers = False
-    _bounds = ("size_n", "size_m")
+    bounds = ("size_n", "size_m")
 
     size_n: Annotated[int, _size_n(2, 3, 4, 6, 8, 12)] = 12
     size_m: Annotated[int, _size_m()] = 48

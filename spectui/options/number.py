@@ -29,8 +29,10 @@ class Facts:
     """Whether it is the length of the longest draft."""
     is_read: bool = True
     """Whether llama.cpp looks at it."""
-    searched: tuple[int, int | None] | None = None
+    searched: tuple[float, float | None] | None = None
     """Least and most that a search tries, None for its longest draft; None where it does not."""
+    step: float = 1
+    """Distance between values that a search tries, and between those of a key on the screen."""
     replayed: tuple[int, ...] = ()
     """Values that a replay tries in its place, where drafts of every length are tried with each."""
 
@@ -77,6 +79,15 @@ class Number(Facts):
     def earlier_default(self) -> float:
         """Default until spring 2026, and in ik_llama.cpp."""
         return self.default if self.old_default is None else self.old_default
+
+    def searched_values(self, longest: int) -> tuple[float, ...]:
+        """Values that a search tries; ``longest`` is its longest draft."""
+        if self.searched is None:
+            return ()
+        low, high = self.searched
+        n_steps = round(((longest if high is None else high) - low) / self.step)
+        # 3 * 0.05 is not 0.15.
+        return tuple(self.type(round(low + n * self.step, 2)) for n in range(n_steps + 1))
 
     def text(self, value: float) -> str:
         """Text of a value in tables."""

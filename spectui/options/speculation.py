@@ -72,8 +72,13 @@ class Speculation(msgspec.Struct, frozen=True):
         kinds = [type(one) for one in self.ngrams]
         return kinds == [kind for kind in NGRAMS if kind in kinds]
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """A draft model's numbers, for every kind: n-gram drafters have the longest draft alone."""
+        return _numbers(self.own)
+
     def document(self) -> dict[str, Any]:
-        """The setting in documents: the longest draft and a draft model's bounds, for every kind.
+        """The setting in documents: ``numbers`` for every kind, and an n-gram drafter's own.
 
         ``ahead`` is there where drafters are asked first.
         """
@@ -81,9 +86,13 @@ class Speculation(msgspec.Struct, frozen=True):
         return {**_document(self.own), **({"ahead": ahead} if ahead else {})}
 
 
-def _document(own: DrafterSetting) -> dict[str, Any]:
+def _numbers(own: DrafterSetting) -> dict[str, Any]:
     model = own if isinstance(own, ModelDrafter) else DraftSimple(draft_max=own.longest)
-    found: dict[str, Any] = dict(model.numbers)
+    return model.numbers
+
+
+def _document(own: DrafterSetting) -> dict[str, Any]:
+    found = _numbers(own)
     if isinstance(own, NgramDrafter):
         found["ngram"] = {"kind": own.kind, **own.numbers}
     if isinstance(own, DraftMtp):

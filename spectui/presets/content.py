@@ -8,6 +8,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.gguf_names import is_part_of_model, series_of
+from spectui.options.drafters import DraftMax, DraftMin, DraftPMin
 from spectui.paths import cache_dir, config_dir
 from spectui.toml_files import read_toml
 
@@ -123,9 +124,9 @@ class SearchRanges(
 ):
     """Values that others have tried on this pair; ``tune`` has its own search space."""
 
-    draft_max: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
-    draft_min: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
-    draft_p_min: tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...] = ()
+    draft_max: tuple[DraftMax, ...] = ()
+    draft_min: tuple[DraftMin, ...] = ()
+    draft_p_min: tuple[DraftPMin, ...] = ()
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,6 +27,7 @@ class RoundTimes:
     verify_s: float = 0.0
     sample_s: float = 0.0
     rollback_s: float = 0.0
+    """Forgetting what was rejected; and saving the state before the batch, where it takes that."""
     other_s: float = 0.0
     """The rest, up to the end of the previous round."""
 
@@ -64,6 +65,8 @@ class Round:
     chain_s: float
     """Seconds of those decodes."""
     times: RoundTimes
+    mark_s: float = 0.0
+    """Seconds of ``times.rollback_s`` in which the target's state was saved before the batch."""
     is_redone: bool = False
     """Whether the target, which could not forget what it rejected, went back and decoded the rest
     again."""
@@ -145,6 +148,8 @@ class Counters(Tally):
     """[draft_max]: rounds whose i-th drafted token was compared with the target's."""
     n_steps: int = 0
     chain_s: float = 0.0
+    mark_s: float = 0.0
+    """Seconds of ``times.rollback_s`` before the batches."""
     times: RoundTimes = RoundTimes()
 
     @property
@@ -170,6 +175,7 @@ class Counters(Tally):
             reached_per_position=_add(self.reached_per_position, other.reached_per_position),
             n_steps=self.n_steps + other.n_steps,
             chain_s=self.chain_s + other.chain_s,
+            mark_s=self.mark_s + other.mark_s,
             times=self.times + other.times,
             detail=min(self.detail, other.detail),
         )
@@ -197,6 +203,7 @@ def _count_one(finished: Round) -> Counters:
         reached_per_position=tuple(int(i < n_reached) for i in positions),
         n_steps=finished.n_steps,
         chain_s=finished.chain_s,
+        mark_s=finished.mark_s,
         times=finished.times,
     )
 

@@ -117,9 +117,11 @@ class Decoder:
         t_draft = clock()
         draft = self._draft(last)
         t_verify = clock()
+        t_marked = t_verify
         batch = (last, *draft.tokens)
         if not target.can_forget(len(draft.tokens)):
             target.mark()
+            t_marked = clock()
         target.decode(batch, Outputs.ALL)
         t_verified = clock()
         drafter.verified(batch)
@@ -141,9 +143,9 @@ class Decoder:
         t_end = clock()
         times = RoundTimes(
             draft_s=(t_verify - t_draft) + (t_sample - t_verified),
-            verify_s=t_verified - t_verify,
+            verify_s=t_verified - t_marked,
             sample_s=t_rollback - t_sample,
-            rollback_s=t_end - t_rollback,
+            rollback_s=(t_marked - t_verify) + (t_end - t_rollback),
             other_s=t_draft - previous_ended,
         )
         return Round(
@@ -155,6 +157,7 @@ class Decoder:
             end=end,
             n_steps=draft.n_steps,
             chain_s=draft.chain_s,
+            mark_s=t_marked - t_verify,
             times=times,
         ), t_end
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.measure.statistics import Speedup
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.sweep.cells import Value, coordinates
 from spectui.sweep.summary import CellSummary, best_per_drafter, flattenings, full_names, ranked
 
@@ -42,9 +43,7 @@ class Chart:
 
 
 _TITLES = {
-    "draft-max": "draft_max (γ)",
-    "draft-min": "draft_min",
-    "draft-p-min": "draft_p_min",
+    **{one.axis: one.name + " (γ)" * one.bounds_drafts for one in numbers_of(DraftSimple)},
     "prompt-length": "prompt length in tokens",
     "temp": "temperature",
     "threads": "threads",

@@ -1,6 +1,5 @@
 """Setup of a sweep, and the conditions under which its cells are comparable."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from spectui.documents import Json
 from spectui.gguf_names import series_of
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
 from spectui.measure.backend import ENGINE
-from spectui.measure.comparable import spec_digest
+from spectui.measure.comparable import as_stored, model_identity, spec_digest
 from spectui.measure.servers import version_document
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
@@ -86,8 +85,7 @@ def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, An
         "schedule": setup.schedule,
         "prompts": spec_digest({"prompts": list(setup.prompts)}),
     }
-    # Through JSON, as the file will give it back.
-    return dict(json.loads(msgspec.json.encode(spec)))
+    return as_stored(spec)
 
 
 def sweep_name(target: Path, spec: dict[str, Any]) -> str:
@@ -112,9 +110,8 @@ def backend_identity(setup: SweepSetup) -> dict[str, object]:
 
 
 def _identity(options: ModelOptions) -> dict[str, Any]:
-    """A model by its files' name and size, and its placement: it may move between folders."""
-    placement = asdict(options)
-    path: Path = placement.pop("path")
+    path = options.path
     parts = (path.with_name(name) for name in series_of(path.name).names)
     size_bytes = sum(part.stat().st_size for part in parts if part.exists())
-    return {"file": text_of(path.name), "size_bytes": size_bytes, **placement}
+    file, placement = model_identity(options, size_bytes)
+    return {**file, **placement}

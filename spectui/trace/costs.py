@@ -22,7 +22,8 @@ class RoundPrices:
     catch_up: float
     """Additional price of a chain that begins with two tokens, on the ``fast`` schedule."""
     batch: Vector
-    """[depth + 1]: verifying a draft of n tokens, and what the draft does with it afterwards."""
+    """[depth + 1]: verifying a draft of n tokens, what the draft does with it afterwards, and
+    saving the target's state before it."""
     token: float
     """Per emitted token: sampling, and telling of it."""
     fixed: float
@@ -111,6 +112,9 @@ class Costs:
     spread: float | None
     """Spread of the generations' levels, as a share: how unsteady the machine was; None where fewer
     than three share lengths of drafts, so that there is nothing to compare."""
+    mark_s: float = 0.0
+    """Per round that drafted something: saving the target's state before it is verified, where it
+    cannot forget. 0 in older traces, which lack it: their ``verify_s`` includes it."""
 
     def at(self, n_past: float) -> "Costs":
         """These costs at another depth."""
@@ -141,7 +145,9 @@ class Costs:
         return RoundPrices(
             chain=self.step_s * lengths,
             catch_up=self.catch_up_s,
-            batch=self.verifying(lengths) + self.drafting_again(lengths),
+            batch=self.verifying(lengths)
+            + self.drafting_again(lengths)
+            + self.mark_s * (lengths > 0),
             token=self.token_s,
             fixed=self.fixed_s,
             rollback=self.rollback_s,
@@ -214,6 +220,7 @@ class Costs:
             "catch_up_s": self.catch_up_s,
             "per_token_s": self.token_s,
             "per_round_s": self.fixed_s,
+            "per_drafting_round_s": self.mark_s,
             "per_rejection_s": self.rollback_s,
             "per_token_before_rejection_s": self.rollback_token_s,
             "off_s": self.off_s,
@@ -245,6 +252,8 @@ class MeanRound:
     verify_s: float
     fixed_s: float
     """Everything else that a round takes whatever comes of it."""
+    mark_s: float
+    """Saving the target's state, whatever comes of it."""
     token_s: float
     """Per emitted token."""
     rejection_s: float
@@ -285,7 +294,7 @@ class MeanRound:
         # Of the accepted tokens those of the rounds that accepted all are never decoded again.
         redone = max(0.0, emitted - 1 - self.drafted * p_full)
         rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
-        return self.verify_s + self.fixed_s + self.token_s * emitted + rollback_s
+        return self.verify_s + self.mark_s + self.fixed_s + self.token_s * emitted + rollback_s
 
     def without(self, part: str) -> "MeanRound":
         """A copy in which one of the costs is 0."""
@@ -303,6 +312,7 @@ def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, 
             again_s=float(again_s),
             verify_s=float(verify_s),
             fixed_s=costs.fixed_s,
+            mark_s=costs.mark_s * (length > 0),
             token_s=costs.token_s,
             rejection_s=costs.rollback_s,
             redone_s=costs.rollback_token_s,

@@ -322,7 +322,7 @@ def _check_costs(costs: Costs, where: str) -> None:
     if any(len(curve) != len(lengths) for curve in curves):
         raise ValueError(f"{where} lack a length")
     growth = (*costs.verify_growth_s, *costs.again_growth_s, costs.step_growth_s)
-    parts = (costs.step_s, costs.catch_up_s, costs.token_s, costs.fixed_s)
+    parts = (costs.step_s, costs.catch_up_s, costs.token_s, costs.fixed_s, costs.mark_s)
     rollback = (costs.rollback_s, costs.rollback_token_s)
     _check_seconds((*costs.again_s, *parts, *rollback, *growth, costs.off_growth_s), where, least=0)
     # A nanosecond: no decode is faster, and speedups divide by these.

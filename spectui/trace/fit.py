@@ -243,7 +243,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     step_s, step_growth_s, catch_up_s = _chain_costs(observed, n_past)
     rejected = [o.round for o in observed if o.round.end is RoundEnd.MISMATCH]
     upheld = [o.round for o in observed if o.round.end is not RoundEnd.MISMATCH]
-    undone = mean([r.times.rollback_s for r in upheld])
+    undone = mean([_rewinding_s(one) for one in upheld])
     rollback_s, rollback_token_s = _rollback_costs(rejected, undone)
     costs = Costs(
         n_past=n_past,
@@ -265,6 +265,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         off_s=0.0,
         off_growth_s=0.0,
         spread=verify.spread,
+        mark_s=mean([o.round.mark_s for o in observed if o.round.n_drafted]) / level,
     )
     return _with_off(_levelled(_bounded(costs), observed, verify), whole.off, verify)
 
@@ -297,6 +298,7 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
         fixed_s=share * costs.fixed_s,
         rollback_s=share * costs.rollback_s,
         rollback_token_s=share * costs.rollback_token_s,
+        mark_s=share * costs.mark_s,
     )
 
 
@@ -371,6 +373,11 @@ def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, fl
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:
     """Seconds more of a round that ends in a mismatch, and per token that it had accepted."""
     accepted = np.array([one.n_accepted for one in rejected], float)
-    seconds = np.array([one.times.rollback_s - undone_s for one in rejected])
+    seconds = np.array([_rewinding_s(one) - undone_s for one in rejected])
     slope = max(0.0, growth(accepted, seconds, apart=1)[0])
     return max(0.0, mean(seconds - slope * accepted)), slope
+
+
+def _rewinding_s(one: Round) -> float:
+    """Seconds of rollback that depend on what came of the round."""
+    return one.times.rollback_s - one.mark_s

@@ -25,8 +25,8 @@ class Chains:
     """Proposals of one draft after every token of an output.
 
     A chain whose first token is right goes on as the next position's chain does, so only the
-    positions where the draft errs need a tail: together they answer for every ``draft_max`` up to
-    ``depth``, every ``draft_min`` and every ``draft_p_min``.
+    positions where the draft errs need a tail: together they answer for every setting that drafts
+    at most ``depth`` tokens.
     """
 
     depth: int

@@ -139,6 +139,8 @@ class RoundTerms:
     verify_s: float
     sample_s: float
     rollback_s: float
+    mark_s: float
+    """Seconds of ``rollback_s`` that are spent before anything is rejected."""
     other_s: float
 
     @property
@@ -176,9 +178,10 @@ class RoundTerms:
             again_s=self.again_s,
             verify_s=self.verify_s,
             fixed_s=self.other_s,
+            mark_s=self.mark_s,
             token_s=self.sample_s / self.emitted,
             # After as many accepted tokens as there are.
-            rejection_s=self.rollback_s / self.rejected if self.rejected else 0.0,
+            rejection_s=(self.rollback_s - self.mark_s) / self.rejected if self.rejected else 0.0,
             redone_s=0.0,
             off_s=self.off_s,
         )
@@ -215,6 +218,7 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
         verify_s=times.verify_s / n,
         sample_s=times.sample_s / n,
         rollback_s=times.rollback_s / n,
+        mark_s=speculative.mark_s / n,
         other_s=times.other_s / n,
     )
 
@@ -231,7 +235,8 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
     verify_s = float(rounds @ costs.verifying(lengths))
     again_s = float(rounds @ costs.drafting_again(lengths))
     sample_s = costs.token_s * total.n_decoded / n
-    rollback_s = costs.rollback_s * total.n_rejections / n
+    mark_s = costs.mark_s * float(rounds[1:].sum())
+    rollback_s = mark_s + costs.rollback_s * total.n_rejections / n
     rollback_s += costs.rollback_token_s * total.n_before_mismatch / n
     rest_s = verify_s + again_s + sample_s + rollback_s + costs.fixed_s
     return RoundTerms(
@@ -249,6 +254,7 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         verify_s=verify_s,
         sample_s=sample_s,
         rollback_s=rollback_s,
+        mark_s=mark_s,
         other_s=costs.fixed_s,
     )
 
@@ -352,7 +358,7 @@ def find(
         limit=limit,
         limit_verify_ratio=at.verify_s / one_token_s,
         limit_drafted=at.drafted,
-        limit_rest_s=at.fixed_s + at.token_s * (at.drafted + 1),
+        limit_rest_s=at.fixed_s + at.mark_s + at.token_s * (at.drafted + 1),
         limit_of_parts=at.speedup(1.0, 0.0),
         limit_is_general=costs is not None,
     )
@@ -370,7 +376,7 @@ def _largest_loss(outlook: Outlook, terms: RoundTerms) -> tuple[Term, float]:
         Term.DRAFT: outlook.changed(own.without("chain_s")),
         Term.AGAIN: outlook.changed(own.without("again_s")),
         Term.VERIFY: outlook.changed(one_token),
-        Term.ROLLBACK: outlook.changed(own.without("rejection_s")),
+        Term.ROLLBACK: outlook.changed(own.without("rejection_s").without("mark_s")),
     }
     worst = max(without, key=lambda term: without[term])
     return worst, without[worst]

@@ -152,9 +152,8 @@ def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
 
 def _has_floor(arm: Arm) -> bool:
     """Whether drafts end early of themselves: at a probability, or where no n-gram is found."""
-    s = arm.speculation
-    has_p_min = s is not None and s.model is not None and s.model.draft_p_min > 0
-    return has_p_min or (s is not None and bool(s.ngrams))
+    speculation = arm.speculation
+    return speculation is not None and any(one.ends_early for one in speculation.chain)
 
 
 def paragraph(found: Findings, *, recommended: bool) -> str:

@@ -6,14 +6,14 @@ they have always had, and a later kind brings its own.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any, Protocol, TypeVar
 
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import (
     FEWEST_SEARCHED,
+    MODEL_KIND,
     NGRAMS,
+    DrafterOptions,
     DraftSimple,
     Ngram,
     NgramCache,
@@ -26,10 +26,6 @@ from spectui.options.number import Number
 from spectui.options.speculation import Speculation
 from spectui.tune.space import (
     FIRST_NGRAM,
-    MAX_DRAFT_MIN,
-    MAX_P_MIN,
-    P_MIN_STEP,
-    SERVER_DEFAULTS,
     Parameter,
     SearchSpace,
 )
@@ -40,12 +36,13 @@ _NGRAM = "ngram"
 _NGRAM_KIND = "ngram_kind"
 _FIRST_KIND = kind_of(NgramSimple)
 _DRAFT = "draft"
-_SETTINGS = (Parameter.DRAFT_MAX, Parameter.DRAFT_MIN, Parameter.DRAFT_P_MIN, Parameter.AHEAD)
-"""Parameters of a draft model."""
 _NOBODY = "none"
 """Is asked before the draft model."""
-_NO_NGRAM = 1
-"""No draft is that short: it stands for off."""
+_OFF: Mapping[type[DrafterOptions], int] = {DraftSimple: 0, NgramSimple: 1}
+"""Longest drafts that stand for off: no draft is that short."""
+
+
+_T = TypeVar("_T", bound=DrafterOptions)
 
 
 class Suggests(Protocol):
@@ -89,23 +86,29 @@ def _kind(space: SearchSpace, kind: str) -> dict[str, Any]:
 
 
 def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
-    tuned, draft = space.tuned, space.drafts[0]
+    draft = space.drafts[0]
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
         draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
-    chosen = msgspec.structs.asdict(SERVER_DEFAULTS)
-    if Parameter.DRAFT_MAX in tuned:
-        chosen["draft_max"] = trial.suggest_int(Parameter.DRAFT_MAX, 0, space.max_draft)
-    if Parameter.DRAFT_MIN in tuned:
-        chosen["draft_min"] = trial.suggest_int(Parameter.DRAFT_MIN, 0, MAX_DRAFT_MIN)
-    if Parameter.DRAFT_P_MIN in tuned:
-        p_min = trial.suggest_float(Parameter.DRAFT_P_MIN, 0.0, MAX_P_MIN, step=P_MIN_STEP)
-        chosen["draft_p_min"] = round(p_min, 2)
-    if chosen["draft_max"] == 0:
+    setting = _suggest_numbers(trial, DraftSimple, space)
+    if setting.longest == _OFF[DraftSimple]:
         return OFF
-    # A draft_min above draft_max would drop every draft.
-    chosen["draft_min"] = min(chosen["draft_min"], chosen["draft_max"])
-    return space.arm(draft, DraftSimple(**chosen), _suggest_ahead(trial, space))
+    return space.arm(draft, setting, _suggest_ahead(trial, space))
+
+
+def _suggest_numbers(trial: Suggests, drafter: type[_T], space: SearchSpace) -> _T:
+    """Choose the numbers of a drafter that are searched; of a draft model those that are tuned."""
+    chosen: dict[str, float] = {}
+    for number, low, most in _searched(drafter):
+        high = space.max_draft if most is None else most
+        if drafter is DraftSimple and number.name not in space.tuned:
+            continue
+        if number.type is int:
+            chosen[number.name] = trial.suggest_int(_name(number), int(low), int(high))
+        else:
+            value = trial.suggest_float(_name(number), low, high, step=number.step)
+            chosen[number.name] = round(value, 2)
+    return drafter(**chosen).within_bounds()
 
 
 def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[Ngram, ...]:
@@ -122,16 +125,10 @@ def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
     kinds = [kind_of(one) for one in NGRAMS if _has_room(one, space)]
     kind = trial.suggest_categorical(_NGRAM_KIND, kinds)
     drafter = next(one for one in NGRAMS if kind_of(one) == kind)
-    options = {
-        number.name: trial.suggest_int(_name(number), low, high or space.max_draft)
-        for number, low, high in _searched(drafter)
-    }
-    if drafter is NgramSimple:
-        if options["size_m"] == _NO_NGRAM:
-            return OFF
-        # Drafts shorter than the n-gram are not made.
-        options["size_n"] = min(options["size_n"], options["size_m"])
-    return Arm(draft=None, speculation=Speculation(drafter(**options)))
+    setting = _suggest_numbers(trial, drafter, space)
+    if setting.longest == _OFF.get(drafter):
+        return OFF
+    return Arm(draft=None, speculation=Speculation(setting))
 
 
 def _has_room(drafter: type[Ngram], space: SearchSpace) -> bool:
@@ -139,17 +136,18 @@ def _has_room(drafter: type[Ngram], space: SearchSpace) -> bool:
     return drafter is not NgramCache or space.max_draft >= NgramCache.LONGEST
 
 
-def _searched(drafter: type[Ngram]) -> Iterator[tuple[Number, int, int | None]]:
+def _searched(drafter: type[DrafterOptions]) -> Iterator[tuple[Number, float, float | None]]:
     """Searched numbers with least and most; the longest draft comes first."""
     for number in sorted(numbers_of(drafter), key=lambda one: not one.bounds_drafts):
         if number.searched is not None:
             low, high = number.searched
-            is_off = drafter is NgramSimple and number.bounds_drafts
-            yield number, _NO_NGRAM if is_off else low, high
+            yield number, _OFF.get(drafter, low) if number.bounds_drafts else low, high
 
 
 def _name(number: Number) -> str:
-    """Name of a parameter; those of the first kind keep the names from when it was the only one."""
+    """Name of a parameter; those of the first kinds keep the names from when they were alone."""
+    if number.kind == MODEL_KIND:
+        return number.name
     prefix = "ngram" if number.kind == _FIRST_KIND else number.kind.replace("-", "_")
     return f"{prefix}_{number.name}"
 
@@ -163,9 +161,9 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
             return _kind(space, _NGRAM)
         return {**_kind(space, _NGRAM), **_ngram_params(own)}
     if not space.drafts:
-        return _ngram_params(NgramSimple(size_m=_NO_NGRAM, size_n=FEWEST_SEARCHED))
+        return _ngram_params(NgramSimple(size_m=_OFF[NgramSimple], size_n=FEWEST_SEARCHED))
     draft = {_DRAFT: arm.draft or space.drafts[0]} if len(space.drafts) > 1 else {}
-    numbers = {"draft_max": 0, "draft_min": 0, "draft_p_min": 0.0} if own is None else own.numbers
+    numbers = (own or DraftSimple(draft_max=_OFF[DraftSimple])).numbers
     tuned: dict[str, Any] = {name: value for name, value in numbers.items() if name in space.tuned}
     if space.ahead():
         ahead = () if speculation is None else speculation.ahead
@@ -228,6 +226,7 @@ def assessed(space: SearchSpace) -> list[str]:
     """
     if not space.drafts:
         return [_name(number) for number, _low, _high in _searched(NgramSimple)]
-    searched = space.tuned if space.ahead() else space.tuned - {Parameter.AHEAD}
-    tuned = [str(name) for name in _SETTINGS if name in searched]
+    names = [_name(number) for number, _low, _high in _searched(DraftSimple)]
+    tuned = [name for name in names if name in space.tuned]
+    tuned += [str(Parameter.AHEAD)] * bool(space.ahead())
     return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

@@ -4,6 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
+from typing import Any
+
+import msgspec
 
 from spectui.errors import UsageError
 from spectui.measure.arm import OFF, Arm
@@ -11,16 +14,15 @@ from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
     NGRAMS,
-    DraftMtp,
     DraftSimple,
     ModelDrafter,
     Ngram,
     NgramMapK,
     NgramMod,
     NgramSimple,
-    model_class,
     numbers_of,
     old_defaults,
+    with_kind,
 )
 from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
@@ -29,14 +31,12 @@ from spectui.trace.grid import Grid
 from spectui.tune.experts import Placements
 
 MAX_DRAFT = 16
-MAX_DRAFT_MIN = 4
-P_MIN_STEP = 0.05
-MAX_P_MIN = 0.95
 
 SERVER_DEFAULTS = DraftSimple()
 """Defaults of current llama-server."""
 OLD_DEFAULTS = old_defaults(DraftSimple)
 """Defaults of llama-server until spring 2026."""
+_NUMBERS = numbers_of(DraftSimple)
 
 FIRST_NGRAM = NgramSimple(size_n=4, size_m=8)
 """Llama-server's own 12 and 48 draft nothing before 62 tokens, nor ever less than 12 at once:
@@ -115,7 +115,7 @@ class SearchSpace:
         """
         arms = [OFF]
         arms += [self.arm(draft, SERVER_DEFAULTS) for draft in self.drafts]
-        if Parameter.DRAFT_MAX in self.tuned and Parameter.DRAFT_P_MIN in self.tuned:
+        if all(one.name in self.tuned for one in _NUMBERS if one.earlier_default != one.default):
             # Builds that had these defaults knew nothing of MTP.
             models = [draft for draft in self.drafts if draft != MTP_KIND]
             arms += [self.arm(draft, OLD_DEFAULTS) for draft in models[:1]]
@@ -128,29 +128,23 @@ class SearchSpace:
 
     def arm(self, draft: str, setting: ModelDrafter, ahead: Sequence[Ngram] = ()) -> Arm:
         """``draft`` with the numbers of ``setting``, as many as there are MTP layers for."""
-        longest, shortest = setting.draft_max, setting.draft_min
-        drafter = model_class(dict(self.readers).get(draft, MODEL_KIND))
+        own = with_kind(setting, {**dict(self.readers), MTP_KIND: MTP_KIND}.get(draft, MODEL_KIND))
         if draft == MTP_KIND:
-            drafter = DraftMtp
-            longest = longest_mtp_draft(longest, self.mtp_layers)
-            # A draft_min above draft_max would drop every draft.
-            shortest = min(shortest, longest)
-        own = drafter(draft_max=longest, draft_min=shortest, draft_p_min=setting.draft_p_min)
+            longest = longest_mtp_draft(own.draft_max, self.mtp_layers)
+            own = msgspec.structs.replace(own, draft_max=longest).within_bounds()
         return Arm(draft=draft, speculation=Speculation(own, tuple(ahead)))
 
     def grid(self, draft: str) -> Grid:
         """Every setting of a draft model, for a replay."""
-        tuned, fixed = self.tuned, SERVER_DEFAULTS
         of_layers = self.mtp_layers if draft == MTP_KIND else 0
         most = longest_mtp_draft(self.max_draft, of_layers)
-        longest = tuple(range(1, most + 1))
-        shortest = tuple(range(MAX_DRAFT_MIN + 1))
-        floors = tuple(round(step * P_MIN_STEP, 2) for step in range(round(1 / P_MIN_STEP)))
-        return Grid(
-            draft_max=longest if Parameter.DRAFT_MAX in tuned else (min(fixed.draft_max, most),),
-            draft_min=shortest if Parameter.DRAFT_MIN in tuned else (fixed.draft_min,),
-            draft_p_min=floors if Parameter.DRAFT_P_MIN in tuned else (fixed.draft_p_min,),
-        )
+        lists: dict[str, Any] = {
+            one.name: one.searched_values(most)
+            if one.name in self.tuned
+            else (min(one.default, most),)
+            for one in _NUMBERS
+        }
+        return Grid(**lists)
 
     def ngrams(self) -> tuple[Speculation, ...]:
         """Settings of n-gram drafters, for a replay: representative ones of those in between.

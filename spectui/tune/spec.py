@@ -1,20 +1,15 @@
 """Conditions under which two trials are comparable, and the study name that follows from them."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from spectui.engine.events import ModelLoaded
 from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
-from spectui.measure.comparable import digest, spec_digest
+from spectui.measure.comparable import as_stored, digest, model_identity, spec_digest
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
-from spectui.paths import text_of
 from spectui.tune.candidates import Candidate
 
 
@@ -51,21 +46,12 @@ def study_spec(
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
     }
-    # Through JSON, as the storage will give it back.
-    return dict(json.loads(msgspec.json.encode(spec)))
+    return as_stored(spec)
 
 
 def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
-    """A model by its content's outline and its placement: it may move to another folder."""
-    placement = asdict(options)
-    del placement["path"]
-    info = loaded.info
-    return {
-        "file": text_of(info.path.name),
-        "n_params": info.n_params,
-        "size_bytes": info.size_bytes,
-        "placement": placement,
-    }
+    file, placement = model_identity(options, loaded.info.size_bytes)
+    return {**file, "n_params": loaded.info.n_params, "placement": placement}
 
 
 def served_spec(
@@ -103,17 +89,12 @@ def served_spec(
         "sampling": workload.sampling,
         "extra": extra,
     }
-    return dict(json.loads(msgspec.json.encode(spec)))
+    return as_stored(spec)
 
 
 def _served_identity(options: ModelOptions, sizes_bytes: Mapping[Path, int]) -> dict[str, Any]:
-    placement = asdict(options)
-    path = placement.pop("path")
-    return {
-        "file": text_of(path.name),
-        "size_bytes": sizes_bytes[path],
-        "placement": placement,
-    }
+    file, placement = model_identity(options, sizes_bytes[options.path])
+    return {**file, "placement": placement}
 
 
 def study_name(target: Path, spec: dict[str, Any]) -> str:

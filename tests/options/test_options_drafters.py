@@ -194,6 +194,54 @@ def test_a_drafter_that_would_never_draft_says_so(
     assert drafter.check() == problem
 
 
+@given(speculation=speculations())
+def test_within_its_bounds_a_drafter_drafts_as_long_as_before(speculation: Speculation) -> None:
+    own = speculation.own
+    bounded = own.within_bounds()
+    assert bounded.check() is None
+    assert bounded.longest == own.longest
+    assert (bounded == own) == (own.check() is None)
+
+
+@given(speculation=speculations())
+def test_settings_on_one_line_differ_in_their_longest_draft(speculation: Speculation) -> None:
+    own = speculation.own
+    bounds = [one.name for one in numbers_of(type(own)) if one.bounds_drafts]
+    other = msgspec.structs.replace(own, **dict.fromkeys(bounds, 1))
+    assert other.beside_length == own.beside_length
+    rest = tuple(value for name, value in own.numbers.items() if name not in bounds)
+    assert own.beside_length == rest
+
+
+@ALL_NUMBERS
+def test_a_search_tries_valid_values(drafter: type[DrafterOptions], number: Number) -> None:
+    values = number.searched_values(16)
+    assert bool(values) == (number.searched is not None)
+    for value in values:
+        found = msgspec.structs.replace(drafter(), **{number.name: value})
+        assert getattr(msgspec.convert(msgspec.to_builtins(found), drafter), number.name) == value
+    assert max(values, default=16) == 16 or not number.bounds_drafts
+
+
+def test_a_search_of_a_draft_model() -> None:
+    longest, shortest, floor = (list(one.searched_values(8)) for one in numbers_of(DraftSimple))
+    assert longest == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert shortest == [0, 1, 2, 3, 4]
+    assert floor[:4] == [0.0, 0.05, 0.1, 0.15]
+    assert (len(floor), floor[-1]) == (20, 0.95)
+
+
+def test_drafts_end_early_at_a_probability_or_where_nothing_is_found() -> None:
+    assert not DraftSimple().ends_early
+    assert DraftMtp(draft_p_min=0.05).ends_early
+    assert all(one().ends_early for one in NGRAMS)
+
+
+def test_an_n_gram_drafter_has_the_longest_draft_of_a_models_numbers() -> None:
+    numbers = Speculation(NgramMod(n_match=16, n_min=4, n_max=9)).numbers
+    assert numbers == {"draft_max": 9, "draft_min": 0, "draft_p_min": 0.0}
+
+
 def test_the_command_line_names_its_own_flags() -> None:
     values = {number.parameter: number.default for _, number in EVERY_NUMBER}
     with pytest.raises(UsageError) as caught:

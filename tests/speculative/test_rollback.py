@@ -18,6 +18,7 @@ from spectui.llama.plan import memory_breakdown
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Counters
 from spectui.speculative.models import Outputs, Rollback
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context
 from tests.support.models import Tiny, write_tiny
@@ -193,6 +194,108 @@ def test_a_saved_state_comes_back_whatever_was_marked_since(opened: Opened) -> N
     assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 15, 17)), atol=NOISE)
 
 
+def a_segment(context: Context) -> np.ndarray:
+    """Logits of 20 tokens and of rounds that accept a part of their draft."""
+    found = []
+    for token in range(30, 50):
+        context.decode((token,), Outputs.ALL)
+        found.append(context.logits(0).copy())
+    for token in range(50, 100, 5):
+        n_past = context.n_past
+        context.mark()
+        context.decode(range(token, token + 6), Outputs.ALL)
+        found += [context.logits(index).copy() for index in range(6)]
+        context.truncate(n_past + token % 6 + 1)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("n_before", [1, 10, 170, N_BEFORE])
+def test_a_segment_is_decoded_again_with_the_same_logits(opened: Opened, n_before: int) -> None:
+    context = opened.context
+    context.clear()
+    text = text_of(n_before)
+    context.decode(text, Outputs.LAST)
+    before = context.logits(0).copy()
+    point = context.save_point()
+    assert (context.logits(0) == before).all()
+    assert point.n_past == n_before
+    first = a_segment(context)
+    for _ in range(2):
+        context.return_to(point)
+        assert tuple(context.tokens) == text
+        assert (a_segment(context) == first).all()
+    # Windows have moved on now, wherever there are some.
+    context.decode(text_of(300), Outputs.NONE)
+    context.return_to(point)
+    assert (a_segment(context) == first).all()
+    assert np.allclose(first[0], opened.expected((*text, 30)), atol=NOISE)
+
+
+def test_a_point_is_neither_moved_by_marks_nor_by_points_after_it(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    context.decode((10, 11, 12), Outputs.LAST)
+    early = context.save_point()
+    context.decode((13, 14), Outputs.LAST)
+    late = context.save_point()
+    context.mark()
+    context.decode((15, 16, 17), Outputs.LAST)
+    context.return_to(late)
+    assert context.tokens == [10, 11, 12, 13, 14]
+    context.return_to(early)
+    context.decode((18,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 18)), atol=NOISE)
+    assert context.save_point(reused=early) is early
+    context.decode((19,), Outputs.LAST)
+    context.return_to(early)
+    context.decode((20,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 18, 20)), atol=NOISE)
+
+
+def test_a_mark_behind_a_point_holds_no_longer_once_it_is_returned_to(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    context.decode((10, 11), Outputs.LAST)
+    point = context.save_point()
+    context.decode((12, 13), Outputs.LAST)
+    context.mark()
+    context.return_to(point)
+    context.decode((22, 23, 24, 25), Outputs.LAST)
+    context.truncate(5)
+    context.decode((26,), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 22, 23, 24, 26)), atol=NOISE)
+
+
+def test_the_beginning_is_a_point_and_lost_tokens_are_none(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    start = context.save_point()
+    context.decode((10, 11, 12), Outputs.LAST)
+    point = context.save_point()
+    context.return_to(start)
+    assert context.n_past == 0
+    with pytest.raises(ValueError, match="not held any more"):
+        context.return_to(point)
+    context.decode((10, 11, 13), Outputs.LAST)
+    with pytest.raises(ValueError, match="not held any more"):
+        context.return_to(point)
+    assert np.allclose(context.logits(0), opened.expected((10, 11, 13)), atol=NOISE)
+
+
+def test_marks_take_memory_once(opened: Opened) -> None:
+    context = opened.context
+    context.clear()
+    context.decode((10, 11, 12), Outputs.LAST)
+    context.mark()
+    point = context.save_point()
+    buffers = (context._memory._checkpoint._buffer, point.state._buffer)
+    context.truncate(2)
+    context.mark()
+    context.save_point(reused=point)
+    assert context._memory._checkpoint._buffer is buffers[0]
+    assert point.state._buffer is buffers[1]
+
+
 PAIRS = [(target, draft, 3) for target in WRITERS for draft in WRITERS]
 # And with so long a prompt that windows have moved on.
 PAIRS += [("cohere2", "cohere2", 50), ("cohere2", "llama", 50), ("llama", "cohere2", 50)]
@@ -214,7 +317,7 @@ def test_output_is_the_targets_own_for_every_pair(
         assert drafting.rollback is kind(draft, n_snapshots=0)
         command = Generate(prompt=prompt, n_predict=60, sampling=ENDLESS, reuse_prompt=True)
         plain = engine.generate(command)
-        n_drafted = 0
+        counted = Counters()
         for schedule in Schedule:
             for draft_max, p_min in ((1, 0.0), (4, 0.0), (16, 0.3)):
                 speculation = Speculation(DraftSimple(draft_max=draft_max, draft_p_min=p_min))
@@ -229,8 +332,11 @@ def test_output_is_the_targets_own_for_every_pair(
                     )
                 )
                 assert_lossless(engine, command, plain, other)
-                n_drafted += other.counters.n_drafted
-        assert n_drafted > 0
+                counted += other.counters
+        assert counted.n_drafted > 0
+        # Saving a state is a part of the rollback, where one is saved.
+        assert (counted.mark_s > 0) is (loaded.rollback is not Rollback.TRUNCATE)
+        assert counted.times.rollback_s >= counted.mark_s
 
 
 def test_of_a_restored_cache_all_is_read_again_that_its_window_lacks(folder: Path) -> None:

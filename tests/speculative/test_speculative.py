@@ -628,9 +628,9 @@ def test_rates_of_a_known_generation() -> None:
 class TickingModels:
     """Target and draft whose every call takes a known time on a shared clock."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, rollback: Rollback = Rollback.TRUNCATE) -> None:
         self.now = 0.0
-        self.target = self._Target(self, case)
+        self.target = self._Target(self, case, rollback)
         self.draft = self._Draft(self, case)
 
     def clock(self) -> float:
@@ -643,9 +643,13 @@ class TickingModels:
         return Decoder(self.target, drafter, n_predict=case.n_predict, clock=self.clock)
 
     class _Target(ScriptedTarget):
-        def __init__(self, owner: "TickingModels", case: Case) -> None:
-            super().__init__(case.n_ctx, case.choose)
+        def __init__(self, owner: "TickingModels", case: Case, rollback: Rollback) -> None:
+            super().__init__(case.n_ctx, case.choose, rollback=rollback)
             self._owner = owner
+
+        def mark(self) -> None:
+            super().mark()
+            self._owner.now += 7.0
 
         def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
             super().decode(tokens, outputs)
@@ -684,6 +688,22 @@ def test_time_is_booked_on_who_spent_it(schedule: Schedule, draft_s: float) -> N
     assert finished.times == RoundTimes(
         draft_s=draft_s, verify_s=100.0, sample_s=5.0, rollback_s=3.0, other_s=0.0
     )
+
+
+@pytest.mark.parametrize(("schedule", "mark_s"), [(Schedule.FAST, 7.0), (None, 0.0)])
+def test_saving_the_state_before_a_draft_is_rollback(
+    schedule: Schedule | None, mark_s: float
+) -> None:
+    case = Case(
+        config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0
+    )
+    models = TickingModels(case, Rollback.CHECKPOINT)
+    decoder = models.decoder(case, schedule)
+    finished = next(decoder.rounds(decoder.start(PROMPT)))
+    assert finished.mark_s == mark_s
+    assert finished.times.verify_s == 100.0
+    assert finished.times.rollback_s == mark_s + 3.0
+    assert count((finished, finished)).mark_s == 2 * finished.mark_s
 
 
 @given(case=cases(), schedule=st.none() | schedules)

@@ -102,6 +102,40 @@ def test_known_costs_are_found() -> None:
     assert set(costs.verify_growth_s) == {0.0}
 
 
+MARK_S = 0.03
+
+
+def marked(one: Observed) -> Observed:
+    """The same round on a target that saves its state before each draft."""
+    mark_s = MARK_S * (one.round.n_drafted > 0)
+    times = replace(one.round.times, rollback_s=one.round.times.rollback_s + mark_s)
+    return replace(one, round=replace(one.round, mark_s=mark_s, times=times))
+
+
+def test_saving_the_state_is_paid_by_every_round_that_drafts_and_by_no_other() -> None:
+    upheld = [
+        replace(one, round=replace(one.round, end=RoundEnd.EXHAUSTED, times=times))
+        for one in rounds([1.0] * 5, [100] * 5)
+        for times in [replace(one.round.times, rollback_s=0.0)]
+    ]
+    plain = rounds([1.0] * 5, [100] * 5)
+    for some in (plain, plain + upheld):
+        costs = fitted([marked(one) for one in some], dict.fromkeys(range(5), 0.049))
+        assert_costs(costs, 1e-9)
+        assert costs.mark_s == pytest.approx(MARK_S)
+        assert costs.off_s == pytest.approx(0.049)
+        price = costs.prices(8).at(100)
+        batch = [verify_s(n) + again_s(n) + MARK_S * (n > 0) for n in range(9)]
+        assert price.batch.tolist() == pytest.approx(batch)
+
+
+def test_another_drafters_marks_are_not_this_ones() -> None:
+    some = rounds([1.0] * 5, [100] * 5)
+    own, other = (Probed(observed=found, off=[]) for found in (some, list(map(marked, some))))
+    assert fit_costs(own, [other]).mark_s == 0.0
+    assert fit_costs(other, [own]).mark_s == pytest.approx(MARK_S)
+
+
 def test_the_drift_of_the_machine_is_taken_out() -> None:
     levels = [0.7, 0.9, 1.0, 1.2, 1.6]
     off_s = {group: 0.049 * level for group, level in enumerate(levels)}

@@ -33,6 +33,7 @@ ROUND = MeanRound(
     again_s=0.005,
     verify_s=0.06,
     fixed_s=0.001,
+    mark_s=0.0,
     token_s=0.0005,
     rejection_s=0.002,
     redone_s=0.001,
@@ -50,6 +51,7 @@ def rounds(draw: st.DrawFn) -> MeanRound:
         again_s=draw(costs_s),
         verify_s=draw(costs_s),
         fixed_s=draw(costs_s),
+        mark_s=draw(costs_s) / 10,
         token_s=draw(costs_s) / 10,
         rejection_s=draw(costs_s) / 10,
         redone_s=draw(costs_s) / 10,
@@ -153,6 +155,32 @@ def test_the_terms_of_a_replay_are_those_of_its_prices() -> None:
     assert 1 < found.verify_ratio <= COSTS.verify_s[3] / COSTS.verify_s[0]
 
 
+def test_costs_of_before_that_have_marks_in_verifying_come_to_the_same_seconds() -> None:
+    recording, chains = record(SCENE)
+    recordings = (replace(recording, chains={"draft": chains}),)
+    now = replace(COSTS, mark_s=0.02)
+    lengths, verify_s = COSTS.lengths, COSTS.verify_s
+    before = replace(
+        COSTS, verify_s=tuple(s + 0.02 * (n > 0) for n, s in zip(lengths, verify_s, strict=True))
+    )
+    grid = Grid(draft_max=(1, 4, 6), draft_p_min=(0.0, 0.5))
+    for one, other in zip(
+        replay_trace(recordings, "draft", grid, now),
+        replay_trace(recordings, "draft", grid, before),
+        strict=True,
+    ):
+        assert one.seconds == pytest.approx(other.seconds)
+        terms, earlier = replayed_terms(one, now), replayed_terms(other, before)
+        assert terms is not None
+        assert earlier is not None
+        assert terms.total_s == pytest.approx(earlier.total_s)
+        assert terms.mark_s > 0
+        assert earlier.mark_s == 0
+        assert terms.rollback_s == pytest.approx(earlier.rollback_s + terms.mark_s)
+        # Whether anything is rejected or not.
+        assert terms.mean_round().speedup(1.0) == pytest.approx(earlier.mean_round().speedup(1.0))
+
+
 def test_steps_at_the_floor_are_paid_for() -> None:
     found = terms_of(6, p_min=0.99)
     # What ends at the floor was decoded once more than it drafted.
@@ -191,6 +219,20 @@ def test_measured_terms_are_means_over_the_rounds() -> None:
     assert found.verify_ratio == pytest.approx(1.2)
     assert found.total_s == pytest.approx(SPECULATIVE.times.total_s / 10)
     assert found.mean_round().rejection_s == pytest.approx(0.002)
+
+
+def test_saving_the_state_is_no_price_of_a_rejection() -> None:
+    times = replace(SPECULATIVE.times, rollback_s=2.016)
+    terms = measured(replace(SPECULATIVE, mark_s=2.0, times=times))
+    own = terms.mean_round()
+    assert (own.mark_s, own.rejection_s) == pytest.approx((0.2, 0.002))
+    found = find(terms, speedup=0.5, is_measured=True, costs=None, has_floor=False)
+    assert found.decides is Term.ROLLBACK
+    without = 0.5 * terms.total_s / (terms.total_s - terms.rollback_s)
+    assert found.speedup_without == pytest.approx(without, rel=0.01)
+    assert found.limit_rest_s >= terms.mark_s
+    # A draft that is always right is verified with a saved state, too.
+    assert found.speedup_if_perfect == pytest.approx(0.5 * 5 / terms.emitted, rel=0.01)
 
 
 def test_nothing_drafted_has_no_terms() -> None:

@@ -12,7 +12,7 @@ import pytest
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
-from spectui.engine.models import PromptStore
+from spectui.engine.prompt_store import PromptStore
 from spectui.errors import UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
@@ -181,10 +181,11 @@ def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
             store.keep_mtp(mtp, prompt)
             return target.state_bytes + mtp.state_bytes
 
-        store = PromptStore(capacity_bytes=keep(prompts[0], PromptStore()) * 3 // 2)
+        capacity = keep(prompts[0], PromptStore(lambda: 1 << 30)) * 3 // 2
+        store = PromptStore(lambda: capacity - store.n_bytes)
         for prompt in prompts:
             keep(prompt, store)
-        for prompt, n_kept in zip(prompts, (0, len(prompts[1])), strict=True):
+        for prompt, n_kept in zip(prompts, (len(prompts[0]), 0), strict=True):
             target.clear()
             mtp.clear()
             store.restore_pair(target, mtp, prompt)

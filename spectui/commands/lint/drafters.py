@@ -31,7 +31,8 @@ _OLD_KINDS = {"draft": MODEL_KIND}
 _OF_MODELS = ("draft", MODEL_KIND)
 _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
 """Former names of n-gram drafters' own options, before each kind had them."""
-_MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
+MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
+"""Current flags of a draft model's numbers."""
 _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
 """Kinds of drafts that llama-server recognises by their files."""
 _MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
@@ -45,7 +46,7 @@ _OF_THE_DRAFT = (
     "spec-replace",
 )
 """Options for the placement of a draft model."""
-_OF_DRAFTING = ("draft-max", "draft-min", "draft-p-min", "spec-draft-p-split")
+_OF_DRAFTING = (*MODEL_FLAGS, "spec-draft-p-split")
 
 
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -98,7 +99,7 @@ def _stage(at: int, item: Item) -> Finding:
     except BadInputError:
         words: tuple[str, ...] | None = None
     else:
-        words = tuple(w for n, values in options for w in (_MODEL_FLAGS.get(n, f"--{n}"), *values))
+        words = tuple(w for n, values in options for w in (MODEL_FLAGS.get(n, f"--{n}"), *values))
     return error(
         (at, item),
         f"{item.flag} {item.value} is ik_llama.cpp's form",

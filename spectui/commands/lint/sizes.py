@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
 from spectui.commands.items import Item
-from spectui.commands.lint.drafters import KINDS
+from spectui.commands.lint.drafters import KINDS, MODEL_FLAGS
 from spectui.commands.lint.finding import (
     Finding,
     error,
@@ -25,8 +25,6 @@ _LONG = 8
 """Draft length from which a finding reports drafting regardless of probability."""
 
 
-_FLAGS = {"draft-max": "--spec-draft-n-max", "draft-p-min": "--spec-draft-p-min"}
-"""Present flags of the options whose defaults changed; their names are the former flags."""
 _SHORTEST_MATCH = 16
 """Tokens below which llama-server warns about ``ngram-mod``."""
 _UNREAD = {
@@ -51,7 +49,7 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     is_old = command.is_old
     for name, value in assumed_lengths(command, reader).items():
-        flag = _FLAGS[name] if reader.is_current else f"--{name}"
+        flag = MODEL_FLAGS[name] if reader.is_current else f"--{name}"
         meant = (
             "the command's other names are of before, so its author had the old value"
             if is_old and reader.is_current
@@ -72,7 +70,8 @@ def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[F
     found = command.last("draft-min")
     shortest, longest = command.number("draft-min"), command.number("draft-max")
     if longest is None:
-        longest = 3 if reader.is_current and not command.is_old else 16
+        is_new = reader.is_current and not command.is_old
+        longest = float((NEW_LENGTHS if is_new else OLD_LENGTHS)["draft-max"])
     if found is None or shortest is None or shortest <= longest:
         return
     at, item = found
@@ -89,10 +88,10 @@ def _never(command: ServerCommand) -> Iterator[Finding]:
     longest, p_min = command.number("draft-max"), command.number("draft-p-min")
     is_empty = longest is not None and longest < 1
     for name, instead, is_wrong, why in (
-        ("draft-max", "3", is_empty, "a draft has no tokens, so that nothing is drafted"),
+        ("draft-max", NEW_LENGTHS, is_empty, "a draft has no tokens, so that nothing is drafted"),
         (
             "draft-p-min",
-            "0.75",
+            OLD_LENGTHS,
             p_min is not None and p_min > 1,
             "no token is more probable than 1, so that nothing is drafted",
         ),
@@ -104,7 +103,7 @@ def _never(command: ServerCommand) -> Iterator[Finding]:
                 (at, item),
                 f"{item.shown} {item.value} ends every draft before it begins",
                 why,
-                write=(item.flag, instead),
+                write=(item.flag, instead[name]),
             )
 
 
@@ -118,7 +117,7 @@ def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
         (at, item),
         f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
         f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
-        write=(item.flag, "0.75"),
+        write=(item.flag, OLD_LENGTHS["draft-p-min"]),
     )
 
 
@@ -167,7 +166,7 @@ def _idle(at: int, item: Item, why: str) -> Finding:
 
 
 def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
-    for at, item in command.all("draft-max", "draft-min", "draft-p-min"):
+    for at, item in command.all(*MODEL_FLAGS):
         if reader.takes(item.flag) is False:
             continue
         words = own_words(item, command)
@@ -187,17 +186,17 @@ def _number(command: ServerCommand, drafter: type[Ngram], name: str) -> float:
 
 
 def _of_simple(command: ServerCommand) -> Iterator[Finding]:
-    size_n, size_m = (_number(command, NgramSimple, name) for name in ("size_n", "size_m"))
+    shortest, longest = (_number(command, NgramSimple, name) for name in NgramSimple.bounds)
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
-    if found is not None and size_n > size_m:
+    if found is not None and shortest > longest:
         yield error(
             found,
-            f"ngram-simple drafts at most {size_m:.0f} tokens, and drops drafts below "
-            f"{size_n:.0f}, which is what it looks up",
+            f"ngram-simple drafts at most {longest:.0f} tokens, and drops drafts below "
+            f"{shortest:.0f}, which is what it looks up",
             "no draft is long enough"
             if command.has("spec-ngram-simple-size-n")
-            else f"its size-n is {size_n:.0f} unless told",
-            write=("--spec-ngram-simple-size-m", f"{size_n:.0f}"),
+            else f"its size-n is {shortest:.0f} unless told",
+            write=("--spec-ngram-simple-size-m", f"{shortest:.0f}"),
         )
 
 

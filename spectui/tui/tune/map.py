@@ -10,17 +10,20 @@ from textual.events import Resize
 from textual.strip import Strip
 from textual.widget import Widget
 
+from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import Ledger
-from spectui.tune.space import MAX_DRAFT, MAX_P_MIN, P_MIN_STEP
+from spectui.tune.space import MAX_DRAFT
 
-_N_P_MIN = round(MAX_P_MIN / P_MIN_STEP) + 1
+_ACROSS = number_of(DraftSimple, "draft_max")
+_UPWARDS = number_of(DraftSimple, "draft_p_min")
+_STEPS = _UPWARDS.searched_values(MAX_DRAFT)
 _GROUPS = (1, 2, 4, 5, 10, 20)
 """Steps of a parameter that may share a cell."""
 _MIN_CELL = 5
 """Cells that a shade and a number need."""
 _MAX_CELL = 8
-_LABELS = len("0.00 ")
+_LABELS = len(_UPWARDS.text(0.0)) + 1
 _FRAME = 4
 """Lines around the grid: its title, two for the axis, the legend."""
 _WEAKEST, _STRONGEST = 0.2, 0.7
@@ -33,13 +36,13 @@ class Landscape:
     """A grid of mean speedups; a cell that was not tried is missing."""
 
     columns: tuple[str, ...]
-    """Smallest ``draft_max`` of each column, ascending."""
+    """Smallest value of each column, ascending."""
     rows: tuple[str, ...]
-    """Smallest ``draft_p_min`` of each row, ascending."""
+    """Smallest value of each row, ascending."""
     per_column: int
-    """Values of ``draft_max`` that share a column."""
+    """Values that share a column."""
     per_row: int
-    """Values of ``draft_p_min`` that share a row."""
+    """Values that share a row."""
     cells: Mapping[tuple[int, int], float]
     """Mean speedup by (column, row)."""
     best: tuple[int, int] | None
@@ -59,14 +62,14 @@ def landscape(ledger: Ledger, *, max_columns: int, max_rows: int) -> Landscape:
     """Average the measured trials of all drafts over a grid that has room for them."""
     speedups = _speedups(ledger)
     n_longest = max([MAX_DRAFT, *(longest for longest, _ in speedups)])
-    per_column, per_row = _group(n_longest, max_columns), _group(_N_P_MIN, max_rows)
+    per_column, per_row = _group(n_longest, max_columns), _group(len(_STEPS), max_rows)
     found: dict[tuple[int, int], list[float]] = {}
     for (longest, step), values in speedups.items():
         found.setdefault(((longest - 1) // per_column, step // per_row), []).extend(values)
     cells = {place: sum(values) / len(values) for place, values in found.items()}
     return Landscape(
         columns=tuple(str(first) for first in range(1, n_longest + 1, per_column)),
-        rows=tuple(f"{first * P_MIN_STEP:.2f}" for first in range(0, _N_P_MIN, per_row)),
+        rows=tuple(map(_UPWARDS.text, _STEPS[::per_row])),
         per_column=per_column,
         per_row=per_row,
         cells=cells,
@@ -75,14 +78,14 @@ def landscape(ledger: Ledger, *, max_columns: int, max_rows: int) -> Landscape:
 
 
 def _speedups(ledger: Ledger) -> dict[tuple[int, int], list[float]]:
-    """Measured speedups by ``draft_max`` and steps of ``draft_p_min``."""
+    """Measured speedups by values across and steps upwards."""
     found: dict[tuple[int, int], list[float]] = {}
     for row in ledger.rows:
         speculation, speedup = row.record.arm.speculation, ledger.speedup(row)
         model = None if speculation is None or speculation.ahead else speculation.model
         if model is not None and speedup is not None and row.is_measured:
-            step = min(round(model.draft_p_min / P_MIN_STEP), _N_P_MIN - 1)
-            found.setdefault((max(1, model.draft_max), step), []).append(speedup)
+            step = min(round(model.numbers[_UPWARDS.name] / _UPWARDS.step), len(_STEPS) - 1)
+            found.setdefault((max(1, model.numbers[_ACROSS.name]), step), []).append(speedup)
     return found
 
 
@@ -93,7 +96,7 @@ def _group(n_values: int, n_cells: int) -> int:
 
 
 class Heatmap(Widget):
-    """Mean speedup against off by ``draft_max`` (across) and ``draft_p_min`` (upwards)."""
+    """Mean speedup against off by two numbers of a draft model."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--gain",
@@ -145,9 +148,9 @@ class Heatmap(Widget):
         )
         label = self.rich_style + self.get_component_rich_style("heatmap--label")
         middle = self._cell_width(land) * len(land.columns)
-        across = " " * _LABELS + _title("draft_max", land.per_column, "column").center(middle)
+        across = " " * _LABELS + _title(_ACROSS.name, land.per_column, "column").center(middle)
         return [
-            Strip([Segment(_title("draft_p_min", land.per_row, "row"), label)]),
+            Strip([Segment(_title(_UPWARDS.name, land.per_row, "row"), label)]),
             *(self._grid_line(land, row, label) for row in reversed(range(len(land.rows)))),
             self._axis(land, label),
             Strip([Segment(across, label)]),

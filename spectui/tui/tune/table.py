@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import ClassVar, cast
+from functools import partial
+from typing import Any, ClassVar, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
@@ -29,30 +30,64 @@ _HEADER = 1
 """Lines that stay in place above the rows."""
 
 
-class Column(Enum):
-    """A column; its value is the full title and the one for narrow tables."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A column of the table."""
 
-    TRIAL = ("trial", "trial")
-    DRAFT_MAX = ("draft_max", "max")
-    DRAFT_MIN = ("draft_min", "min")
-    DRAFT_P_MIN = ("draft_p_min", "p_min")
-    DRAFT = ("draft", "draft")
-    TOKENS_PER_S = ("tokens/s", "tokens/s")
-    SPEEDUP = ("speedup", "speedup")
-    ACCEPTANCE = ("acceptance", "accept.")
-    STATE = ("state", "state")
+    title: str
+    value: Callable[[Row], float | str | None]
+    """Value that the rows are sorted by."""
+    form: Callable[[Any], str] = str
+    """Text of a value."""
+    narrow: str = ""
+    """Title in narrow tables, where it is another one."""
+    is_text: bool = False
+    """Whether it is read from the left; numbers are aligned on the right."""
+    is_best_first: bool = False
+    """Whether its interesting end is its largest value."""
 
-    @property
-    def is_text(self) -> bool:
-        """Whether it is read from the left; numbers are aligned on the right."""
-        return self in {Column.DRAFT, Column.STATE}
+
+def _number(row: Row, *, name: str) -> float | None:
+    """A number of a draft model; None for off."""
+    speculation = row.record.arm.speculation
+    return None if speculation is None else speculation.numbers[name]
+
+
+TRIAL = Column("trial", lambda row: row.number, is_best_first=True)
+DRAFT = Column("draft", lambda row: None if row.is_off else row.record.arm.drafter, is_text=True)
+# The off arm's level is common to all, so that it changes no order.
+SPEEDUP = Column("speedup", lambda row: row.relative, is_best_first=True)
+STATE = Column(
+    "state", lambda row: row.record.state.value + " noisy" * row.record.noisy, is_text=True
+)
+COLUMNS = (
+    TRIAL,
+    *(
+        Column(one.name, partial(_number, name=one.name), one.text, one.short)
+        for one in numbers_of(DraftSimple)
+    ),
+    DRAFT,
+    Column("tokens/s", lambda row: row.tokens_per_s, "{:.1f}".format, is_best_first=True),
+    SPEEDUP,
+    Column(
+        "acceptance",
+        lambda row: row.acceptance_rate,
+        "{:.0%}".format,
+        narrow="accept.",
+        is_best_first=True,
+    ),
+    STATE,
+)
+"""All columns, from the left."""
+_WIDEST = {DRAFT: 0, STATE: len("best, noisy")}
+"""Cells of the columns that their titles do not tell; the draft's takes what is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort:
     """An order of the table; the newest trial comes first by default."""
 
-    column: Column = Column.TRIAL
+    column: Column = TRIAL
     descending: bool = True
 
 
@@ -69,7 +104,7 @@ class Slot:
 
 def ordered(rows: Sequence[Row], sort: Sort) -> list[Row]:
     """Return the rows as ``sort`` says; those without a value come last, either way."""
-    value_of = _VALUES[sort.column]
+    value_of = sort.column.value
     present = [row for row in rows if value_of(row) is not None]
     missing = [row for row in rows if value_of(row) is None]
     # All values of a column are of one type, which their common type does not tell.
@@ -81,16 +116,15 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
     """Return the columns for a table of ``width`` cells; wider where they do not fit."""
     names = {row.record.arm.drafter for row in rows}
     longest = max([_MIN_DRAFT, *(cell_len(glyphs.one_line(name)) for name in names)])
-    full = _widths(0)
-    draft = width - sum(full.values()) - GAP * len(full)
-    if draft < min(longest, 2 * _MIN_DRAFT):
-        full = _widths(1)
+    for is_narrow in (False, True):
+        titles = {one: one.narrow if is_narrow and one.narrow else one.title for one in COLUMNS}
+        full = {column: _WIDEST.get(column, len(title)) for column, title in titles.items()}
         draft = width - sum(full.values()) - GAP * len(full)
-    full[Column.DRAFT] = max(_MIN_DRAFT, min(draft, longest))
-    is_short = full[Column.DRAFT_MAX] < len(Column.DRAFT_MAX.value[0])
+        if draft >= min(longest, 2 * _MIN_DRAFT):
+            break
+    full[DRAFT] = max(_MIN_DRAFT, min(draft, longest))
     slots, x = [], 1
-    for column in Column:
-        title = column.value[is_short]
+    for column, title in titles.items():
         slots.append(Slot(column=column, title=title, x=x, width=full[column]))
         x += full[column] + GAP
     return tuple(slots)
@@ -98,23 +132,14 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return the content of a cell."""
-    if column is Column.DRAFT:
+    if column is DRAFT:
         return glyphs.one_line(row.record.arm.drafter)
-    if column is Column.STATE:
+    if column is STATE:
         return _state(row, ledger)
-    if column is Column.SPEEDUP:
+    if column is SPEEDUP:
         return measure(ledger.speedup(row), "{:.2f}" + glyphs.times, glyphs)
-    return measure(_VALUES[column](row), _FORMS.get(column, "{}"), glyphs)
-
-
-def _widths(form: int) -> dict[Column, int]:
-    """Cells per column, all but the draft's, with the full titles (0) or the narrow ones (1)."""
-    least = {Column.TRIAL: 5, Column.DRAFT_P_MIN: 5, Column.STATE: 11}
-    return {
-        column: max(len(column.value[form]), least.get(column, 0))
-        for column in Column
-        if column is not Column.DRAFT
-    } | {Column.DRAFT: 0}
+    value = column.value(row)
+    return glyphs.none if value is None else column.form(value)
 
 
 def _state(row: Row, ledger: Ledger) -> str:
@@ -124,33 +149,6 @@ def _state(row: Row, ledger: Ledger) -> str:
     if row is ledger.best:
         return "best, noisy" if noisy else "best"
     return noisy or "done"
-
-
-def _number(row: Row, name: str) -> float | None:
-    """A number of who drafts; 0 for what an n-gram drafter does not have, None for off."""
-    speculation = row.record.arm.speculation
-    return None if speculation is None else speculation.own.numbers.get(name, 0)
-
-
-def _longest(row: Row) -> int | None:
-    speculation = row.record.arm.speculation
-    return None if speculation is None else speculation.own.longest
-
-
-_VALUES: dict[Column, Callable[[Row], float | str | None]] = {
-    Column.TRIAL: lambda row: row.number,
-    Column.DRAFT_MAX: _longest,
-    Column.DRAFT_MIN: lambda row: _number(row, "draft_min"),
-    Column.DRAFT_P_MIN: lambda row: _number(row, "draft_p_min"),
-    Column.DRAFT: lambda row: None if row.is_off else row.record.arm.drafter,
-    Column.TOKENS_PER_S: lambda row: row.tokens_per_s,
-    # The off arm's level is common to all, so that it changes no order.
-    Column.SPEEDUP: lambda row: row.relative,
-    Column.ACCEPTANCE: lambda row: row.acceptance_rate,
-    Column.STATE: lambda row: row.record.state.value + " noisy" * row.record.noisy,
-}
-"""Values that the rows are sorted by."""
-_FORMS = {Column.DRAFT_P_MIN: "{:.2f}", Column.TOKENS_PER_S: "{:.1f}", Column.ACCEPTANCE: "{:.0%}"}
 
 
 def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
@@ -251,9 +249,8 @@ class TrialsTable(ScrollView, can_focus=True):
 
     def sort_by_next(self) -> None:
         """Sort by the column to the right."""
-        columns = list(Column)
-        column = columns[(columns.index(self.sort.column) + 1) % len(columns)]
-        self.sort_by(column, descending=_best_first(column))
+        column = COLUMNS[(COLUMNS.index(self.sort.column) + 1) % len(COLUMNS)]
+        self.sort_by(column, descending=column.is_best_first)
 
     def reverse(self) -> None:
         """Reverse the order."""
@@ -311,7 +308,7 @@ class TrialsTable(ScrollView, can_focus=True):
                 if slot.column is self.sort.column:
                     self.reverse()
                 else:
-                    self.sort_by(slot.column, descending=_best_first(slot.column))
+                    self.sort_by(slot.column, descending=slot.column.is_best_first)
                 return
 
     def _arrange(self) -> None:
@@ -351,8 +348,3 @@ class TrialsTable(ScrollView, can_focus=True):
         if row.record.state is TrialState.COMPLETE:
             return Style.null()
         return self.get_component_rich_style("trials--muted")
-
-
-def _best_first(column: Column) -> bool:
-    """Whether a column's interesting end is its largest value."""
-    return column in {Column.TRIAL, Column.TOKENS_PER_S, Column.SPEEDUP, Column.ACCEPTANCE}

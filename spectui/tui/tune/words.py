@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from spectui.format import counted, duration_text
 from spectui.measure.statistics import Speedup
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
@@ -11,10 +12,11 @@ from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
 
-_INTRODUCTION = """\
+*_FIRST, _LAST = (number.name for number in numbers_of(DraftSimple))
+_INTRODUCTION = f"""\
 Tuning finds out what speculation is worth with the loaded pair on this machine. It records the \
 target's answers to a few prompts, and what the draft would say all along them; on that it replays \
-every setting of draft_max, draft_min and draft_p_min, and n-gram drafters too. Then it measures \
+every setting of {", ".join(_FIRST)} and {_LAST}, and n-gram drafters too. Then it measures \
 the target alone, the most promising settings, the defaults and others. At the end the best one, \
 and a rival if it is close, is measured against off, on prompts that it was not chosen by, until \
 it is clear whether to use it.

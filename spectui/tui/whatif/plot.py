@@ -119,7 +119,7 @@ class Mark(Enum):
     """Kinds of marks, those drawn later above those drawn earlier."""
 
     OTHER = "other line"
-    """Measured with another ``draft_min`` or ``draft_p_min``."""
+    """Measured with other numbers beside ``draft_max``."""
     TRIAL = "trial"
     """Trial of a search, on its own prompts."""
     CHAT = "measured"
@@ -181,8 +181,7 @@ def curve(line: Line, shown: Model, measured: Sequence[Measured]) -> Curve:
 
 
 def _kind(measured: Measured, shown: Model) -> Mark:
-    ran = measured.setting
-    if (ran.draft_min, ran.draft_p_min) != (shown.draft_min, shown.draft_p_min):
+    if measured.setting.beside_length != shown.beside_length:
         return Mark.OTHER
     return Mark.CHAT if measured.source is Source.CHAT else Mark.TRIAL
 

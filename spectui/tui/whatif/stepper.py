@@ -15,9 +15,8 @@ from textual.widget import Widget
 from spectui.options.drafters import DraftSimple, Model, numbers_of
 from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.widgets import hidden, key
-from spectui.tune.space import P_MIN_STEP
 
-_LABEL = len("> draft_p_min  ")
+_LABEL = len(">   ") + max(len(number.name) for number in numbers_of(DraftSimple))
 _VALUE = len("0.00 ")
 _MAX_TYPED = 5
 
@@ -186,11 +185,11 @@ class Steppers(Vertical):
                 number.name,
                 low=number.low,
                 high=min(number.high, setting.draft_max) if number.type is int else number.high,
-                step=1 if number.type is int else P_MIN_STEP,
+                step=number.step,
             )
             for number in numbers_of(DraftSimple)
         }
-        self._max, self._min = self._steppers["draft_max"], self._steppers["draft_min"]
+        self._min, self._max = (self._steppers[name] for name in DraftSimple.bounds)
         self._show(setting)
 
     def compose(self) -> ComposeResult:

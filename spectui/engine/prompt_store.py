@@ -1,0 +1,176 @@
+"""Caches of evaluated prompts, as many as memory has room for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from spectui.engine.events import Role
+from spectui.llama.context import Logits
+from spectui.llama.mtp import MtpContext
+from spectui.llama.pair import DraftContext, TargetContext
+
+Tokens = tuple[int, ...]
+_Key = tuple[Role, Tokens]
+
+_OFTEN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    cache: bytes
+    logits: Logits | None = None
+    """[n_vocab] float32 of the prompt's last token, which a target's cache does not hold."""
+    mtp: bytes | None = None
+    """Cache of the target's MTP layers, if they have read the prompt."""
+
+    @property
+    def n_bytes(self) -> int:
+        n_logits = 0 if self.logits is None else self.logits.nbytes
+        return len(self.cache) + n_logits + len(self.mtp or b"")
+
+
+class PromptStore:
+    """Caches of target and draft right behind a prompt.
+
+    A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
+    prompt was reused.
+
+    Measurements ask for the same prompts again and again. If what was asked for longest ago made
+    room for what comes, a store that is a little too small would never hold what is asked for next.
+    So what is kept stays, and what does not fit is refused; until it has been asked for three times
+    since something that is kept was. That happens to prompts that are measured no more, and to no
+    other, even if each pass over the prompts has an order of its own.
+    """
+
+    def __init__(self, free_bytes: Callable[[], int]) -> None:
+        """Keep nothing yet.
+
+        Args:
+            free_bytes: returns how much may be kept beside what is; if negative, how much of that
+                has to go.
+        """
+        self._free_bytes = free_bytes
+        self._kept: dict[_Key, _Kept] = {}
+        self._n_asked = 0
+        self._last_asked: Tokens = ()
+        self._asked: dict[int, tuple[int, ...]] = {}
+        """By the prompt's hash: at which requests it was asked for, the last few."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all that is kept."""
+        return sum(kept.n_bytes for kept in self._kept.values())
+
+    def restore_target(self, target: TargetContext, prompt: Tokens) -> bool:
+        """Fill the target's cache with ``prompt`` if it is known."""
+        kept = self._ask(Role.TARGET, prompt)
+        if kept is None:
+            return False
+        target.restore(kept.cache, prompt)
+        target.prompt_logits = kept.logits
+        return True
+
+    def keep_target(self, target: TargetContext, prompt: Tokens) -> None:
+        """Keep the target's cache, which holds exactly ``prompt``, and its logits."""
+        key = Role.TARGET, prompt
+        if key in self._kept:
+            return
+        logits = target.logits(0)
+        if self._make_room(key, target.state_bytes + logits.nbytes):
+            self._kept[key] = _Kept(cache=target.save(), logits=logits.copy())
+
+    def restore_draft(self, draft: DraftContext, prompt: Tokens) -> bool:
+        """Fill the draft's cache with ``prompt`` if it is known."""
+        kept = self._ask(Role.DRAFT, prompt)
+        if kept is None:
+            return False
+        draft.restore(kept.cache, prompt)
+        return True
+
+    def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
+        """Keep the draft's cache, which holds exactly ``prompt``."""
+        key = Role.DRAFT, prompt
+        if key not in self._kept and self._make_room(key, draft.state_bytes):
+            self._kept[key] = _Kept(cache=draft.save())
+
+    def restore_pair(self, target: TargetContext, mtp: MtpContext, prompt: Tokens) -> None:
+        """Fill the caches of a target and of its MTP layers with ``prompt`` if both are known.
+
+        The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
+        """
+        kept = self._ask(Role.TARGET, prompt)
+        if kept is not None and kept.mtp is not None:
+            mtp.restore(kept.mtp, prompt)
+            self.restore_target(target, prompt)
+
+    def keep_mtp(self, mtp: MtpContext, prompt: Tokens) -> None:
+        """Keep the cache of the MTP layers beside the target's, if that is kept.
+
+        One without the other is of no use, so they go together.
+        """
+        key = Role.TARGET, prompt
+        kept = self._kept.get(key)
+        if kept is None or kept.mtp is not None:
+            return
+        if self._make_room(key, mtp.state_bytes):
+            self._kept[key] = replace(kept, mtp=mtp.save())
+
+    def forget_draft(self) -> None:
+        """Drop the draft's caches, since another draft has other ones."""
+        for key in [key for key in self._kept if key[0] is Role.DRAFT]:
+            del self._kept[key]
+
+    def clear(self) -> None:
+        """Drop all caches, since another target has other ones."""
+        self._kept.clear()
+        self._asked.clear()
+        self._last_asked = ()
+
+    def _ask(self, role: Role, prompt: Tokens) -> _Kept | None:
+        self._give_back()
+        # The runs of a pair, and the models of a run, ask for the same prompt in a row.
+        if prompt != self._last_asked:
+            self._last_asked = prompt
+            self._n_asked += 1
+            asked = (*self._asked.get(hash(prompt), ()), self._n_asked)
+            self._asked[hash(prompt)] = asked[-_OFTEN:]
+        return self._kept.get((role, prompt))
+
+    def _asked_last(self, prompt: Tokens) -> int:
+        return self._asked.get(hash(prompt), (0,))[-1]
+
+    def _give_back(self) -> None:
+        """Drop what was kept last, if others need the memory: the rest is met as before."""
+        missing = -self._free_bytes()
+        newest_first = [*reversed(self._kept)]
+        newest_first.sort(key=lambda key: key[0] is Role.TARGET)
+        for key in newest_first:
+            if missing > 0:
+                missing -= self._kept.pop(key).n_bytes
+
+    def _make_room(self, key: _Key, n_bytes: int) -> bool:
+        """Drop what may go in favour of ``n_bytes`` for ``key``, if that is enough."""
+        missing = n_bytes - self._free_bytes()
+        if missing <= 0:
+            return True
+        role, prompt = key
+        asked = self._asked.get(hash(prompt), ())
+        since = asked[0] if len(asked) == _OFTEN else 0
+
+        def may_go(other: _Key) -> bool:
+            # A draft's caches are cheap to make again.
+            is_cheap = role is Role.TARGET and other[0] is Role.DRAFT
+            return is_cheap or self._asked_last(other[1]) < since
+
+        def worth(other: _Key) -> tuple[bool, int]:
+            return other[0] is Role.TARGET, self._asked_last(other[1])
+
+        going: list[_Key] = []
+        for other in sorted(filter(may_go, self._kept), key=worth):
+            if missing > 0:
+                going.append(other)
+                missing -= self._kept[other].n_bytes
+        if missing > 0:
+            return False
+        for other in going:
+            del self._kept[other]
+        return True
