@@ -74,6 +74,8 @@ class Slow(NamedTuple):
 
     n_throttles: Reading = _UNREAD
     """Times that the processor slowed itself down, since the machine was started."""
+    clock_hz: Reading = _UNREAD
+    """Clock of the fastest core."""
     gpu_others: Reading = _UNREAD
     """Share that others took of the GPU, of those that this process uses."""
     gpu_slowed: Reading = _UNREAD

@@ -1,6 +1,6 @@
 """Disturbances of a measurement by the rest of the machine: how much, of what kind, by whom."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,9 +29,13 @@ _MEMORY_SHARE = 0.10
 """Share of the time in which a task waited for memory: weights that are read again, or swap."""
 _GPU_SHARE = 0.05
 """Of the GPU: a desktop that draws next to nothing stays below."""
+_BUSY_SHARE = 0.5
+_STEADY_CLOCK = 0.8
+"""Lowest over highest clock below which it is worth a user's attention."""
 _TOLD_SHARE = 0.02
 """Share of the time watched from which on disturbances are worth a user's attention."""
 _N_TOLD = 4
+_SHORT_S = 10.0
 
 
 class Kind(StrEnum):
@@ -100,8 +104,7 @@ class Cause:
             return _MOMENTS[self.kind].format(duration=duration)
         if self.name is None:
             return f"{_FORMS[self.kind].format(share=share)} for {duration}"
-        many = self.n_processes > 1
-        who = f"{self.n_processes} other processes" if many else "another process"
+        who = f"{self.n_processes} other processes" if self.n_processes > 1 else "another process"
         what = "a core" if self.kind is Kind.PROCESS else "the GPU"
         return f"{who}, `{self.name}`, took {share} of {what} for {duration}"
 
@@ -114,9 +117,6 @@ class Cause:
             "seconds": self.seconds,
             **or_reason("share", self.share, "it has no share"),
         }
-
-
-_SHORT_S = 10.0
 
 
 def _length_text(seconds: float) -> str:
@@ -148,6 +148,9 @@ class Disturbance:
     """Wall clock against the others: above 0 if it was put forward."""
     n_throttles: Reading
     """Times that the processor slowed itself down because of heat."""
+    clocks_hz: tuple[Reading, Reading]
+    """Lowest and highest clock of the fastest core while this process had half of its cores busy:
+    with fewer the clock is another one."""
     gpu_others: Reading
     """Share that others took of the GPU, of those that this process uses, at the end."""
     gpu_slowed: Reading
@@ -222,6 +225,10 @@ class Disturbance:
             slept_s=_sum(self.slept_s, other.slept_s),
             jumped_s=self.jumped_s + other.jumped_s,
             n_throttles=_sum(self.n_throttles, other.n_throttles),
+            clocks_hz=(
+                _extreme(min, self.clocks_hz[0], other.clocks_hz[0]),
+                _extreme(max, self.clocks_hz[1], other.clocks_hz[1]),
+            ),
             gpu_others=_latest(self.gpu_others, other.gpu_others),
             gpu_slowed=_latest(self.gpu_slowed, other.gpu_slowed),
         )
@@ -237,10 +244,12 @@ class Disturbance:
             "throttled_s": self.throttled_s,
             "slept_s": self.slept_s,
             "n_thermal_throttles": self.n_throttles,
+            "clock_low_hz": self.clocks_hz[0],
+            "clock_high_hz": self.clocks_hz[1],
             "gpu_others_share": self.gpu_others,
         }
-        found: Json = {"watched_s": self.wall_s, "n_cores": self.n_cores, "own_s": self.own_s}
-        found["clock_jump_s"] = self.jumped_s
+        known = {"n_cores": self.n_cores, "own_s": self.own_s, "clock_jump_s": self.jumped_s}
+        found: Json = {"watched_s": self.wall_s, **known}
         for name, reading in readings.items():
             found |= or_reason(name, reading.value, reading.reason or "")
         return found
@@ -266,6 +275,9 @@ def between(before: Mark, after: Mark) -> Disturbance:
     steal = _grown(before.cores.steal_s, after.cores.steal_s, "steal")
     iowait = _grown(Reading(before.cores.iowait_s), Reading(after.cores.iowait_s), "I/O waits")
     all_s = idle_s + max(busy_s, 0.0) + (steal.value or 0.0) + (iowait.value or 0.0)
+    clock = after.slow.clock_hz
+    if clock.value is not None and own_s <= _BUSY_SHARE * after.n_usable * wall_s:
+        clock = Reading(None, "too little ran for the clock to mean anything")
     return Disturbance(
         wall_s=wall_s,
         n_cores=after.n_usable,
@@ -282,6 +294,7 @@ def between(before: Mark, after: Mark) -> Disturbance:
         slept_s=slept_s,
         jumped_s=jumped_s,
         n_throttles=_grown(before.slow.n_throttles, after.slow.n_throttles, "thermal throttling"),
+        clocks_hz=(clock, clock),
         gpu_others=after.slow.gpu_others,
         gpu_slowed=after.slow.gpu_slowed,
     )
@@ -325,6 +338,13 @@ def _sum(first: Reading, second: Reading) -> Reading:
     return Reading(first.value + second.value)
 
 
+def _extreme(choose: Callable[[float, float], float], first: Reading, second: Reading) -> Reading:
+    """The lower or the higher of two readings; the one that is known if the other is not."""
+    if first.value is None or second.value is None:
+        return _latest(first, second)
+    return Reading(choose(first.value, second.value))
+
+
 def _latest(first: Reading, second: Reading) -> Reading:
     return first if second.value is None and first.value is not None else second
 
@@ -359,6 +379,11 @@ class DisturbanceSummary:
                 f"{_length_text(watched_s)}: {'; '.join(told)}."
             )
         found += [f"Meanwhile {text}." for text in moments]
+        low, high = (clock.value for clock in self.whole.clocks_hz)
+        if low is not None and high is not None and low < _STEADY_CLOCK * high:
+            found.append(
+                f"The processor's clock moved between {low / 1e9:.1f} and {high / 1e9:.1f} GHz."
+            )
         if self.failure is not None:
             found.append(f"The machine was not watched to the end: {self.failure}.")
         elif self.whole.others_s.value is None:

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from spectui.closing import Closing
@@ -35,6 +36,8 @@ _STOPPED_S = 10.0
 """Delay from which on this process must have been stopped: a busy machine delays by less."""
 _JOIN_S = 1.0
 _THROTTLES = "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count"
+_CLOCKS = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq"
+_NO_CLOCK = Reading(None, "the system does not report the processor's clock")
 _NO_THROTTLES = Reading(None, "the processor does not report when heat slows it down")
 
 
@@ -65,6 +68,7 @@ class MachineWatch(Closing):
             self._processes, root=root, clocks=clocks, own_cpu_s=own_cpu_s, cores=_affinity()
         )
         self._throttle_files = tuple(root.glob(_THROTTLES))
+        self._clock_files = tuple(root.glob(_CLOCKS))
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spectui-watch", daemon=True)
@@ -73,7 +77,7 @@ class MachineWatch(Closing):
         self._pending: list[tuple[float, float, bool]] = []
         """Intervals in which others had the processor, since the last scan: seconds, CPU seconds of
         others, and whether something else disturbed as well."""
-        self._slow = Slow(n_throttles=self._n_throttles())
+        self._slow = self._read_slow()
         self._gpu_shares: Mapping[int, float] = {}
         """Of other processes, by their numbers."""
         began_s = time.thread_time()
@@ -103,7 +107,7 @@ class MachineWatch(Closing):
         with self._lock:
             if self._ended.is_set():
                 return
-            self._slow = Slow(n_throttles=self._n_throttles())
+            self._slow = self._read_slow()
             if use is not None:
                 self._slow = self._slow._replace(gpu_others=use.others, gpu_slowed=use.slowed)
                 self._gpu_shares = use.by_process
@@ -142,12 +146,12 @@ class MachineWatch(Closing):
         except Exception as error:  # noqa: BLE001 - a watch that dies silently says "undisturbed"
             self._failure = f"the watch failed ({type(error).__name__}: {error})"
 
-    def _n_throttles(self) -> Reading:
-        try:
-            counts = [_number(file) for file in self._throttle_files]
-        except (OSError, ValueError):
-            return _NO_THROTTLES
-        return Reading(float(sum(counts))) if counts else _NO_THROTTLES
+    def _read_slow(self) -> Slow:
+        counts, clocks_khz = _numbers(self._throttle_files), _numbers(self._clock_files)
+        return Slow(
+            n_throttles=Reading(float(sum(counts))) if counts else _NO_THROTTLES,
+            clock_hz=Reading(1000.0 * max(clocks_khz)) if clocks_khz else _NO_CLOCK,
+        )
 
     def _compare(self) -> None:
         """Book what has happened since the last time; whose the processor was, a scan will tell."""
@@ -260,10 +264,16 @@ class _Tally:
         )
 
 
-def _number(path: Path) -> int:
-    # There are two for each of a few hundred cores at most.
-    with path.open("rb", buffering=0) as file:
-        return int(file.read())
+def _numbers(paths: Iterable[Path]) -> list[int]:
+    """A number from each file; none if one is not there any more."""
+    found = []
+    with suppress(OSError, ValueError):
+        for path in paths:
+            # Some for each of a few hundred cores at most.
+            with path.open("rb", buffering=0) as file:
+                found.append(int(file.read()))
+        return found
+    return []
 
 
 def _affinity() -> frozenset[int] | None:

@@ -184,14 +184,19 @@ class Tuning:
                 min_gain=setup.min_gain,
                 on_event=on_event,
             )
-            try:
-                result = _watched(Search(search, forecaster=forecaster))
-            finally:
-                self._study = None
-            if isinstance(result.error, ServerError) and _found_nothing(result):
-                raise result.error
-            on_event(SearchEnded())
-            return self._kept(study, result)
+            before = hottest_c()
+            with MachineWatch() as watch:
+                watch.start()
+                try:
+                    result = Search(search, forecaster=forecaster).run()
+                finally:
+                    self._study = None
+                if isinstance(result.error, ServerError) and _found_nothing(result):
+                    raise result.error
+                # From here on nobody interrupts, so that nothing found is lost.
+                on_event(SearchEnded())
+                met = conditions(result.trials, before, hottest_c(), watch.summary())
+            return self._kept(study, replace(result, conditions=met))
 
     def keep(self, result: TuneResult) -> TuneResult:
         """Keep another verdict on what was measured: llama-server may rank it otherwise."""
@@ -289,16 +294,6 @@ class Tuning:
         """The target with its placement for a draft; None for no draft."""
         target, placements = self.setup.off.target, self.space.placements
         return target if placements is None else with_n_cpu_moe(target, placements.of(draft))
-
-
-def _watched(search: Search) -> TuneResult:
-    """Run a search, and look at the machine meanwhile."""
-    before = hottest_c()
-    with MachineWatch() as watch:
-        watch.start()
-        result = search.run()
-        met = conditions(result.trials, before, hottest_c(), watch.summary())
-    return replace(result, conditions=met)
 
 
 def _found_nothing(result: TuneResult) -> bool:

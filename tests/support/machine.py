@@ -145,6 +145,7 @@ QUIET = DisturbanceSummary(
         slept_s=_NONE,
         jumped_s=0.0,
         n_throttles=_UNKNOWN,
+        clocks_hz=(_UNKNOWN, _UNKNOWN),
         gpu_others=_UNKNOWN,
         gpu_slowed=_UNKNOWN,
     ),
