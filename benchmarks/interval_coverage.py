@@ -138,7 +138,10 @@ def intervals(
     if ours.low is None or ours.high is None:
         raise ValueError(ours.interval_reason)
     shipped = (math.log(ours.low), math.log(ours.high))
-    return {"spectui (the outer ends of bootstrap-t and student-t)": shipped, **rival_intervals(rng, pairs, n)}
+    return {
+        "spectui (the outer ends of bootstrap-t and student-t)": shipped,
+        **rival_intervals(rng, pairs, n),
+    }
 
 
 def simulate(scenario: str, n: int, noise: float, repeats: int) -> dict[str, Any]:
