@@ -129,8 +129,8 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
     complain(f"{study.name}, {outcome.ended.astimezone():%Y-%m-%d %H:%M}: {outcome.verdict.reason}")
     if outcome.is_confirmed and outcome.verdict.basis is None:
         complain(
-            "mind that an older spectui gave this verdict, which may rest on the prompts that chose "
-            "the setting; its spectui tune command judges it on others"
+            "mind that an older spectui gave this verdict, which may rest on the prompts that "
+            "chose the setting; its spectui tune command judges it on others"
         )
     if outcome.schedule is Schedule.FAST:
         complain(

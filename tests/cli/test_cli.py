@@ -217,9 +217,10 @@ def test_tune_explains_its_verdict_and_looks_at_the_categories(
     assert terms["speedup"] == document["best"]["speedup"]
     assert terms["speedup_source"] == "measured"
     assert 0 < terms["alpha"] <= 1
+    # Of six prompts, three choose.
+    assert sum(row["trials"]["n_prompts"] for row in document["per_category"]) == 3
     for row in document["per_category"]:
         trials = row["trials"]
-        assert trials["n_prompts"] == 3
         assert trials["best"]["speedup"] >= trials["winner_speedup"]
 
 

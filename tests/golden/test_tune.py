@@ -75,6 +75,9 @@ def test_server(golden: Golden, place: Place) -> None:
         place.server("llama-server", **how)
         served = (*PAIR, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
         texts |= tuned(place, memory_bound, name, *served)
+    place.server("llama-server")
+    few = (*FEW_PROMPTS, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
+    texts |= tuned(place, memory_bound, "few", *few)
     golden("tune/server", texts)
 
 
