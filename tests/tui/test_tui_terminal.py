@@ -185,12 +185,12 @@ def at(moment: str, terminal: Terminal) -> None:
     if moment == "answer":
         terminal.press("hello there\r")
         terminal.see("tokens/round")
-    elif moment in {"recording", "trial"}:
+    elif moment == "trial":
         terminal.press(F5)
         terminal.see("Press s to start")
         terminal.press("s")
-        # A large model is recorded for minutes, a tiny one is searched at once.
-        terminal.see("ecording" if moment == "recording" else "earching")
+        # A tiny model is recorded before a frame of it is drawn.
+        terminal.see("earching")
 
 
 # A tiny model is loaded before a frame of it is drawn: that moment, and an answer, are below.
@@ -198,21 +198,40 @@ def at(moment: str, terminal: Terminal) -> None:
 def test_quitting_in_the_middle_leaves_nothing_behind(
     arguments: list[str], tmp_path: Path, moment: str
 ) -> None:
-    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
+    with Terminal([*arguments, "-c", "4096"], tmp_path) as terminal:
+        at(moment, terminal)
+        assert_quits(terminal)
+
+
+def real(smollm2: Path) -> list[str]:
+    return ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("moment", ["load", "answer"])
+def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
+    smollm2: Path, tmp_path: Path, moment: str
+) -> None:
+    with Terminal(real(smollm2), tmp_path) as terminal:
         at(moment, terminal)
         assert_quits(terminal)
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("moment", ["load", "answer", "recording"])
-def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
-    smollm2: Path, tmp_path: Path, moment: str
+def test_quitting_while_a_model_is_recorded_leaves_nothing_behind(
+    smollm2: Path, tmp_path: Path
 ) -> None:
-    pair = ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
-    # The target alone is tried before anything is recorded.
-    short = ["-n", "12"] if moment == "recording" else []
-    with Terminal([*pair, *short], tmp_path) as terminal:
-        at(moment, terminal)
+    # The target alone is tried on every prompt before anything is recorded.
+    prompts = tmp_path / "one.txt"
+    prompts.write_text("Hello.")
+    with Terminal([*real(smollm2), "-n", "24"], tmp_path) as terminal:
+        at("idle", terminal)
+        terminal.press(F5)
+        terminal.see("Press s to start")
+        terminal.press("pp")
+        terminal.see("path")
+        terminal.press(f"{prompts}\r")
+        terminal.see("ecording")
         assert_quits(terminal)
 
 
