@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
@@ -23,8 +24,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Tests draw a screen when they look at it; what it draws by itself in between costs the most.
 os.environ["TEXTUAL_FPS"] = "1"
 
-# Programs under test are started by the hundred: they must not be compiled each time.
+# Programs under test are started by the hundred: they must not be compiled each time, and nor must
+# the tests, whose assertions take longer to rewrite than all of them to be collected.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
