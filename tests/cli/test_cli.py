@@ -24,7 +24,7 @@ from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
 def assert_one_sentence(text: str) -> None:
@@ -590,11 +590,16 @@ def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
     )
 
 
+# A search that would go on for long, and whose forecasts take no time.
+LONG_SEARCH = ["--spec-type", "draft-simple", "-n", 24, "--min-gain", 0, "--trials", 500]
+
+
+@pytest.mark.ci
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:
-    arguments = ["tune", *pair, "-n", 60, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
+    arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH]
     child = spawn(arguments, home)
     child.expect("trial 4: ")
     child.kill(stop)
@@ -615,12 +620,12 @@ def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
         assert resumed.exitstatus == 0
 
 
+@pytest.mark.ci
 def test_a_terminal_that_is_closed_costs_no_result(
     pair: list[object], prompts: Path, home: Path
 ) -> None:
     result = prompts.with_name("result.json")
-    arguments = ["tune", *pair, "-n", 60, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
-    arguments += ["--json", result]
+    arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH, "--json", result]
     child: Any = spawn(arguments, home)
     child.expect("trial 3: ")
     child.ptyproc.fileobj.close()
@@ -633,7 +638,8 @@ def test_a_terminal_that_is_closed_costs_no_result(
 def test_a_terminal_shows_trials_and_the_best_so_far(
     pair: list[object], prompts: Path, home: Path
 ) -> None:
-    child = spawn(["tune", *pair, "--prompts", prompts, "--trials", 5], home)
+    drafts = ["--spec-type", "draft-simple", "--trials", 5]
+    child = spawn(["tune", *pair, "--prompts", prompts, *drafts], home)
     child.expect("acceptance now")
     child.expect("best so far")
     child.expect("confirming")

@@ -18,7 +18,7 @@ from tests.support.program import end, said_until, spawn
 from tests.support.scripted_server import LAST_WORDS, MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("no_process_is_left")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 _TOGETHER = ("--backend", "server", "--keep-both")
 
@@ -292,6 +292,7 @@ def test_the_engine_is_no_server(spectui: Spectui) -> None:
     assert "--backend engine decodes in this process" in spectui.err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("command", "before", "shown", "message"),
     [

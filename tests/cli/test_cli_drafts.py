@@ -28,7 +28,7 @@ from tests.support.models import (
 )
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 PLENTY = 10**9
 

@@ -24,6 +24,7 @@ from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_scri
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
 
 COMMAND = "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 -ot exps=CPU --jinja -np 2"
 OFF = "# speculation off: no speculative flag is written"

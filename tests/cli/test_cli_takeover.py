@@ -20,6 +20,7 @@ from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
 
 OWN = ("--host", "::1", "--port", "9", "--alias", "my 'model'", "-np", "4", "--newfangled", "3")
 """What a measurement has no use for."""

@@ -15,7 +15,7 @@ from tests.support.program import end, said_until, servers_of, spawn
 from tests.support.scripted_server import MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("no_process_is_left")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 N_PROMPTS = 6
 
@@ -287,6 +287,7 @@ def test_a_prompt_that_does_not_fit_is_named(
     assert "raise -c or leave it out" in spectui.err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],

@@ -18,6 +18,7 @@ from tests.support.engine import ENDLESS, MAX_DRAFT, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
+pytestmark = pytest.mark.slow
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
 DEPTH = 12

@@ -46,6 +46,7 @@ from tests.support.mtp import write_qwen35
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.slow
 
 Kind = TypeVar("Kind")
 QUESTION = (("user", "in the on"),)
