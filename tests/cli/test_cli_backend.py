@@ -94,7 +94,8 @@ def test_eagle3_is_measured_and_found_by_the_server(
 def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
     run: Run, spectui: Spectui, llama_server_binary: Path
 ) -> None:
-    served = ("--backend", "server", "--server-bin", llama_server_binary)
+    drafts = ("--spec-type", "draft-simple")
+    served = (*drafts, "--backend", "server", "--server-bin", llama_server_binary)
     found = run.document("tune", *served, "--trials", 3)
     assert [one["state"] for one in found["trials"]] == ["complete"] * 3
     assert found["backend"] == "server"
@@ -104,7 +105,7 @@ def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
     again = run.document("tune", *served, "--trials", 3)
     assert again["study"] == found["study"]
     assert len(again["trials"]) == 3
-    assert run.document("tune", "--trials", 1)["study"] != found["study"]
+    assert run.document("tune", *drafts, "--trials", 1)["study"] != found["study"]
 
 
 @pytest.fixture
