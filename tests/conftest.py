@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
@@ -23,8 +24,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Tests draw a screen when they look at it; what it draws by itself in between costs the most.
 os.environ["TEXTUAL_FPS"] = "1"
 
-# Programs under test are started by the hundred: they must not be compiled each time.
+# Programs under test are started by the hundred: they must not be compiled each time, and nor must
+# the tests, whose assertions take longer to rewrite than all of them to be collected.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,46 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--renew", action="store_true", help="write the golden files anew")
 
 
-_SLOW = frozenset(
-    {
-        "test_cli",
-        "test_cli_backend",
-        "test_cli_drafts",
-        "test_cli_experts",
-        "test_cli_export",
-        "test_cli_reader",
-        "test_cli_takeover",
-        "test_cli_trace",
-        "test_cli_verify",
-        "test_demo",
-        "test_doctor",
-        "test_engine_recording",
-        "test_full_disk",
-        "test_live_session",
-        "test_mtp_tuning",
-        "test_replay",
-        "test_sweep_cli",
-        "test_sweep_server",
-        "test_sweep_summary",
-        "test_tui_app",
-        "test_tui_attach",
-        "test_tui_export",
-        "test_tui_live",
-        "test_tui_picker",
-        "test_tui_settings",
-        "test_tui_snapshots",
-        "test_tui_terminal",
-        "test_tui_tune",
-        "test_tui_whatif",
-        "test_tui_whatif_mtp",
-        "test_tune",
-    }
-)
-"""Whole screens, searches and commands: a fifth of all tests, and most of their time."""
-
-
 _SLOW_FOLDERS = frozenset({"golden", "tui"})
-"""Folders of such modules."""
+"""Whole screens and commands."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -79,10 +44,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     for item in items:
         folders = item.path.relative_to(tests).parts
-        is_real = item.get_closest_marker("models") is not None
-        if is_real:
+        marked = {mark.name for mark in item.iter_markers()}
+        if "models" in marked:
             item.add_marker(pytest.mark.timeout(900))
-        if is_real or item.path.stem in _SLOW or not _SLOW_FOLDERS.isdisjoint(folders):
+        if marked & {"models", "ci"} or not _SLOW_FOLDERS.isdisjoint(folders):
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,5 +1,6 @@
 """The cost model: seconds of a round's parts, by length of the draft and depth of the context."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -48,7 +49,7 @@ class Prices:
         if len(self.depths) == 1:
             return self.rounds[0]
         last = len(self.depths) - 2
-        left = min(max(int(np.searchsorted(self.depths, n_past, "right")) - 1, 0), last)
+        left = min(max(bisect_right(self.depths, n_past) - 1, 0), last)
         near, far = self.rounds[left], self.rounds[left + 1]
         share = (n_past - self.depths[left]) / (self.depths[left + 1] - self.depths[left])
         share = max(share, 0.0)

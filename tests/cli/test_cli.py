@@ -24,7 +24,10 @@ from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
+
+MODEL = ("--spec-type", "draft-simple")
+"""Without n-gram drafters, whose many forecasts take most of a search of tiny models."""
 
 
 def assert_one_sentence(text: str) -> None:
@@ -178,17 +181,14 @@ def test_tune_ends_with_a_verdict_and_a_command(
     assert shlex.split(document["command"]) == arguments
     assert [trial["number"] for trial in document["trials"]] == list(range(5))
     assert document["trials"][0]["params"] == {"draft": None}
-    assert {trial["source"] for trial in document["trials"]} == {"measured"}
     assert [row["category"] for row in document["per_category"]] == ["x", "y"]
     speculates = any("spec" in argument for argument in arguments)
     assert speculates == document["verdict"]["use_speculation"]
+    assert_replayed_and_measured(document)
+    assert "replayed" in spectui.err
 
 
-def test_tune_says_what_was_replayed_and_what_was_measured(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 5, "--json", "-") == 0
-    document = json.loads(spectui.out)
+def assert_replayed_and_measured(document: dict[str, Any]) -> None:
     assert {trial["source"] for trial in document["trials"]} == {"measured"}
     assert document["forecasts"][0]["source"] == "replayed"
     # What looks best in the forecast, or as good and more even, comes right after off.
@@ -197,18 +197,17 @@ def test_tune_says_what_was_replayed_and_what_was_measured(
     forecast = next(one for one in document["forecasts"] if one["params"] == first)
     assert forecast["speedup"] >= 0.97 * max(speedups)
     assert document["n_replayed"] > len(document["forecasts"])
-    assert "replayed" in spectui.err
 
 
 def test_tune_explains_its_verdict_and_looks_at_the_categories(
     spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "out.json"
-    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 3, "--json", path) == 0
+    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 3, "--json", path) == 0
     document = json.loads(path.read_text())
-    profiles = document["profiles"]
     # Wrapped for people.
     told = " ".join(spectui.out.split())
+    profiles = document["profiles"]
     assert " ".join(document["explanation"].split()) in told
     assert profiles["reason"] in told
     assert profiles["reason"].startswith("One setting for all")
@@ -240,7 +239,7 @@ def test_without_a_draft_the_n_gram_drafters_are_tuned(
 def test_names_of_drafts_are_those_of_the_trials(
     spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
 ) -> None:
-    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 4, "--json", "-") == 0
+    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 4, "--json", "-") == 0
     document = json.loads(spectui.out)
     (draft,) = document["drafts"]
     tried = {trial["params"]["draft"] for trial in document["trials"]}
@@ -249,9 +248,9 @@ def test_names_of_drafts_are_those_of_the_trials(
 
 
 def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts: Path) -> None:
-    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 3, "--json", "-") == 0
+    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 3, "--json", "-") == 0
     first = json.loads(spectui.out)
-    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 4, "--json", "-") == 0
+    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 4, "--json", "-") == 0
     second = json.loads(spectui.out)
     assert second["study"] == first["study"]
     assert len(second["trials"]) == 4
@@ -264,7 +263,7 @@ def test_a_draft_that_does_not_fit_is_listed_with_the_reason(
     spectui: Spectui, tiny: TinyPath, pair: list[object], prompts: Path
 ) -> None:
     misfit = tiny(Tiny(n_extra=200))
-    arguments = [*pair, "-md", misfit, "--prompts", prompts, "--trials", 3, "--json", "-"]
+    arguments = [*pair, "-md", misfit, "--prompts", prompts, *MODEL, "--trials", 3, "--json", "-"]
     assert spectui("tune", *arguments) == 0
     drafts = json.loads(spectui.out)["drafts"]
     assert [draft["compatible"] for draft in drafts] == [True, False]
@@ -281,7 +280,7 @@ def test_nothing_is_written_outside_the_home(
     elsewhere = tmp_path / "cwd"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    assert spectui("tune", *pair, "--prompts", prompts, "--trials", 2) == 0
+    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 2) == 0
     assert list(elsewhere.iterdir()) == []
     assert (tmp_path / "home" / "data" / "studies.sqlite3").exists()
 
@@ -504,7 +503,7 @@ def test_the_result_does_not_overwrite_an_input(
 def test_a_small_batch_bounds_the_search(
     spectui: Spectui, pair: list[object], prompts: Path
 ) -> None:
-    arguments = [*pair, "-b", 8, "--prompts", prompts, "--trials", 6, "--json", "-"]
+    arguments = [*pair, "-b", 8, "--prompts", prompts, *MODEL, "--trials", 6, "--json", "-"]
     assert spectui("tune", *arguments) == 0
     trials = json.loads(spectui.out)["trials"]
     # It may end before the sixth, where the forecasts see nothing better.
@@ -516,7 +515,7 @@ def test_a_small_batch_bounds_the_search(
 def test_a_verdict_of_the_fast_schedule_says_what_it_is(
     spectui: Spectui, pair: list[object], prompts: Path
 ) -> None:
-    arguments = [*pair, "--schedule", "fast", "--prompts", prompts, "--trials", 2]
+    arguments = [*pair, "--schedule", "fast", "--prompts", prompts, *MODEL, "--trials", 2]
     assert spectui("tune", *arguments) == 0
     assert "which llama-server does not have" in spectui.out
 
@@ -539,7 +538,7 @@ def test_what_a_short_time_budget_cost_is_told(
 def test_a_draft_given_twice_is_one_candidate(
     spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
 ) -> None:
-    arguments = [*pair, "-md", tiny(CLOSE_DRAFT), "--prompts", prompts, "--trials", 2]
+    arguments = [*pair, "-md", tiny(CLOSE_DRAFT), "--prompts", prompts, *MODEL, "--trials", 2]
     assert spectui("tune", *arguments, "--json", "-") == 0
     assert len(json.loads(spectui.out)["drafts"]) == 1
 
@@ -591,11 +590,16 @@ def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
     )
 
 
+# A search that would go on for long, and whose forecasts take no time.
+LONG_SEARCH = [*MODEL, "-n", 24, "--min-gain", 0, "--trials", 500]
+
+
+@pytest.mark.ci
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:
-    arguments = ["tune", *pair, "-n", 60, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
+    arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH]
     child = spawn(arguments, home)
     child.expect("trial 4: ")
     child.kill(stop)
@@ -616,12 +620,12 @@ def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
         assert resumed.exitstatus == 0
 
 
+@pytest.mark.ci
 def test_a_terminal_that_is_closed_costs_no_result(
     pair: list[object], prompts: Path, home: Path
 ) -> None:
     result = prompts.with_name("result.json")
-    arguments = ["tune", *pair, "-n", 60, "--prompts", prompts, "--min-gain", 0, "--trials", 500]
-    arguments += ["--json", result]
+    arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH, "--json", result]
     child: Any = spawn(arguments, home)
     child.expect("trial 3: ")
     child.ptyproc.fileobj.close()
@@ -634,7 +638,7 @@ def test_a_terminal_that_is_closed_costs_no_result(
 def test_a_terminal_shows_trials_and_the_best_so_far(
     pair: list[object], prompts: Path, home: Path
 ) -> None:
-    child = spawn(["tune", *pair, "--prompts", prompts, "--trials", 5], home)
+    child = spawn(["tune", *pair, "--prompts", prompts, *MODEL, "--trials", 5], home)
     child.expect("acceptance now")
     child.expect("best so far")
     child.expect("confirming")

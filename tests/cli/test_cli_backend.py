@@ -18,7 +18,7 @@ from tests.support.program import end, said_until, spawn
 from tests.support.scripted_server import LAST_WORDS, MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("no_process_is_left")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 _TOGETHER = ("--backend", "server", "--keep-both")
 
@@ -94,7 +94,8 @@ def test_eagle3_is_measured_and_found_by_the_server(
 def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
     run: Run, spectui: Spectui, llama_server_binary: Path
 ) -> None:
-    served = ("--backend", "server", "--server-bin", llama_server_binary)
+    drafts = ("--spec-type", "draft-simple")
+    served = (*drafts, "--backend", "server", "--server-bin", llama_server_binary)
     found = run.document("tune", *served, "--trials", 3)
     assert [one["state"] for one in found["trials"]] == ["complete"] * 3
     assert found["backend"] == "server"
@@ -104,7 +105,7 @@ def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
     again = run.document("tune", *served, "--trials", 3)
     assert again["study"] == found["study"]
     assert len(again["trials"]) == 3
-    assert run.document("tune", "--trials", 1)["study"] != found["study"]
+    assert run.document("tune", *drafts, "--trials", 1)["study"] != found["study"]
 
 
 @pytest.fixture
@@ -292,6 +293,7 @@ def test_the_engine_is_no_server(spectui: Spectui) -> None:
     assert "--backend engine decodes in this process" in spectui.err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("command", "before", "shown", "message"),
     [

@@ -28,7 +28,9 @@ from tests.support.models import (
 )
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
+
+FEW = ("--spec-type", "draft-simple", "--trials", 2)
 
 PLENTY = 10**9
 
@@ -151,7 +153,7 @@ def drafts(spectui: Spectui) -> dict[str, dict[str, Any]]:
 
 
 def test_tune_lists_every_model_of_the_folder(spectui: Spectui, options: list[object]) -> None:
-    assert spectui("tune", *options, "--trials", 2, "--json", "-") == 0, spectui.err
+    assert spectui("tune", *options, *FEW, "--json", "-") == 0, spectui.err
     found = drafts(spectui)
     assert {name for name, draft in found.items() if draft["compatible"]} == {"close", "rough"}
     assert "differ in size" in found["misfit"]["reason"]
@@ -173,7 +175,7 @@ def companions(folder: Path) -> None:
 def test_what_only_bears_a_models_name_is_listed_with_the_reason(
     spectui: Spectui, options: list[object]
 ) -> None:
-    assert spectui("tune", *options, "--trials", 2, "--json", "-") == 0, spectui.err
+    assert spectui("tune", *options, *FEW, "--json", "-") == 0, spectui.err
     found = drafts(spectui)
     assert set(found) == {
         *("close", "rough", "misfit", "embedding"),

@@ -14,7 +14,7 @@ from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, Ti
 from tests.support.plans import Script, room
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 SEARCHED = ["--tune", "n_cpu_moe,draft"]
 

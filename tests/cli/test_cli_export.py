@@ -24,6 +24,7 @@ from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_scri
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
 
 COMMAND = "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 -ot exps=CPU --jinja -np 2"
 OFF = "# speculation off: no speculative flag is written"
@@ -33,7 +34,8 @@ OFF = "# speculation off: no speculative flag is written"
 def tuned(spectui: Spectui, pair: list[object], prompts: Path, home: Path) -> dict[str, object]:
     """What ``tune`` printed; its study is the only one."""
     assert home.parent.is_dir()
-    code = spectui("tune", *pair, "--prompts", prompts, "--trials", 3, "--json", "-", "--quiet")
+    drafts = ["--spec-type", "draft-simple", "--trials", 3]
+    code = spectui("tune", *pair, "--prompts", prompts, *drafts, "--json", "-", "--quiet")
     assert code == 0
     return dict(json.loads(spectui.out))
 
@@ -373,7 +375,7 @@ def test_a_verdict_that_cannot_be_kept_is_printed_all_the_same(
         raise BadInputError("the disk is full")
 
     monkeypatch.setattr(TuningStudy, "keep", full)
-    options = ["--prompts", prompts, "--trials", 2, "--json", "-"]
+    options = ["--prompts", prompts, "--spec-type", "draft-simple", "--trials", 2, "--json", "-"]
     assert spectui("tune", *pair, *options) == 0
     assert json.loads(spectui.out)["command"].startswith("llama-server ")
     assert (

@@ -13,6 +13,7 @@ from spectui.cli import main
 from tests.support.models import TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
 
 _UNREAD = 141
 _LINE = "llama-server -m /m/t.gguf --draft-max 3"

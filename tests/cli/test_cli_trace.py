@@ -26,6 +26,7 @@ from tests.support.models import OTHER, ROUGH_DRAFT, Tiny, TinyPath
 from tests.support.replay import COSTS
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

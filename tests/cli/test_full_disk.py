@@ -9,7 +9,7 @@ from tests.support.cli import Spectui
 from tests.support.disk import no_file_above
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
 def test_a_result_from_before_stays(spectui: Spectui, tmp_path: Path) -> None:

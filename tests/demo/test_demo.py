@@ -24,6 +24,8 @@ from spectui.demo.recipes import file_name
 from spectui.demo.writer import gaussian
 from spectui.errors import BadInputError, CancelledError
 
+pytestmark = pytest.mark.slow
+
 THIN = DemoModel.DRAFT_THIN
 
 # These hold on any machine and NumPy release (see spectui/demo/writer.py). They depend on
@@ -176,6 +178,7 @@ ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]), on_progr
 """
 
 
+@pytest.mark.ci
 def test_killed_build_is_never_taken_for_a_model(thin: Path, tmp_path: Path) -> None:
     process = run_python(KILLED_HALFWAY, tmp_path)
     process.communicate()
@@ -200,6 +203,7 @@ ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]))
 """
 
 
+@pytest.mark.ci
 def test_two_processes_at_once(thin: Path, tmp_path: Path) -> None:
     both = [run_python(BUILD, tmp_path) for _ in range(2)]
     assert [(process.communicate(), process.returncode) for process in both] == [(("", ""), 0)] * 2
@@ -248,6 +252,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (40_000_000, 40_000_000))
 )
 
 
+@pytest.mark.ci
 def test_disk_full_while_writing(tmp_path: Path) -> None:
     process = run_python(DISK_FULL, tmp_path)
     _, err = process.communicate()
@@ -290,6 +295,7 @@ def scalar(reader: GGUFReader, name: str) -> object:
     return value
 
 
+@pytest.mark.ci
 @pytest.mark.models
 @pytest.mark.parametrize("model", [DemoModel.DENSE, DemoModel.MOE])
 def test_targets_are_reproducible(model: DemoModel) -> None:

@@ -36,6 +36,7 @@ pytest_plugins = [
     "tests.support.cli_fixtures",
     "tests.support.nvml_fixtures",
 ]
+pytestmark = pytest.mark.slow
 
 GIGA = 1_000_000_000
 DENSE = WeightTraffic(

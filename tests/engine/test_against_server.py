@@ -29,9 +29,11 @@ pytestmark = [pytest.mark.models, pytest.mark.server]
 @pytest.mark.parametrize(
     "config",
     [
-        Speculation(DraftSimple(draft_max=3)),
+        pytest.param(Speculation(DraftSimple(draft_max=3)), marks=pytest.mark.ci),
         Speculation(DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4)),
-        Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)),
+        pytest.param(
+            Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)), marks=pytest.mark.ci
+        ),
     ],
 )
 def test_drafts_and_output_equal_the_servers(

@@ -699,6 +699,7 @@ def test_shutdown_is_answered_last(tiny: TinyPath) -> None:
 # A real model
 
 
+@pytest.mark.ci
 @pytest.mark.models
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedule) -> None:
@@ -717,6 +718,7 @@ def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedul
             assert (result.counters.acceptance_rate or 0) > 0.9
 
 
+@pytest.mark.ci
 @pytest.mark.models
 def test_smollm2_samples_the_same_text_with_and_without_a_draft(smollm2: Path) -> None:
     with Engine() as started:

@@ -334,6 +334,7 @@ with Planner() as planner:
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_no_child_is_left_behind(tiny: TinyPath, number: signal.Signals) -> None:
     command = [sys.executable, "-c", ENDLESS, str(tiny(TARGET))]

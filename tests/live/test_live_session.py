@@ -46,6 +46,7 @@ from tests.support.mtp import write_qwen35
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.slow
 
 Kind = TypeVar("Kind")
 QUESTION = (("user", "in the on"),)
@@ -288,21 +289,17 @@ def tuned(watched: Watched, setup: LiveSetup, n_trials: int = 2) -> TuningState:
     return watched.wait(TuningChanged, is_finished).state
 
 
-def test_tuning_ends_with_a_verdict(watched: Watched, setup: LiveSetup) -> None:
+def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
+    watched: Watched, setup: LiveSetup, home: Path
+) -> None:
     watched.load(setup)
-    state = tuned(watched, setup)
+    own = replace(setup, server_threads=7, extra=("--jinja",))
+    state = tuned(watched, own)
     assert state.phase is Phase.FINISHED
     assert state.result is not None
     assert state.result.speedup is not None
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
     assert state.n_confirmed == state.n_to_confirm == 6
-
-
-def test_what_tuning_advised_is_kept_with_its_study(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    own = replace(setup, server_threads=7, extra=("--jinja",))
-    state = tuned(watched, own)
-    assert state.result is not None
     [study] = list_studies(None)
     assert study.name == state.study
     outcome = study.outcome
@@ -311,6 +308,12 @@ def test_what_tuning_advised_is_kept_with_its_study(watched: Watched, setup: Liv
     assert (outcome.context.threads, outcome.extra) == (7, ("--jinja",))
     assert outcome.target == setup.target
     assert (outcome.speculation is None) == (not outcome.verdict.use_speculation)
+    # What chats were recorded for it is kept beside it.
+    assert len(list(home.rglob("*.trace.json.gz"))) == 1
+    # By itself a load measures nothing: this came of the end of the search.
+    measured = watched.wait(BaselineMeasured)
+    assert [event for event in watched.events if isinstance(event, BaselineMeasured)] == [measured]
+    assert watched.events.index(TuningChanged(state=state)) < watched.events.index(measured)
 
 
 def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(
@@ -323,15 +326,6 @@ def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(
     state = tuned(watched, alone, n_trials=3)
     assert state.phase is Phase.FINISHED, state.error
     assert MTP_KIND in {record.arm.drafter for record in state.records}
-
-
-def test_after_a_search_the_baseline_is_measured_again(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    finished = tuned(watched, setup)
-    measured = watched.wait(BaselineMeasured)
-    # By itself a load measures nothing: this one came of the end of the search.
-    assert [event for event in watched.events if isinstance(event, BaselineMeasured)] == [measured]
-    assert watched.events.index(TuningChanged(state=finished)) < watched.events.index(measured)
 
 
 @pytest.mark.parametrize(("draft_max", "batch"), [(2, 512), (24, 512), (40, 32)])
@@ -373,21 +367,7 @@ def test_a_turn_of_the_chat_goes_first_and_tuning_goes_on(
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
 
 
-def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6), 2)
-    watched.wait(TuningChanged, lambda event: event.state.current is not None)
-    search_of(watched).pause()
-    assert search_of(watched).state.paused
-    for _ in range(3):
-        watched.session.send(setup, QUESTION)
-        watched.wait(GenerationFinished)
-    assert search_of(watched).state.is_running
-    search_of(watched).resume()
-    assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
-
-
-def test_a_trial_after_a_pause_begins_with_an_anchor_of_its_own(
+def test_a_paused_search_waits_while_the_chat_goes_on_and_then_begins_with_an_anchor(
     watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.load(setup)
@@ -407,6 +387,10 @@ def test_a_trial_after_a_pause_begins_with_an_anchor_of_its_own(
     watched.on_event = pause_between_trials
     watched.session.start_tuning(setup, prompts(6), 2)
     watched.wait(TuningChanged, lambda event: event.state.paused)
+    for _ in range(3):
+        watched.session.send(setup, QUESTION)
+        watched.wait(GenerationFinished)
+    assert search_of(watched).state.is_running
     search_of(watched).resume()
     assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
     at = measured.index("pause")
@@ -492,8 +476,10 @@ def test_turns_of_a_chat_are_not_kept_for_a_promise(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    watched.session.records_chats = False
     watched.load(setup)
     tuned(watched, setup)
+    assert not list(tmp_path.rglob("*.trace.json.gz"))
     spectui = Spectui(monkeypatch, capsys)
     command = ["verify", "--server-bin", write_server(tmp_path / "llama-server"), "--no-counts"]
     assert spectui(*command) == 3
@@ -501,16 +487,6 @@ def test_turns_of_a_chat_are_not_kept_for_a_promise(
     path = tmp_path / "p.txt"
     path.write_text("the")
     assert spectui(*command, "--prompts", path) == 0, spectui.err
-
-
-@pytest.mark.parametrize("records", [False, True])
-def test_a_recording_of_chats_is_kept_only_where_chats_are_recorded(
-    watched: Watched, setup: LiveSetup, home: Path, *, records: bool
-) -> None:
-    watched.session.records_chats = records
-    watched.load(setup)
-    tuned(watched, setup)
-    assert len(list(home.rglob("*.trace.json.gz"))) == records
 
 
 def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -> None:

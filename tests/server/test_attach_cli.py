@@ -147,7 +147,7 @@ def test_the_key_comes_from_the_environment(
 
 def test_without_its_key_the_server_tells_nothing(spectui: Spectui, script: Script) -> None:
     script.api_key = "sesame"
-    assert spectui("attach", script.address, "--once") == 5
+    assert spectui("attach", script.address, "--once", "--interval", 0) == 5
     assert "wants an API key; put its key into SPECTUI_API_KEY or LLAMA_API_KEY" in spectui.err
     assert spectui.out == ""
 
@@ -205,7 +205,7 @@ def test_wrong_usage(spectui: Spectui, arguments: tuple[str, ...], words: str) -
 
 
 def test_a_server_that_is_not_there(spectui: Spectui) -> None:
-    assert spectui("attach", "127.0.0.1:9", "--once") == 5
+    assert spectui("attach", "127.0.0.1:9", "--once", "--interval", 0) == 5
     assert spectui.err == (
         "error: no connection to http://127.0.0.1:9 (Connection refused); start the server, or "
         "give the address that it prints when it starts\n"
@@ -214,7 +214,7 @@ def test_a_server_that_is_not_there(spectui: Spectui) -> None:
 
 def test_a_server_that_loads(spectui: Spectui, script: Script) -> None:
     script.plays["/health"] = error(503, "Loading model")
-    assert spectui("attach", script.address, "--once") == 5
+    assert spectui("attach", script.address, "--once", "--interval", 0) == 5
     assert "is loading its model; try again in a moment" in spectui.err
 
 
@@ -267,7 +267,9 @@ def listed(*names: str, loaded: int = 0) -> Play:
     ],
     ids=["two", "many", "none", "unlisted"],
 )
-@pytest.mark.parametrize("options", [("--once", "--json", "-"), ()], ids=["once", "screen"])
+@pytest.mark.parametrize(
+    "options", [("--once", "--interval", "0", "--json", "-"), ()], ids=["once", "screen"]
+)
 def test_of_a_router_a_model_has_to_be_chosen(
     spectui: Spectui, script: Script, models: Play, told: str, options: tuple[str, ...]
 ) -> None:

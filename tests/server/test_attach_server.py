@@ -14,6 +14,7 @@ from spectui.server.watch.poller import Attachment, ask_once
 from spectui.server.watch.sample import FailedSample, Sample, ServerSample
 from spectui.server.watch.tracker import SlotPhase, Tracker, Work, phase_of
 from tests.server.test_attach_poller import Watch
+from tests.support.models import TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.server
@@ -137,10 +138,10 @@ def test_a_server_that_tells_little(silent: LlamaServer) -> None:
 
 
 def test_a_server_may_fall_asleep_while_it_is_watched(
-    llama_server_binary: Path, smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    llama_server_binary: Path, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interview, "_RENEWED_S", 0.1)
-    arguments = ["-m", str(smollm2), "--metrics", "--sleep-idle-seconds", "1", *SMALL]
+    arguments = ["-m", str(tiny(TARGET)), "--metrics", "--sleep-idle-seconds", "1", *SMALL]
     with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
         watch = watch_of(server)
         watch.poller.start()
@@ -161,9 +162,9 @@ def _sleeps(sample: Sample) -> bool:
 
 
 def test_a_server_that_ends_is_lost(
-    llama_server_binary: Path, smollm2: Path, tmp_path: Path
+    llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
 ) -> None:
-    arguments = ["-m", str(smollm2), "--metrics", *SMALL]
+    arguments = ["-m", str(tiny(TARGET)), "--metrics", *SMALL]
     with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
         watch = watch_of(server)
         watch.poller.start()

@@ -14,6 +14,7 @@ from spectui.server.kept import KeptProcess, manner_of
 from tests.support.models import TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.ci
 
 _SOON_S = 20.0
 

@@ -33,7 +33,7 @@ def by_the_rule(text: Sequence[int], last: int, size_n: int, size_m: int) -> lis
     return [text[start + size_n + offset] for offset in range(n_copied)]
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(
     prompt=tokens,
     turns=st.lists(

@@ -65,7 +65,7 @@ def tables(
     return st.dictionaries(ngram, followers, max_size=25)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     chat=st.sampled_from((VOCABULARY[:2], VOCABULARY[:3], VOCABULARY)).flatmap(turns),
     dynamic=st.just({}) | tables(1, 4),

@@ -23,7 +23,7 @@ from tests.support.ngram_reference import (
 FACTOR = 6364136223846793005
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     chat=st.sampled_from(((1, 2), (1, 2, 3), (1, 2, 3, 4, 5))).flatmap(turns),
     n_match=st.sampled_from((1, 2, 3, 4, 7, 40)),

@@ -194,7 +194,7 @@ def target_only(case: Case) -> tuple[tuple[int, ...], Stop]:
 
 
 @given(case=cases(), schedule=schedules)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_output_and_stop_equal_the_targets_own_for_any_draft(
     case: Case, schedule: Schedule
 ) -> None:

@@ -378,6 +378,8 @@ def without_idle_work() -> Iterator[None]:
         patch("textual.pilot.wait_for_idle", _take_turns),
         patch("textual.constants.TEXTUAL_ANIMATIONS", "none"),
         patch.object(Stylesheet, "_parse_rules", _parse_once),
+        # The same, without a call into Python for every rule that a widget is held against.
+        patch.object(RuleSet, "__hash__", object.__hash__),
         patch.object(Compositor, "render_update", _draw_what_is_looked_at),
     ):
         yield

@@ -42,6 +42,10 @@ wears_out = manner == "wears out"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    # Connections are kept, as by llama-server: to make one costs more than an answer.
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
     def log_message(self, *_):
         pass
 
@@ -106,7 +110,7 @@ def completion(n_predict):
     return {{"content": "x", "tokens": tokens, "stop_type": "limit", "timings": timings}}
 
 
-http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
 

@@ -36,7 +36,8 @@ class Terminal:
         """Start ``program``, Python's arguments, with ``size`` rows and columns."""
         self._read = ""
         env = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
-        env |= {"SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
+        # Somebody looks at it: what it draws is awaited.
+        env |= {"SPECTUI_HOME": str(home), "TERM": "xterm-256color", "TEXTUAL_FPS": "20"}
         self.child: Any = pexpect.spawn(
             sys.executable,
             [*program, *arguments],

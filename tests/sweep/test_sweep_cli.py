@@ -15,7 +15,7 @@ from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, TinyPat
 from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 Arguments = list[object]
 
@@ -278,6 +278,7 @@ def test_wrong_usage_is_told_in_a_sentence(
     assert "Traceback" not in spectui.err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_whatever_ends_it_costs_one_cell(
     spectui: Spectui, sweep: Arguments, home: Path, stop: signal.Signals

@@ -14,7 +14,7 @@ from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
 from tests.support.program import end, said_until, servers_of, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("home")]
+pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.usefixtures("home")]
 
 Arguments = list[object]
 _COUNTS = ("n_drafted", "n_accepted")
@@ -113,6 +113,7 @@ def test_a_draft_that_the_server_refuses_is_a_row(
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signals) -> None:
     arguments = [*served, "-n", 200, "--draft-max", "2,4,8,12"]

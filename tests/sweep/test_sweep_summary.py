@@ -24,6 +24,8 @@ from spectui.sweep.summary import (
 from spectui.sweep.tables import markdown, remarks, results_csv, sheets, summary_csv
 from tests.support.sweep import PLACE, TASK, cell, failed, named, ngram_cell, off_cell, record
 
+pytestmark = pytest.mark.slow
+
 SPEEDS = {2: 1.1, 4: 1.3, 8: 1.31, 16: 1.0}
 
 

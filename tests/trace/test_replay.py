@@ -20,6 +20,8 @@ from spectui.trace.grid import Grid, replay_grid
 from tests.support.replay import DEPTH, SCENE, Scene, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 
+pytestmark = pytest.mark.slow
+
 GRID = Grid(
     draft_max=tuple(range(1, DEPTH + 1)),
     draft_min=(0, 1, 2, 4),

@@ -339,6 +339,7 @@ def test_another_pair_ends_the_build_of_the_demo_models() -> None:
     cockpit.run(scenario)
 
 
+@pytest.mark.ci
 def test_a_build_that_is_stopped_leaves_no_model_and_tells_nothing_more() -> None:
     told: SimpleQueue[object] = SimpleQueue()
     threads = Threads(Mailbox(lambda: None))

@@ -73,6 +73,7 @@ def test_a_chat_in_a_terminal(arguments: list[str], tmp_path: Path) -> None:
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", ENDING)
 def test_the_guard_passes_a_signal_on_and_everything_is_stored(
     arguments: list[str], tmp_path: Path, number: signal.Signals
@@ -94,6 +95,7 @@ def test_the_guard_passes_a_signal_on_and_everything_is_stored(
     assert all(isinstance(entry, AnswerPart) for entry in answer)
 
 
+@pytest.mark.ci
 def test_a_signal_to_the_program_itself_ends_it_too(arguments: list[str], tmp_path: Path) -> None:
     """Others it gets from its guard in the test above."""
     with Terminal(arguments, tmp_path) as terminal:
@@ -102,6 +104,7 @@ def test_a_signal_to_the_program_itself_ends_it_too(arguments: list[str], tmp_pa
         terminal.assert_restored(terminal.end())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_before_the_screen_is_there_ends_it(
     tmp_path: Path, number: signal.Signals
@@ -115,6 +118,7 @@ def test_a_signal_before_the_screen_is_there_ends_it(
         assert "error" not in rest
 
 
+@pytest.mark.ci
 def test_stopped_by_job_control_it_goes_on(arguments: list[str], tmp_path: Path) -> None:
     with Terminal(arguments, tmp_path) as terminal:
         terminal.see("ready")
@@ -139,6 +143,7 @@ def test_ctrl_c_quits_when_nothing_runs_and_nothing_native_is_drawn(
     assert "llama_" in log
 
 
+@pytest.mark.ci
 def test_a_native_crash_leaves_a_usable_terminal_and_a_sentence(
     arguments: list[str], tmp_path: Path
 ) -> None:
@@ -152,6 +157,7 @@ def test_a_native_crash_leaves_a_usable_terminal_and_a_sentence(
         assert terminal.exit_code == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("moment", ["idle", "answer"])
 def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
     arguments: list[str], tmp_path: Path, moment: str
@@ -185,37 +191,60 @@ def at(moment: str, terminal: Terminal) -> None:
     if moment == "answer":
         terminal.press("hello there\r")
         terminal.see("tokens/round")
-    elif moment in {"recording", "trial"}:
+    elif moment == "trial":
         terminal.press(F5)
         terminal.see("Press s to start")
         terminal.press("s")
-        # A large model is recorded for minutes, a tiny one is searched at once.
-        terminal.see("ecording" if moment == "recording" else "earching")
+        # A tiny model is recorded before a frame of it is drawn.
+        terminal.see("earching")
 
 
 # A tiny model is loaded before a frame of it is drawn: that moment, and an answer, are below.
+@pytest.mark.ci
 @pytest.mark.parametrize("moment", ["start", "trial"])
 def test_quitting_in_the_middle_leaves_nothing_behind(
     arguments: list[str], tmp_path: Path, moment: str
 ) -> None:
-    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
+    with Terminal([*arguments, "-c", "4096"], tmp_path) as terminal:
         at(moment, terminal)
         assert_quits(terminal)
 
 
+def real(smollm2: Path) -> list[str]:
+    return ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
+
+
+@pytest.mark.ci
 @pytest.mark.models
-@pytest.mark.parametrize("moment", ["load", "answer", "recording"])
+@pytest.mark.parametrize("moment", ["load", "answer"])
 def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
     smollm2: Path, tmp_path: Path, moment: str
 ) -> None:
-    pair = ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
-    # The target alone is tried before anything is recorded.
-    short = ["-n", "12"] if moment == "recording" else []
-    with Terminal([*pair, *short], tmp_path) as terminal:
+    with Terminal(real(smollm2), tmp_path) as terminal:
         at(moment, terminal)
         assert_quits(terminal)
 
 
+@pytest.mark.ci
+@pytest.mark.models
+def test_quitting_while_a_model_is_recorded_leaves_nothing_behind(
+    smollm2: Path, tmp_path: Path
+) -> None:
+    # The target alone is tried on every prompt before anything is recorded.
+    prompts = tmp_path / "one.txt"
+    prompts.write_text("Hello.")
+    with Terminal([*real(smollm2), "-n", "24"], tmp_path) as terminal:
+        at("idle", terminal)
+        terminal.press(F5)
+        terminal.see("Press s to start")
+        terminal.press("pp")
+        terminal.see("path")
+        terminal.press(f"{prompts}\r")
+        terminal.see("ecording")
+        assert_quits(terminal)
+
+
+@pytest.mark.ci
 @pytest.mark.models
 def test_quitting_while_the_demo_is_built_leaves_nothing_behind(tmp_path: Path) -> None:
     with Terminal(["--demo"], tmp_path) as terminal:

@@ -62,6 +62,8 @@ from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
 
+pytestmark = pytest.mark.slow
+
 SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
 
 
