@@ -74,6 +74,7 @@ def judge(
     what: str = "the best setting found",
     failure: str | None = None,
     basis: Basis | None = None,
+    temp: float | None = None,
     prompt_s: float | None = None,
 ) -> Verdict:
     """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
@@ -84,6 +85,8 @@ def judge(
         what: The best setting's name, as the subject of a sentence.
         failure: Why nothing could be measured, when ``speedup`` is None.
         basis: Text that it was measured on; None where no choice was made.
+        temp: Temperature that it was measured with, to be told; fewer drafts are accepted at a
+            higher one.
         prompt_s: Seconds that one more prompt takes; None where that is not known.
 
     Raises:
@@ -95,7 +98,9 @@ def judge(
         because = failure or "no candidate could run"
         reason = f"Leave it off: no setting was confirmed ({because})."
         return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
-    return _Case(speedup, min_gain=min_gain, what=what, basis=basis, prompt_s=prompt_s).verdict()
+    return _Case(
+        speedup, min_gain=min_gain, what=what, basis=basis, temp=temp, prompt_s=prompt_s
+    ).verdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class _Case:
     min_gain: float
     what: str
     basis: Basis | None
+    temp: float | None
     prompt_s: float | None
 
     @property
@@ -208,10 +214,12 @@ class _Case:
 
     @property
     def _prompts(self) -> str:
-        n = counted(self.measured.n_prompts, "prompt")
+        told = [counted(self.measured.n_prompts, "prompt")]
         if self.basis is Basis.LATER:
-            return f"{n}, later text of those that chose it"
-        return n
+            told.append("later text of those that chose it")
+        if self.temp is not None:
+            told.append("greedy" if self.temp <= 0 else f"temperature {self.temp:g}")
+        return ", ".join(told)
 
     @property
     def _cap(self) -> str:

@@ -115,6 +115,7 @@ class Search:
                 what=best.label if best else "",
                 failure=why_nothing(records, interrupted=interrupted),
                 basis=self._confirmation.basis if speedup else None,
+                temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
             ),
             lossless=lossless,

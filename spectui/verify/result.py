@@ -239,7 +239,7 @@ def _decision(found: Verified) -> Iterator[str]:
     if summary.speedup.is_noise:
         return
     wanted = judge(promise.speedup, min_gain=promise.min_gain).use_speculation
-    now = judge(summary.speedup, min_gain=promise.min_gain)
+    now = judge(summary.speedup, min_gain=promise.min_gain, temp=promise.case.sampling.temp)
     if now.use_speculation != wanted:
         yield f"by the server's own numbers the verdict is another one. {now.reason}"
 

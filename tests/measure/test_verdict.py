@@ -159,3 +159,14 @@ def test_the_sentence_contains_the_numbers(interval: tuple[float, float, float],
     for end in (interval[0], interval[2]):
         printed = {f"{abs(100 * (end - 1)):.{decimals}f} %" for decimals in range(4)}
         assert any(number in reason for number in printed)
+
+
+@pytest.mark.parametrize(
+    ("temp", "named"), [(None, ""), (0.0, ", greedy"), (-1.0, ", greedy"), (0.8, ", temperature 0.8")]
+)
+def test_the_temperature_of_the_measurement_is_named(temp: float | None, named: str) -> None:
+    for basis, text in ((Basis.UNSEEN, ""), (Basis.LATER, ", later text of those that chose it")):
+        found = judge(speedup(1.14, 1.18, 1.22), min_gain=0.02, basis=basis, temp=temp)
+        assert found.reason.endswith(f"16 prompts{text}{named}).")
+    noise = judge(speedup(0.9, 1.1, 1.2), min_gain=0.02, basis=Basis.SAME, temp=temp)
+    assert f"on 16 prompts{named};" in noise.reason
