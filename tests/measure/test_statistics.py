@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.measure.statistics import MIN_PROMPTS, PairedMeasurement, drift, paired_speedup
+from spectui.measure.statistics import (
+    MIN_PROMPTS,
+    PairedMeasurement,
+    drift,
+    paired_speedup,
+    student_quantile,
+)
 
 
 def pair(
@@ -156,3 +162,21 @@ def test_drift_is_fastest_over_slowest() -> None:
 def test_drift_of_less_than_two_anchors_is_unknown(anchors: list[float]) -> None:
     with pytest.raises(ValueError, match="two anchors"):
         drift(anchors)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (7, 2.3646), (23, 2.0687)],
+)
+def test_quantiles_of_students_t(freedom: int, quantile: float) -> None:
+    assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=1e-4)
+
+
+def test_an_interval_is_no_narrower_than_students() -> None:
+    measured = [pair(n, math.exp(0.1 * (n % 4)), 1.0) for n in range(8)]
+    found = paired_speedup(measured)
+    assert found.low is not None
+    assert found.high is not None
+    logs = np.array([0.1 * (n % 4) for n in range(8)])
+    half = student_quantile(0.975, 7) * logs.std(ddof=1) / math.sqrt(8)
+    assert math.log(found.high / found.low) >= 1.9 * half

@@ -160,6 +160,26 @@ def test_the_rival_wins_where_it_is_faster() -> None:
     assert len(one.pairs(BEST)) == LOOK_EVERY
 
 
+class Uneven(ScriptedMeasurer):
+    """On prompts of which each prefers another setting, the rival a little more often."""
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        done = super().decode(item, speculation)
+        if speculation != NEAR.speculation:
+            return done
+        return replace(done, decode_s=done.decode_s / (1.45, 0.85)[item.tokens[-1] % 2])
+
+
+def test_the_favourite_leads_until_a_rival_was_shown_to_be_faster() -> None:
+    one = race(Uneven(gain=1.4), BEST, NEAR)
+    one.run()
+    leader, rival = one.conclude()
+    assert leader.speedup is not None
+    assert rival.speedup is not None
+    assert rival.speedup.estimate > leader.speedup.estimate
+    assert leader.arm == BEST
+
+
 def test_finalists_of_one_draft_share_the_runs_without_speculation() -> None:
     measurer = ScriptedMeasurer(gain=1.4)
     race(measurer, BEST, FAR).run()
