@@ -53,7 +53,7 @@ from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
-from spectui.tui.mailbox import Mailbox
+from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, Threads
 from spectui.tune.progress import TuningState
 
@@ -368,7 +368,7 @@ _draw = Compositor.render_update
 
 @contextmanager
 def without_idle_work() -> Iterator[None]:
-    """Neither sleep after a key, nor animate, nor draw what nobody looks at.
+    """Neither sleep after a key or between events, nor animate, nor draw what nobody looks at.
 
     Tests wait for effects. Textual sleeps until the process is idle, which on a busy machine it
     hardly ever is.
@@ -377,6 +377,7 @@ def without_idle_work() -> Iterator[None]:
         patch("textual.app.wait_for_idle", _take_turns),
         patch("textual.pilot.wait_for_idle", _take_turns),
         patch("textual.constants.TEXTUAL_ANIMATIONS", "none"),
+        patch.object(Pace, "delay_s", return_value=0.0),
         patch.object(Stylesheet, "_parse_rules", _parse_once),
         # The same, without a call into Python for every rule that a widget is held against.
         patch.object(RuleSet, "__hash__", object.__hash__),
@@ -461,10 +462,12 @@ async def press_keys(pilot: Pilot[None], *keys: str) -> None:
 
 
 async def settled(pilot: Pilot[None], condition: Callable[[], bool] = lambda: True) -> None:
-    """Wait until every event is collected, at the pace of the screen, and ``condition`` holds."""
+    """Wait until every event is collected, and ``condition`` holds."""
     async with asyncio.timeout(60):
+        n_looks = 0
         while has_mail(pilot.app) or not condition():
-            await asyncio.sleep(0.02)
+            n_looks += 1
+            await asyncio.sleep(0 if n_looks < _STEPS else 0.02)
             pilot.app.screen._on_timer_update()
     await handled(pilot)
 

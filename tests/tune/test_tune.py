@@ -735,7 +735,7 @@ def test_off_is_measured_where_draft_max_is_not_tuned(tmp_path: Path) -> None:
 
 
 def test_proposals_stay_inside_the_space(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=40, n_prompts=8)
+    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=24, n_prompts=8)
     for record in result.trials:
         config = None if record.arm.speculation is None else record.arm.speculation.model
         if config is not None:
@@ -864,7 +864,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     with study:
         begin(study)
         study.enqueue(queued)
-        asked = [study.ask().arm for _ in range(60)]
+        asked = [study.ask().arm for _ in range(30)]
     assert asked[: len(first) + 2] == [*first, *queued]
     for arm in asked:
         is_own = arm.draft == MTP_KIND
