@@ -18,7 +18,7 @@ import argparse
 import math
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -32,7 +32,7 @@ from benchmarks.interval_coverage import SEED, Array, population, true_log_speed
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
-from spectui.measure.measurer import Measurer
+from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.verdict import Basis, Verdict, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
@@ -144,7 +144,7 @@ class Clock:
 
 
 class Simulated(Measurer):
-    """Decodes on a simulated machine; the order of turns is ``Measurer``'s own."""
+    """Decodes whole answers on a simulated machine, as llama-servers do: without segments."""
 
     def __init__(self, rng: np.random.Generator, setting: Setting) -> None:
         """Draw the prompts, and choose two settings by the gains of the trials' prompts."""
@@ -174,6 +174,17 @@ class Simulated(Measurer):
 
     def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
+
+    def block(
+        self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
+    ) -> list[Pair]:
+        """Decode with each setting, and without before or after it, in turn."""
+        found = []
+        for speculation in settings:
+            order = (None, speculation)[:: -1 if turn % 2 else 1]
+            results = {one: self.decode(item, one) for one in order}
+            found.append(Pair(item=item, baseline=results[None], speculative=results[speculation]))
+        return found
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt or what follows its answer."""

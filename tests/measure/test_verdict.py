@@ -162,7 +162,8 @@ def test_the_sentence_contains_the_numbers(interval: tuple[float, float, float],
 
 
 @pytest.mark.parametrize(
-    ("temp", "named"), [(None, ""), (0.0, ", greedy"), (-1.0, ", greedy"), (0.8, ", temperature 0.8")]
+    ("temp", "named"),
+    [(None, ""), (0.0, ", greedy"), (-1.0, ", greedy"), (0.8, ", temperature 0.8")],
 )
 def test_the_temperature_of_the_measurement_is_named(temp: float | None, named: str) -> None:
     for basis, text in ((Basis.UNSEEN, ""), (Basis.LATER, ", later text of those that chose it")):
