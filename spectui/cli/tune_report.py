@@ -34,7 +34,7 @@ from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.trials import TrialRecord, speedup_estimate
-from spectui.tune.tuning import Tuning
+from spectui.tune.tuning import Tuning, TuningSetup
 
 _FORECASTS = 50
 """Number of replayed settings that a document lists: the best ones."""
@@ -76,12 +76,7 @@ class Tuned:
             "study": self.tuning.name,
             "target": self.target,
             "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
-            "config": {
-                "schedule": str(setup.schedule),
-                **setup.workload.document(),
-                "n_prompts": len(setup.workload.items),
-                "min_gain": setup.min_gain,
-            },
+            "config": _config(setup),
             **or_reason(
                 "placements", placements and encoded(placements), "n_cpu_moe was not searched"
             ),
@@ -138,6 +133,16 @@ class Tuned:
         # A study may hold what this dialect has no words for.
         allows = self.tuning.space.allows
         return [record for record in self.result.trials if allows(record.arm)]
+
+
+def _config(setup: TuningSetup) -> Json:
+    """How it was measured."""
+    return {
+        "schedule": str(setup.schedule),
+        **setup.workload.document(),
+        "n_prompts": len(setup.workload.items),
+        "min_gain": setup.min_gain,
+    }
 
 
 def report(

@@ -16,7 +16,7 @@ from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.routing import RoutingObserver
 from spectui.llama.sequence import Batch, PartialState, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs, Rollback, can_forget
+from spectui.speculative.models import Outputs, Rollback
 
 Logits = npt.NDArray[np.float32]
 
@@ -77,8 +77,6 @@ class SavePoint:
         """Be the moment at which nothing was held."""
         self.tokens: tuple[int, ...] = ()
         """Tokens that were in the cache."""
-        self.hidden: dict[int, npt.NDArray[np.float32]] = {}
-        """Hidden states by position, [n_embd] each, that MTP layers needed for what followed."""
         self.state = PartialState()
 
     @property
@@ -301,10 +299,6 @@ class Context(Closing):
         n_held = self._memory.forget(n_past, self.n_past, self._n_last)
         del self.tokens[n_held:]
         self._n_last = self.n_outputs = 0
-
-    def can_forget(self, n_tokens: int) -> bool:
-        """Whether the last ``n_tokens`` of the last decode can be truncated without another one."""
-        return can_forget(self.rollback, n_tokens, self._memory.n_snapshots)
 
     def mark(self) -> None:
         """Make it cheap to come back to what is held now: it may soon be truncated to that."""

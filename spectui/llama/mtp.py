@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import AbortFlag, Context, SavePoint, n_common
+from spectui.llama.context import AbortFlag, Context, n_common
 from spectui.llama.library import EXT, C
 from spectui.llama.pair import HiddenStates, TargetContext
 from spectui.llama.sampling import top_token
@@ -167,19 +167,6 @@ class MtpContext(Context):
         self._forget_states()
         self._chain_start, self._n_steps = self.n_past, 0
         super().mark()
-
-    def save_point(self, reused: SavePoint | None = None) -> SavePoint:
-        """Return the present moment, with the hidden states that are needed for what follows."""
-        point = super().save_point(reused)
-        self._forget_states()
-        point.hidden = self._states.copy()
-        return point
-
-    def return_to(self, point: SavePoint) -> None:
-        """Return like ``Context.return_to``, after the target; no chain is begun."""
-        super().return_to(point)
-        self._states = point.hidden.copy()
-        self._chain_start, self._n_steps = self.n_past, 0
 
     def _forget_states(self) -> None:
         needed = self.n_past - 1

@@ -12,7 +12,7 @@ from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
 from spectui.llama.vocabulary import Vocabulary
 from spectui.options.setup import ContextOptions
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, can_forget
 
 HiddenStates = npt.NDArray[np.float32]
 """[n, n_embd] of consecutive positions."""
@@ -86,6 +86,10 @@ class TargetContext(Context):
         """Decode like ``Context.decode``, and drop the logits of a restored prompt."""
         self.prompt_logits = None
         super().decode(tokens, outputs)
+
+    def can_forget(self, n_tokens: int) -> bool:
+        """Whether the last ``n_tokens`` of the last decode can be truncated without another one."""
+        return can_forget(self.rollback, n_tokens, self._memory.n_snapshots)
 
     def sample(self, output: int) -> int:
         """Sample from an output of the last decode, or from a restored prompt."""

@@ -100,43 +100,6 @@ def test_every_token_is_read_with_the_targets_state_before_it(echoing: Opened) -
         assert np.allclose(mtp.logits(mtp.n_outputs - 1), said[-1], atol=NOISE)
 
 
-@pytest.mark.parametrize("n_lacking", [0, 2])
-def test_both_return_to_a_point_with_the_states_that_follow(
-    echoing: Opened, n_lacking: int
-) -> None:
-    target, mtp = echoing.target, echoing.mtp
-    tokens = PROMPTS[1][:MAX_DRAFT]
-    target.decode(tokens, Outputs.LAST)
-    if n_lacking:
-        mtp.decode(tokens[:-n_lacking], Outputs.NONE)
-    else:
-        mtp.catch_up()
-
-    def a_round() -> tuple[list[int], np.ndarray]:
-        mtp.catch_up()
-        mtp.mark()
-        drafted: list[int] = []
-        for _ in range(2):
-            mtp.decode((drafted[-1] if drafted else 99,), Outputs.LAST)
-            drafted.append(mtp.top()[0])
-        mtp.truncate(len(tokens))
-        target.mark()
-        target.decode((99, *drafted), Outputs.ALL)
-        found = target.logits(2).copy()
-        mtp.decode((99, *drafted), Outputs.NONE)
-        return drafted, found
-
-    points = target.save_point(), mtp.save_point()
-    first, logits = a_round()
-    for _ in range(2):
-        target.return_to(points[0])
-        mtp.return_to(points[1])
-        assert (target.n_past, mtp.n_past) == (len(tokens), len(tokens) - n_lacking)
-        again, others = a_round()
-        assert again == first
-        assert (others == logits).all()
-
-
 def test_states_of_what_was_read_are_not_kept(echoing: Opened) -> None:
     target, mtp = echoing.target, echoing.mtp
     tokens = PROMPTS[1][:MAX_DRAFT]
