@@ -312,10 +312,18 @@ def steady(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 def _with_seconds(pair: Pair, found: SteadySeconds) -> Pair:
     return replace(
         pair,
-        baseline=replace(pair.baseline, decode_s=found.baseline_s),
-        speculative=replace(pair.speculative, decode_s=found.speculative_s),
+        baseline=_within(pair.baseline, found.baseline_s),
+        speculative=_within(pair.speculative, found.speculative_s),
         n_slow=found.n_slow,
     )
+
+
+def _within(result: GenerationResult, seconds: float) -> GenerationResult:
+    """The result as if it had taken ``seconds``."""
+    factor = seconds / result.decode_s
+    native_s = None if result.native_s is None else result.native_s * factor
+    counters = result.counters.scaled(factor)
+    return replace(result, decode_s=seconds, native_s=native_s, counters=counters)
 
 
 def measurements(pairs: Sequence[Pair]) -> list[PairedMeasurement]:

@@ -1,7 +1,7 @@
 """Counters of a generation. Counts are exact; times come from the injected clock."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import reduce
 from itertools import zip_longest
@@ -35,6 +35,16 @@ class RoundTimes:
     def total_s(self) -> float:
         """Wall time of the round."""
         return self.draft_s + self.verify_s + self.sample_s + self.rollback_s + self.other_s
+
+    def scaled(self, factor: float) -> "RoundTimes":
+        """All parts ``factor`` times as long."""
+        return RoundTimes(
+            draft_s=self.draft_s * factor,
+            verify_s=self.verify_s * factor,
+            sample_s=self.sample_s * factor,
+            rollback_s=self.rollback_s * factor,
+            other_s=self.other_s * factor,
+        )
 
     def __add__(self, other: "RoundTimes") -> "RoundTimes":
         return RoundTimes(
@@ -162,6 +172,15 @@ class Counters(Tally):
     def draft_step_s(self) -> float | None:
         """Mean seconds of one draft step. None when no model drafted."""
         return self.chain_s / self.n_steps if self.n_steps else None
+
+    def scaled(self, factor: float) -> "Counters":
+        """The same counts in ``factor`` times the seconds."""
+        return replace(
+            self,
+            chain_s=self.chain_s * factor,
+            mark_s=self.mark_s * factor,
+            times=self.times.scaled(factor),
+        )
 
     def __add__(self, other: "Counters") -> "Counters":
         return Counters(
