@@ -239,7 +239,9 @@ def _compile(_seed: int, folder: str) -> None:
     source = Path(folder) / "source.cpp"
     source.write_text(_SOURCE, encoding="utf-8")
     while True:
-        subprocess.run(["g++", "-O2", "-c", source.name], cwd=folder, check=True)
+        subprocess.run(
+            ["g++", "-O2", "-c", source.name], cwd=folder, check=True, stderr=subprocess.DEVNULL
+        )
 
 
 if __name__ == "__main__":
