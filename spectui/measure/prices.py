@@ -9,7 +9,7 @@ as much as the edge of what is usual for its kind, which on a quiet machine hard
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,7 @@ class SteadySeconds:
     """Seconds of the target alone, for as many tokens."""
     speculative_s: float
     n_slow: int
-    """Rounds, of either, that took longer than is usual for their kind."""
+    """Rounds that took longer than is usual for their kind, and spans of the target alone."""
 
 
 def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
@@ -53,34 +53,70 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
     Args:
         answers: segments of answers with the same setting, at least one each.
     """
-    alone, together = _Rounds(), _Rounds()
+    n_span = _tokens_per_round([part for answer in answers for part in answer])
+    alone, together, levels_s = _Rounds(), _Rounds(), []
     for index, answer in enumerate(answers):
-        for part in answer:
-            level_s = statistics.median(part.baseline_s)
-            for seconds in part.baseline_s:
-                alone.add(index, (False, 0, 0), seconds / level_s)
-            for one in part.rounds:
-                together.add(index, _kind(one), one.seconds / level_s)
-    found = []
-    sums = zip(
-        answers, alone.by_answer(len(answers)), together.by_answer(len(answers)), strict=True
-    )
-    for answer, (n_alone, alone_sum, n_slow_alone), (_n, together_sum, n_slow) in sums:
+        spans = [_spans(part.baseline_s, n_span) for part in answer]
+        own_s = [statistics.median(span.mean_s) for span in spans]
         # The segment that was disturbed least.
-        level_s = min(statistics.median(part.baseline_s) for part in answer)
+        levels_s.append(min(own_s))
+        for part, span, level_s in zip(answer, spans, own_s, strict=True):
+            for mean_s, n in zip(span.mean_s, span.n_tokens, strict=True):
+                alone.add(index, (False, 0, 0), mean_s / level_s, n)
+            for price in part.rounds:
+                together.add(index, _kind(price), price.seconds / level_s)
+    sums = zip(alone.by_answer(len(answers)), together.by_answer(len(answers)), strict=True)
+    found = []
+    for answer, level_s, (off, on) in zip(answers, levels_s, sums, strict=True):
         n_tokens = sum(part.n_tokens for part in answer)
         found.append(
             SteadySeconds(
-                baseline_s=level_s * n_tokens * alone_sum / n_alone,
-                speculative_s=level_s * together_sum,
-                n_slow=int(n_slow_alone + n_slow),
+                baseline_s=level_s * n_tokens * off.usual / off.n,
+                speculative_s=level_s * on.usual,
+                n_slow=off.n_slow + on.n_slow,
             )
         )
     return found
 
 
+def _tokens_per_round(segments: Sequence[Segment]) -> float:
+    """Tokens that the target alone decodes in the time of a round of speculation.
+
+    A short delay of a fixed length stands out more from a token than from a round. So the
+    target's tokens are taken in spans as long as rounds.
+    """
+    token_s = statistics.median(seconds for one in segments for seconds in one.baseline_s)
+    round_s = statistics.median(price.seconds for one in segments for price in one.rounds)
+    return max(1.0, round_s / token_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spans:
+    """Tokens of a segment that follow one another, in spans."""
+
+    mean_s: list[float]
+    """Seconds per token of each span."""
+    n_tokens: list[int]
+
+
+def _spans(baseline_s: Sequence[float], n_span: float) -> _Spans:
+    parts = np.array_split(np.array(baseline_s), max(1, round(len(baseline_s) / n_span)))
+    return _Spans(mean_s=[float(one.mean()) for one in parts], n_tokens=[*map(len, parts)])
+
+
 def _kind(price: RoundPrice) -> Kind:
     return price.is_redone, price.n_drafted, price.n_steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sum:
+    """Rounds of one answer."""
+
+    n: float
+    """Weight of all."""
+    usual: float
+    """Sum of their usual seconds, relative, by weight."""
+    n_slow: int
 
 
 class _Rounds:
@@ -90,19 +126,24 @@ class _Rounds:
         self._answers: list[int] = []
         self._kinds: list[Kind] = []
         self._relative: list[float] = []
+        self._weights: list[float] = []
 
-    def add(self, answer: int, kind: Kind, relative: float) -> None:
+    def add(self, answer: int, kind: Kind, relative: float, weight: float = 1.0) -> None:
         self._answers.append(answer)
         self._kinds.append(kind)
         self._relative.append(relative)
+        self._weights.append(weight)
 
-    def by_answer(self, n: int) -> Iterator[tuple[float, float, float]]:
-        """Rounds of each of ``n`` answers, the sum of their usual seconds, and the slow ones."""
-        relative = np.array(self._relative)
+    def by_answer(self, n: int) -> list[_Sum]:
+        """Sums of each of ``n`` answers."""
+        relative, weights = np.array(self._relative), np.array(self._weights)
         low, high = _edges(np.array(self._kinds, dtype=float), relative)
-        columns = (np.ones(len(relative)), relative.clip(low, high), relative > high)
+        columns = (weights, weights * relative.clip(low, high), relative > high)
         sums = [np.bincount(self._answers, column, minlength=n).tolist() for column in columns]
-        return zip(*sums, strict=True)
+        return [
+            _Sum(n=one, usual=usual, n_slow=int(slow))
+            for one, usual, slow in zip(*sums, strict=True)
+        ]
 
 
 def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:

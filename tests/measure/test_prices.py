@@ -21,8 +21,18 @@ def true_price(n_drafted: int, *, is_redone: bool = False) -> float:
 class Machine:
     """Runs work in time that other programs take a part of."""
 
-    def __init__(self, rng: np.random.Generator, *, noise: float, busy: float) -> None:
-        """``busy``: factor of what work takes in bursts of 0.5 to 3 s, after 1 to 6 s without."""
+    def __init__(
+        self, rng: np.random.Generator, *, noise: float, busy: float, delays: float = 0.0
+    ) -> None:
+        """Begin quiet.
+
+        Args:
+            rng: chance.
+            noise: standard deviation of the logarithm of what the same work takes.
+            busy: factor of what it takes in bursts of 0.5 to 3 s, after 1 to 6 s without.
+            delays: how often per second it waits for 15 ms.
+        """
+        self._delays = delays
         self._rng = rng
         self._noise = noise
         self._busy = busy
@@ -41,7 +51,8 @@ class Machine:
             if self._now_s >= self._ends_s:
                 self._begins_s = self._now_s + self._rng.uniform(1, 6)
                 self._ends_s = self._begins_s + self._rng.uniform(0.5, 3)
-        return self._now_s - began_s
+        took_s = self._now_s - began_s
+        return took_s + 0.015 * self._rng.poisson(self._delays * took_s)
 
 
 def answer(machine: Machine, rng: np.random.Generator, *, redoes: bool = False) -> list[Segment]:
@@ -88,10 +99,12 @@ def exact(answers: Sequence[Sequence[Segment]]) -> float:
     return OFF_S * sum(part.n_tokens for part in segments) / on_s
 
 
-def measured(seed: int, *, busy: float, redoes: bool = False) -> tuple[float, float]:
+def measured(
+    seed: int, *, busy: float, delays: float = 0.0, redoes: bool = False
+) -> tuple[float, float]:
     """Error of the steady seconds' speedup, and of the stopwatch's, as logarithms."""
     rng = np.random.default_rng(seed)
-    machine = Machine(rng, noise=0.03, busy=busy)
+    machine = Machine(rng, noise=0.03, busy=busy, delays=delays)
     answers = [answer(machine, rng, redoes=redoes) for _ in range(16)]
     true = exact(answers)
     steady = speedup(steady_seconds(answers))
@@ -107,6 +120,12 @@ def test_a_quiet_machine_is_taken_as_it_is(*, redoes: bool) -> None:
     errors = [measured(seed, busy=1.0, redoes=redoes) for seed in range(10)]
     assert max(abs(steady) for steady, _raw in errors) < 0.01
     assert max(abs(steady - raw) for steady, raw in errors) < 0.005
+
+
+def test_short_delays_favour_nobody() -> None:
+    """They stand out more from a token than from a round."""
+    errors = [measured(seed, busy=1.0, delays=4.0)[0] for seed in range(12)]
+    assert abs(np.mean(errors)) < 0.01
 
 
 @pytest.mark.parametrize("redoes", [False, True])
