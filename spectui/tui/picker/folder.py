@@ -84,7 +84,9 @@ class FolderScreen(ModalScreen[Path | None]):
         names = await asyncio.to_thread(_sub_folders, typed)
         glyphs = glyphs_of(self)
         rows = [Entry(path, Row(name, glyphs=glyphs), name) for name, path in names]
-        self.query_one(PickerList).show_rows(rows or [note("No folder below this one.")], None)
+        # None is there any more if the dialog was closed meanwhile.
+        for folders in self.query(PickerList):
+            folders.show_rows(rows or [note("No folder below this one.")], None)
 
     @on(OptionList.OptionSelected)
     def _go_into(self, event: OptionList.OptionSelected) -> None:
@@ -103,6 +105,8 @@ class FolderScreen(ModalScreen[Path | None]):
     async def _open(self) -> None:
         typed = self.query_one(Input).value
         folder, error = await asyncio.to_thread(_checked, typed)
+        if not (self.is_current and self.is_attached):
+            return  # closed meanwhile
         if folder is None:
             self._show_error(visible(error, glyphs_of(self)))
         else:
