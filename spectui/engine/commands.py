@@ -71,7 +71,7 @@ class GeneratePair:
     """Continue a prompt without and with speculation, in turns. Answered by ``PairGenerated``.
 
     A segment of the answer is decoded by one, then the target goes back and the other decodes it.
-    Nothing is emitted on the way.
+    On the way only the prompt's evaluation is told of.
     """
 
     speculative: Generate
