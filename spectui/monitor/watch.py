@@ -25,6 +25,9 @@ from spectui.monitor.processes import Key, Processes, used_s
 from spectui.monitor.readings import Reading
 
 _INTERVAL_S = 1.0
+_SHORTEST_S = 0.25
+"""Seconds below which nothing is compared: /proc/stat counts in steps of 10 ms, so that a
+disturbance would be lost in each of many short intervals."""
 _QUIET_S = 5.0
 """Age from which on a scan is renewed without a disturbance: the younger it is, the better tells
 the next one what a process used during a disturbance, and not before."""
@@ -118,11 +121,12 @@ class MachineWatch(Closing):
                 self._look()
 
     def summary(self) -> DisturbanceSummary:
-        """How much was disturbed until now, and by what."""
+        """How much was disturbed, and by what, until now or at most a quarter of a second ago."""
         with self._lock:
             if not self._ended.is_set():
                 self._compare()
-                self._look()
+                if self._pending:
+                    self._look()
             return DisturbanceSummary(
                 whole=self._whole,
                 disturbed_s=self._tally.disturbed_s,
@@ -155,12 +159,13 @@ class MachineWatch(Closing):
 
     def _compare(self) -> None:
         """Book what has happened since the last time; whose the processor was, a scan will tell."""
-        before, self._last = self._last, self.mark()
-        interval = between(before, self._last)
-        self._whole += interval
+        mark = self.mark()
+        interval = between(self._last, mark)
         wall_s, causes = interval.wall_s, interval.causes
-        if wall_s <= 0:
+        if wall_s < _SHORTEST_S:
             return
+        self._last = mark
+        self._whole += interval
         if wall_s > _STOPPED_S and interval.own_s < wall_s / 2:
             causes = (*causes, Cause(kind=Kind.STOPPED, seconds=wall_s))
         others = [cause for cause in causes if cause.kind is not Kind.UNSEEN]

@@ -314,6 +314,18 @@ def test_a_cgroup_that_vanishes_makes_throttling_unknown(machine: Machine) -> No
 # -- who it was
 
 
+def test_who_asks_often_loses_no_disturbance(machine: Machine) -> None:
+    """The kernel's steps of 10 ms are too coarse to tell anything of a few milliseconds."""
+    machine.process(COMPILER, "cc1plus")
+    with machine.watch() as watch:
+        for _ in range(500):
+            machine.run(0.01, {COMPILER: 0.005}, own_s=0.01)
+            watch.summary()
+        (cause,) = watch.summary().causes
+    assert cause.name == "cc1plus"
+    assert cause.seconds == pytest.approx(5.0, abs=0.3)
+
+
 def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
     machine.process(COMPILER, "cc1plus", used_s=70.0)
     with machine.watch() as watch:
