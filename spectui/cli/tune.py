@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND
+from spectui.cli.options_common import BACKEND, REQUEST
 from spectui.cli.values import DURATION, Fraction, WholeNumber
 from spectui.options.drafters import DraftSimple, numbers_of
 
@@ -65,6 +65,7 @@ _TUNE = (
         show_default=True,
         help="Least gain that makes speculation worth it.",
     ),
+    REQUEST,
     click.option(
         "--dialect",
         type=click.Choice(["llama.cpp", "llama.cpp-legacy", "ik"]),

@@ -17,6 +17,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
+from spectui.measure.requests import requests_document
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
@@ -89,6 +90,7 @@ class Tuned:
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
+            **requests_document(result.requests),
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
             **self.explanation.document(),
@@ -188,6 +190,8 @@ def _summary(found: Tuned) -> list[str]:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+    if result.requests.value:
+        lines += ["", *(f"Request of {one.told}." for one in result.requests.value)]
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories

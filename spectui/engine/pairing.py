@@ -192,6 +192,9 @@ class PairGeneration:
         """The target alone on the same text."""
         return replace(
             speculative,
+            prompt_s=speculative.prompt_s - (speculative.prompt_draft_s or 0.0),
+            prompt_draft_s=0.0,
+            n_read=0,
             tokens=tuple(self._choices),
             decode_s=sum(one.baseline_decode_s for one in self._segments),
             native_s=self._alone_native_s,

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
+from spectui.measure.requests import Request, together
 from spectui.measure.statistics import MIN_PROMPTS, Speedup
 
 _MAX_DECIMALS = 3
@@ -76,6 +77,7 @@ def judge(
     basis: Basis | None = None,
     temp: float | None = None,
     prompt_s: float | None = None,
+    requests: Sequence[Request] = (),
 ) -> Verdict:
     """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
 
@@ -88,6 +90,8 @@ def judge(
         temp: Temperature that it was measured with, to be told; fewer drafts are accepted at a
             higher one.
         prompt_s: Seconds that one more prompt takes; None where that is not known.
+        requests: Whole requests that are to gain as well, all together; none where it is not known
+            what prompts take.
 
     Raises:
         ValueError: ``min_gain`` is negative.
@@ -99,7 +103,13 @@ def judge(
         reason = f"Leave it off: no setting was confirmed ({because})."
         return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
     return _Case(
-        speedup, min_gain=min_gain, what=what, basis=basis, temp=temp, prompt_s=prompt_s
+        speedup,
+        min_gain=min_gain,
+        what=what,
+        basis=basis,
+        temp=temp,
+        prompt_s=prompt_s,
+        requests=tuple(requests),
     ).verdict()
 
 
@@ -113,6 +123,7 @@ class _Case:
     basis: Basis | None
     temp: float | None
     prompt_s: float | None
+    requests: tuple[Request, ...]
 
     @property
     def told(self) -> Speedup:
@@ -131,9 +142,19 @@ class _Case:
 
     @property
     def answer(self) -> Answer:
+        """The answer for decoding, and where that gains, for the requests."""
+        decoding = self._decoding
+        whole = together(self.requests) if decoding is Answer.USE else None
+        return decoding if whole is None else self._answer(whole[1:])
+
+    @property
+    def _decoding(self) -> Answer:
         interval = self.told.interval
         if interval is None or self._unjudged is not None:
             return Answer.UNDECIDED
+        return self._answer(interval)
+
+    def _answer(self, interval: tuple[float, float]) -> Answer:
         low, high = interval
         if low > 1 + self.min_gain:
             return Answer.USE
@@ -150,7 +171,7 @@ class _Case:
         speedup, n = self.measured, self.measured.n_prompts
         if speedup.low is None or speedup.high is None:
             return max(1, MIN_PROMPTS - n)
-        if self.answer is not Answer.UNDECIDED or self._unjudged is not None:
+        if self._decoding is not Answer.UNDECIDED or self._unjudged is not None:
             return None
         far = math.log(speedup.estimate / (1 + self.min_gain))
         end = speedup.low if far > 0 else speedup.high
@@ -182,10 +203,13 @@ class _Case:
             f"{100 * speedup.level:g} % interval {gain_percent(gain_low, decimals)} to "
             f"{gain_percent(gain_high, decimals)}, {self._prompts}{self._cap}"
         )
+        if self._decoding is Answer.USE and answer is not Answer.USE:
+            return self._refused(answer, f"{self.what} gains {value} ({within}) in decoding")
         match answer:
             case Answer.USE:
                 spread = self._spread(gain, gain_low, gain_high, decimals)
-                return f"Use it: {self.what} is worth {value}{spread} ({within})."
+                whole = self._whole()
+                return f"Use it: {self.what} is worth {value}{spread} ({within}){whole}."
             case Answer.NO_DIFFERENCE:
                 return (
                     f"Leave it off: no difference worth having: {self.what} gives {value} "
@@ -211,6 +235,39 @@ class _Case:
             value = gain_percent(gain, _decimals([gain], [0.0]))
             told = f"{self.what} measured {value} on {self._prompts}{self._cap}"
         return f"Not decided, so leave it off: {told}; {because}."
+
+    def _whole(self) -> str:
+        """The gains of the requests, after that of decoding."""
+        if not self.requests:
+            return ""
+        many = len(self.requests) > 1
+        told = [
+            f"{self._request_gain(one)} for requests of {one.shape.text}"
+            f"{f' ({since})' if many and (since := _since(one)) else ''}"
+            for one in self.requests
+        ]
+        since = "" if many else _since(self.requests[0])
+        return f" in decoding, and {' and '.join(told)}{f'; it pays {since}' if since else ''}"
+
+    def _refused(self, answer: Answer, decoding: str) -> str:
+        """Why decoding gains, and the requests do not."""
+        speedup, low, high = together(self.requests) or (1.0, 1.0, 1.0)
+        gains = [_gain(one) for one in (speedup, low, high)]
+        decimals = _decimals(gains, [0.0, 100 * self.min_gain])
+        value, least, most = (gain_percent(gain, decimals) for gain in gains)
+        shapes = f"requests of {' and '.join(one.shape.text for one in self.requests)}"
+        since = " and ".join(filter(None, dict.fromkeys(map(_since, self.requests))))
+        pays = f"; it pays {since}" if since else ""
+        whole = f"the whole request {value} (95 % interval {least} to {most})"
+        if answer is Answer.UNDECIDED:
+            return f"Not decided for {shapes}, so leave it off: {decoding}, {whole}{pays}."
+        costs = "costs more than that saves" if high < 1 else "costs about what that saves"
+        reading = f"reading the prompt with the draft {costs} ({value})"
+        return f"Leave it off for {shapes}: {decoding}, but {reading}{pays}."
+
+    def _request_gain(self, request: Request) -> str:
+        gain = _gain(request.speedup)
+        return gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
 
     @property
     def _prompts(self) -> str:
@@ -274,6 +331,12 @@ def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
     if speedup.low is None:
         return f"{most}: this is {cause}"
     return f"{most}, and all of the interval is above that: this is {cause}"
+
+
+def _since(request: Request) -> str:
+    """From which answers on a request gains; empty where any does."""
+    least = request.break_even
+    return f"from answers of {least:,} tokens on" if least else ""
 
 
 def _gain(speedup: float) -> float:

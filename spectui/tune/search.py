@@ -30,6 +30,7 @@ from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import RESERVED, Pace, Spent
 from spectui.tune.race import ERROR, LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
+from spectui.tune.requests import raced_requests
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
@@ -101,6 +102,7 @@ class Search:
         best, speedup = next(iter(self._best_arms()), None), None
         if standings and standings[0].speedup is not None:
             best, speedup = standings[0].arm, standings[0].speedup
+        requests = raced_requests(standings, self._setup.requests)
         return TuneResult(
             trials=records,
             best=best,
@@ -117,7 +119,9 @@ class Search:
                 basis=self._confirmation.basis if speedup else None,
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
+                requests=requests.value or (),
             ),
+            requests=requests,
             lossless=lossless,
             interrupted=interrupted,
             error=error,
