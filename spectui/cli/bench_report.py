@@ -1,6 +1,6 @@
 """Text and document of ``spectui bench``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -14,7 +14,7 @@ from spectui.measure.comparison import Comparison
 from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
-from spectui.measure.requests import requests_document
+from spectui.measure.requests import Request, requests_document
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import NOISE, doubt
 from spectui.monitor.machine import Machine, this_machine
@@ -225,9 +225,15 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
         f"speedup     {factor(told.estimate, 3)}× {interval}",
         f"acceptance  {run.untold or drafted}",
         f"lossless    {_lossless(one)}",
-        *(f"request     {each.told}" for each in one.requests(run.requests).value or ()),
+        *_requests(one.requests(run.requests).value or ()),
         *(f"NOTE: {note}." for note in (because, run.alteration) if note is not None),
     ]
+
+
+def _requests(requests: Sequence[Request]) -> Iterator[str]:
+    for one in requests:
+        yield f"request     {one.told}{f'; {one.pays}' if one.pays else ''}"
+        yield f"first token {one.first_told}"
 
 
 def _accepted(counters: Counters) -> str:

@@ -17,7 +17,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
-from spectui.measure.requests import requests_document
+from spectui.measure.requests import Request, requests_document
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
@@ -191,7 +191,7 @@ def _summary(found: Tuned) -> list[str]:
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.requests.value:
-        lines += ["", *(f"Request of {one.told}." for one in result.requests.value)]
+        lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories
@@ -199,6 +199,10 @@ def _summary(found: Tuned) -> list[str]:
         table = _categories(categories, _confirmed(result))
         lines += ["", drawn(table), wrapped(found.profiles.reason), ""]
     return lines
+
+
+def _request_line(request: Request) -> str:
+    return f"A request of {request.told}; the first token after {request.first_told}."
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

@@ -27,6 +27,12 @@ def usual_shape(workload: Workload) -> RequestShape:
     return RequestShape(n_prompt=round(median(lengths)), n_answer=workload.n_predict)
 
 
+_SHORTEST = 2
+"""Tokens of the shortest answer of which anything is decoded: the first comes with the prompt."""
+
+_DIGITS = 6
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Seconds of requests of one shape, without and with speculation."""
@@ -81,7 +87,8 @@ class Request:
         saved_s = self.token_s * (1 - 1 / self.decoding.capped.estimate)
         if saved_s <= 0:
             return None
-        return 1 + math.ceil(extra_s / saved_s)
+        # A sum of seconds may be off in its last digit.
+        return 1 + math.ceil(round(extra_s / saved_s, _DIGITS))
 
     @property
     def _decode_s(self) -> float:
@@ -91,17 +98,26 @@ class Request:
         return self.prompt_on_s + self._decode_s / speedup
 
     @property
-    def told(self) -> str:
-        """Its seconds without and with speculation, and from when on it pays, for reports."""
+    def pays(self) -> str:
+        """From which answers on it pays, in a clause; empty where any answer does."""
         least = self.break_even
-        pays = "it never pays" if least is None else f"it pays from answers of {least:,} tokens on"
+        if least is None:
+            return "it never pays"
+        return f"it pays from answers of {least:,} tokens on" if least > _SHORTEST else ""
+
+    @property
+    def told(self) -> str:
+        """Its seconds without and with speculation, for reports."""
+        beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
         return (
             f"{self.shape.text}: {seconds_text(self.off_s)} off, {seconds_text(self.on_s)} on "
-            f"({times_text(self.speedup)}), the first after {seconds_text(self.prompt_off_s)} and "
-            f"{seconds_text(self.prompt_on_s)}"
-            f"{f'; {pays}' if least != 0 else ''}"
-            f"{'' if self.is_covered else '; no prompt was as long'}"
+            f"({times_text(self.speedup)}){beyond}"
         )
+
+    @property
+    def first_told(self) -> str:
+        """Its seconds until the first token, for reports."""
+        return f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
 
     def document(self) -> Json:
         """The request in documents; ``break_even`` is in tokens."""

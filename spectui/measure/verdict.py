@@ -209,7 +209,8 @@ class _Case:
             case Answer.USE:
                 spread = self._spread(gain, gain_low, gain_high, decimals)
                 whole = self._whole()
-                return f"Use it: {self.what} is worth {value}{spread} ({within}){whole}."
+                gains = f"{self.what} is worth {value}{spread} ({within}){whole}"
+                return f"Use it: {gains}.{self._beyond}"
             case Answer.NO_DIFFERENCE:
                 return (
                     f"Leave it off: no difference worth having: {self.what} gives {value} "
@@ -243,11 +244,11 @@ class _Case:
         many = len(self.requests) > 1
         told = [
             f"{self._request_gain(one)} for requests of {one.shape.text}"
-            f"{f' ({since})' if many and (since := _since(one)) else ''}"
+            f"{f' ({one.pays})' if many and one.pays else ''}"
             for one in self.requests
         ]
-        since = "" if many else _since(self.requests[0])
-        return f" in decoding, and {' and '.join(told)}{f'; it pays {since}' if since else ''}"
+        pays = "" if many else self.requests[0].pays
+        return f" in decoding, and {' and '.join(told)}{f'; {pays}' if pays else ''}"
 
     def _refused(self, answer: Answer, decoding: str) -> str:
         """Why decoding gains, and the requests do not."""
@@ -256,14 +257,23 @@ class _Case:
         decimals = _decimals(gains, [0.0, 100 * self.min_gain])
         value, least, most = (gain_percent(gain, decimals) for gain in gains)
         shapes = f"requests of {' and '.join(one.shape.text for one in self.requests)}"
-        since = " and ".join(filter(None, dict.fromkeys(map(_since, self.requests))))
-        pays = f"; it pays {since}" if since else ""
+        told = dict.fromkeys(one.pays for one in self.requests if one.pays)
+        pays = "".join(f"; {one}" for one in told)
         whole = f"the whole request {value} (95 % interval {least} to {most})"
+        beyond = self._beyond
         if answer is Answer.UNDECIDED:
-            return f"Not decided for {shapes}, so leave it off: {decoding}, {whole}{pays}."
+            return f"Not decided for {shapes}, so leave it off: {decoding}, {whole}{pays}.{beyond}"
         costs = "costs more than that saves" if high < 1 else "costs about what that saves"
         reading = f"reading the prompt with the draft {costs} ({value})"
-        return f"Leave it off for {shapes}: {decoding}, but {reading}{pays}."
+        return f"Leave it off for {shapes}: {decoding}, but {reading}{pays}.{beyond}"
+
+    @property
+    def _beyond(self) -> str:
+        """A sentence on requests whose prompts are longer than any that was evaluated."""
+        beyond = [one.shape for one in self.requests if not one.is_covered]
+        longest = max((one.n_prompt for one in beyond), default=0)
+        told = f" No prompt of about {longest:,} tokens was evaluated, so that is extrapolated."
+        return told if beyond else ""
 
     def _request_gain(self, request: Request) -> str:
         gain = _gain(request.speedup)
@@ -331,12 +341,6 @@ def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
     if speedup.low is None:
         return f"{most}: this is {cause}"
     return f"{most}, and all of the interval is above that: this is {cause}"
-
-
-def _since(request: Request) -> str:
-    """From which answers on a request gains; empty where any does."""
-    least = request.break_even
-    return f"from answers of {least:,} tokens on" if least else ""
 
 
 def _gain(speedup: float) -> float:

@@ -104,6 +104,11 @@ class TuningSetup:
             return self.off.context
         return replace(self.off.context, threads=self.screen_threads)
 
+    @property
+    def shapes(self) -> tuple[RequestShape, ...]:
+        """Requests that are to gain: the user's, or what the prompts are."""
+        return self.requests or (usual_shape(self.workload),)
+
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
         return {one.name: one.options for one in self.candidates}
@@ -187,7 +192,7 @@ class Tuning:
                 limits=setup.limits,
                 min_gain=setup.min_gain,
                 on_event=on_event,
-                requests=setup.requests or (usual_shape(setup.workload),),
+                requests=setup.shapes,
             )
             before = hottest_c()
             with MachineWatch() as watch:
