@@ -8,6 +8,7 @@ from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
+from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.commands.launch import Launch
 from spectui.documents import Json, encoded, or_reason
@@ -91,6 +92,7 @@ class Tuned:
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
             **requests_document(result.requests),
+            **result.depths.document(setup.min_gain),
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
             **self.explanation.document(),
@@ -192,6 +194,7 @@ def _summary(found: Tuned) -> list[str]:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
+    lines += depth_lines(result.depths, setup.min_gain)
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories

@@ -39,6 +39,7 @@ class TuneOptions:
     keeps_both: bool | None
     timeout: float
     requests: tuple[RequestShape, ...]
+    depths: tuple[int, ...]
 
     @property
     def is_server(self) -> bool:

@@ -110,8 +110,12 @@ class PromptTimes:
 
     def covers(self, n_tokens: int) -> bool:
         """Whether about as long a prompt was measured."""
-        longest = min(each.longest for each in (self.off, *self.on))
-        return n_tokens <= _BEYOND * longest
+        return is_covered(n_tokens, min(each.longest for each in (self.off, *self.on)))
+
+
+def is_covered(n_tokens: int, longest: int) -> bool:
+    """Whether a prompt is hardly longer than the longest one that was measured."""
+    return n_tokens <= _BEYOND * longest
 
 
 NOT_READ = "no prompt was evaluated for the first time while it was measured"

@@ -19,21 +19,37 @@ class RequestShape:
         return f"{self.n_prompt:,} + {self.n_answer:,} tokens"
 
 
-def check_requests(requests: Sequence[RequestShape], n_ctx: int, remedy: str = "raise -c") -> None:
-    """Refuse requests for which there is no room.
+def check_lengths(
+    requests: Sequence[RequestShape],
+    depths: Sequence[int],
+    *,
+    n_predict: int,
+    n_ctx: int,
+    remedy: str,
+) -> None:
+    """Refuse requests and depths for which there is no room.
 
     Args:
         requests: lengths that a user has given.
+        depths: lengths of prompts that a user has given.
+        n_predict: tokens that prompts of those lengths are continued by.
         n_ctx: tokens that there is room for.
         remedy: what to do where that is too little.
 
     Raises:
         UsageError: one does not fit.
     """
+    # As for prompts: a token stays free.
     for one in requests:
-        # As for prompts: a token stays free.
-        if one.n_prompt + one.n_answer + 1 > n_ctx:
+        n_answer = max(one.n_answer, n_predict)
+        if one.n_prompt + n_answer + 1 > n_ctx:
             raise UsageError(
-                f"--request {one.n_prompt}+{one.n_answer} does not fit in a context of {n_ctx}; "
-                f"{remedy}"
+                f"--request {one.n_prompt}+{one.n_answer} needs a context of "
+                f"{one.n_prompt + n_answer + 1}, but it has {n_ctx}; {remedy}"
+            )
+    for depth in depths:
+        if depth + n_predict + 1 > n_ctx:
+            raise UsageError(
+                f"--depth {depth} and {n_predict} tokens to predict need a context of "
+                f"{depth + n_predict + 1}, but it has {n_ctx}; {remedy}"
             )

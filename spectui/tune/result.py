@@ -14,6 +14,7 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
 from spectui.tune.conditions import Conditions
+from spectui.tune.depths import Depths
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
@@ -42,6 +43,8 @@ class TuneResult:
     """Speedup of the leader over off."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
+    depths: Depths = field(default_factory=Depths)
+    """The leader behind longer prompts."""
     verdict: Verdict
     lossless: LosslessCheck | None
     """Check of the race's output; None with temperature, or without a race."""

@@ -49,5 +49,7 @@ class SearchSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that are to gain."""

@@ -104,6 +104,9 @@ class TuningSetup:
             return self.off.context
         return replace(self.off.context, threads=self.screen_threads)
 
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
+
     @property
     def shapes(self) -> tuple[RequestShape, ...]:
         """Requests that are to gain: the user's, or what the prompts are."""
@@ -192,6 +195,7 @@ class Tuning:
                 limits=setup.limits,
                 min_gain=setup.min_gain,
                 on_event=on_event,
+                depths=setup.depths,
                 requests=setup.shapes,
             )
             before = hottest_c()

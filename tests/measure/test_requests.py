@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,7 @@ from spectui.measure.requests import Request, request_of, requests_of, together,
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, judge
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.request import RequestShape, check_requests
+from spectui.options.request import RequestShape, check_lengths
 from spectui.options.setup import SamplingConfig
 from tests.support.search import result
 
@@ -133,7 +134,7 @@ def served(n: int) -> Pair:
 
 
 @pytest.mark.parametrize("one", [here, served])
-def test_a_fresh_evaluation_tells_what_both_ways_take(one: "type[Pair]") -> None:
+def test_a_fresh_evaluation_tells_what_both_ways_take(one: Callable[[int], Pair]) -> None:
     times = prompt_times([one(n) for n in (100, 200, 400)]).value
     assert times is not None
     assert times.off.seconds(300) == pytest.approx(3.0)
@@ -255,10 +256,23 @@ def test_requests_need_a_comparison() -> None:
     assert found[0].token_s == pytest.approx(0.1)
 
 
-def test_requests_have_to_fit() -> None:
-    check_requests([RequestShape(n_prompt=100, n_answer=27)], 128)
-    with pytest.raises(UsageError, match=r"--request 100\+28 does not fit in a context of 128"):
-        check_requests([RequestShape(n_prompt=100, n_answer=28)], 128)
+def test_requests_and_depths_have_to_fit() -> None:
+    def check(n_answer: int = 27, depths: tuple[int, ...] = (), n_predict: int = 8) -> None:
+        shape = RequestShape(n_prompt=100, n_answer=n_answer)
+        check_lengths([shape], depths, n_predict=n_predict, n_ctx=128, remedy="raise -c")
+
+    check(27, (0, 119))
+    with pytest.raises(
+        UsageError, match=r"--request 100\+28 needs a context of 129, but it has 128"
+    ):
+        check(28)
+    # A prompt of that length is continued as all are.
+    with pytest.raises(UsageError, match=r"--request 100\+27 needs a context of 141"):
+        check(27, n_predict=40)
+    with pytest.raises(
+        UsageError, match="--depth 120 and 8 tokens to predict need a context of 129"
+    ):
+        check(27, (0, 120))
 
 
 # --- The verdict ------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ OWN = {
         *("costs", "from", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),
     },
     "tune": {
-        *("backend", "dialect", "from", "json", "keep-both", "min-gain", "preset", "prompts"),
+        *("backend", "depth", "dialect", "from", "json", "keep-both", "min-gain", "preset"),
+        "prompts",
         *("quiet", "repeats", "request", "resume", "sampler", "server-bin", "server-url"),
         *("storage", "study", "time-budget", "timeout", "trials", "tune", "verbose"),
     },
