@@ -59,12 +59,12 @@ def _first(times: PromptTimes | None, n_tokens: int) -> tuple[str, str]:
 def _limit(depths: Depths, min_gain: float) -> str:
     limit = depths.limit(min_gain)
     legend = (
-        "depth: tokens of the prompt, 0 for the prompts as they are. rate: accepted of drafted "
-        "tokens. token: of the target alone. first: seconds until the first token."
+        "depth: tokens of the prompt, 0 for the prompts as they are. interval: as wide as that of "
+        "all prompts. rate: accepted of drafted tokens. token: of the target alone. first: until "
+        "the first token."
     )
-    if limit is not None:
-        return f"{legend} It stops paying at a depth of about {limit:,} tokens."
-    return legend
+    stops = "" if limit is None else f" It stops paying at a depth of about {limit:,} tokens."
+    return f"{legend}{stops}"
 
 
 def _gain(speedup: float) -> str:
