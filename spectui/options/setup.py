@@ -66,7 +66,7 @@ class SamplingConfig:
         return self if self.is_greedy else replace(self, seed=(self.seed + n) % 2**32)
 
 
-GREEDY = SamplingConfig(temp=0)
+GREEDY = SamplingConfig(temp=0.0)
 """Sampling where nobody's choice is followed: counts and texts that can be compared."""
 
 

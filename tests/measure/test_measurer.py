@@ -61,7 +61,7 @@ class Recorder:
 
 
 def measurer(backend: Recorder, n_items: int, seed: int) -> Measurer:
-    sampling = SamplingConfig(temp=0, seed=seed)
+    sampling = SamplingConfig(temp=0.0, seed=seed)
     workload = Workload(items=items(n_items), n_predict=32, sampling=sampling)
     return Measurer(cast("Engine", backend), workload, Schedule.SERVER)
 
