@@ -122,8 +122,8 @@ def test_greedy_outputs_do_not_depend_on_the_draft(
 ) -> None:
     hashes = []
     for draft in (CLOSE_DRAFT, OTHER):
-        options = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1, "-n", 12, "--temp", 0]
-        assert spectui("bench", *options, "--prompts", prompts, "--json", "-") == 0
+        options = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1, "-n", 12]
+        assert spectui("bench", *options, "--temp", 0, "--prompts", prompts, "--json", "-") == 0
         hashes.append([row["output_sha256"] for row in json.loads(spectui.out)["prompts"]])
     assert hashes[0] == hashes[1]
 

@@ -65,9 +65,9 @@ def eagle3(tmp_path: Path) -> Path:
 def test_eagle3_is_measured_and_found_by_the_server(
     spectui: Spectui, tiny: TinyPath, prompts: Path, eagle3: Path, llama_server_binary: Path
 ) -> None:
-    models = ["-m", tiny(TARGET), "-md", eagle3, "-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", prompts]
+    models = ["-m", tiny(TARGET), "-md", eagle3, "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
     served = [*models, "--backend", "server", "--server-bin", llama_server_binary, "--json", "-"]
-    assert spectui("bench", *served) == 0, spectui.err
+    assert spectui("bench", *served, "--temp", 0) == 0, spectui.err
     found = json.loads(spectui.out)
     assert found["draft"]["kind"] == found["config"]["spec_type"] == "draft-eagle3"
     assert found["speculative"]["n_drafted"] > 0
