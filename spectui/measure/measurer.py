@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from random import Random
 
 from spectui.documents import Json, or_reason
@@ -189,7 +188,8 @@ class Measurer:
         if self.n_beside_off == 0:
             yield from self._apart(items, speculation, range(turn, turn + repeats))
             return
-        for n, item in enumerate(chain.from_iterable([items] * repeats), turn * len(items)):
+        passes = self.workload.passes(items, range(turn, turn + repeats))
+        for n, item in enumerate(passes, turn * len(items)):
             yield from self.block(item, (speculation,), n)
 
     def _apart(
@@ -201,8 +201,9 @@ class Measurer:
         """
         middle = -(-len(items) // 2)
         halves = [half for half in (items[:middle], items[middle:]) if half]
-        legs = chain.from_iterable(halves[:: -1 if n % 2 else 1] for n in passes)
-        for turn, half in enumerate(legs):
+        legs = ((n, half) for n in passes for half in halves[:: -1 if n % 2 else 1])
+        for turn, (n, part) in enumerate(legs):
+            half = tuple(self.workload.passes(part, range(n, n + 1)))
             first, second = (speculation, None) if turn % 2 else (None, speculation)
             begun = [self.decode(item, first) for item in half]
             for item, earlier in zip(half, begun, strict=True):
@@ -212,7 +213,7 @@ class Measurer:
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""
-        for item in chain.from_iterable([items] * repeats):
+        for item in self.workload.passes(items, range(repeats)):
             yield Run(item=item, speculative=self.decode(item, None))
 
     def block(
@@ -270,7 +271,7 @@ class Measurer:
         return Generate(
             prompt=item.tokens,
             n_predict=n_predict,
-            sampling=self.workload.sampling,
+            sampling=self.workload.sampling_of(item),
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,

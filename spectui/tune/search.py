@@ -333,7 +333,7 @@ class Confirmation:
         self._pace = pace
         self._trials = trials
         self._on_decoded = on_decoded
-        self._items = setup.division.planned * setup.limits.n_confirmations
+        self._items = self._repeated(setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
         self.basis: Basis | None = None
@@ -382,8 +382,12 @@ class Confirmation:
         judged = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
-        self._items = judged.items * setup.limits.n_confirmations
+        self._items = self._repeated(judged.items)
         self.basis = judged.basis
+
+    def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+        setup = self._setup
+        return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
 
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
@@ -402,7 +406,7 @@ class Confirmation:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
         pairs = self.in_place() or self.pairs()
-        if race is None or not pairs or self._setup.workload.sampling.temp > 0:
+        if race is None or not pairs or not self._setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.
