@@ -156,7 +156,7 @@ class ServerBackend:
 def _complete(server: LlamaClient, command: Generate) -> Completion:
     """Have a server continue a prompt, evaluated anew, with spectui's sampling."""
     sampling, drawn = command.sampling, dict[str, Any]()
-    if sampling.temp > 0:
+    if not sampling.is_greedy:
         drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
     return server.complete(
         command.prompt,
