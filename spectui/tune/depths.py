@@ -9,6 +9,7 @@ race's gain changes by that factor.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
@@ -106,7 +107,7 @@ class Depths:
         None where it gains as much at every depth, or at none.
         """
         bound = 1 + min_gain
-        for before, after in zip(self.found, self.found[1:], strict=False):
+        for before, after in pairwise(self.found):
             high, low = before.speedup.estimate, after.speedup.estimate
             if high >= bound > low:
                 share = (high - bound) / (high - low)
