@@ -136,6 +136,8 @@ class TuneStatus(Vertical):
                 facts.append(("output", lossless, None))
             if (machine := words.machine(state.result)) is not None:
                 facts.append(("machine", glyphs.own_line(machine), None))
+            if (depths := words.depths(state.result)) is not None:
+                facts.append(("depths", glyphs.own_line(depths), None))
             facts += self._reasons(state.result)
             if state.result.not_kept is not None:
                 facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))
