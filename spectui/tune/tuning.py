@@ -111,7 +111,7 @@ class TuningSetup:
     @property
     def shapes(self) -> tuple[RequestShape, ...]:
         """Requests that are to gain: the user's, or what the prompts are."""
-        return self.requests or (usual_shape(self.workload),)
+        return self.requests or (usual_shape(self.workload, self.off.context.ctx_size),)
 
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
