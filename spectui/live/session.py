@@ -90,8 +90,7 @@ def _tuning_setup(
             max_draft=longest_draft(setup.context),
             mtp_layers=target.mtp_layers,
         ),
-        # The result is meant for llama-server.
-        schedule=Schedule.SERVER,
+        schedule=setup.schedule,
         limits=limits,
         command=CommandOptions(extra=setup.extra),
         prompts=path,

@@ -166,7 +166,7 @@ class Tuning:
         with self._open() as study:
             if setup.experts is not None and study.space.placements is not None:
                 setup.experts.check(study.space.placements, study.name)
-            on_event(StudyOpened(name=study.name))
+            on_event(StudyOpened(name=study.name, schedule=setup.schedule))
             self._study = study
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)

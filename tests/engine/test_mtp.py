@@ -405,6 +405,16 @@ def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPa
     assert chosen.drafting == Speculation(DraftSimple(draft_max=2))
 
 
+@pytest.mark.parametrize("schedule", Schedule)
+def test_the_screen_drafts_as_llama_server_does_unless_told_otherwise(
+    folder: Path, schedule: Schedule
+) -> None:
+    pair = Pair(target=folder / "qwen35.gguf", draft=None)
+    options = ("-m", pair.target, "--spec-type", "draft-mtp")
+    assert launch(*options).make_setup(pair).schedule is Schedule.SERVER
+    assert launch(*options, "--schedule", schedule).make_setup(pair).schedule is schedule
+
+
 def test_the_screen_leaves_one_of_llama_servers_threads_to_itself(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

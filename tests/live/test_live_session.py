@@ -30,7 +30,7 @@ from spectui.live.setup import BaselineMeasured, LiveSetup, TuningChanged
 from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
@@ -293,7 +293,7 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     watched: Watched, setup: LiveSetup, home: Path
 ) -> None:
     watched.load(setup)
-    own = replace(setup, server_threads=7, extra=("--jinja",))
+    own = replace(setup, server_threads=7, extra=("--jinja",), schedule=Schedule.FAST)
     state = tuned(watched, own)
     assert state.phase is Phase.FINISHED
     assert state.result is not None
@@ -307,6 +307,7 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     assert outcome.verdict == state.result.verdict
     assert (outcome.context.threads, outcome.extra) == (7, ("--jinja",))
     assert outcome.target == setup.target
+    assert state.schedule is outcome.schedule is Schedule.FAST
     assert (outcome.speculation is None) == (not outcome.verdict.use_speculation)
     # What chats were recorded for it is kept beside it.
     assert len(list(home.rglob("*.trace.json.gz"))) == 1
