@@ -91,8 +91,10 @@ def _schedule(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
         return (named,), (named, *pen.sentence("llama-server has none such: only a possibility"))
     if state.fast_tokens_per_s is None:
         return ((named,),)
-    fast = pen.tokens_per_s(state.fast_tokens_per_s)
-    return (named,), (named, *pen.sentence(f"fast, not in llama-server: up to {fast}"))
+    fast = state.fast_tokens_per_s
+    short = labelled("fast, no server's:", f"up to {pen.number(fast, 1)}")
+    full = pen.sentence(f"fast, not in llama-server: up to {pen.tokens_per_s(fast)}")
+    return (pen.spread(named, short),), (named, *full)
 
 
 def _age(state: ThroughputState) -> Line:
