@@ -10,6 +10,7 @@ from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.commands.launch import Launch
+from spectui.cores import default_threads, threads_to_take
 from spectui.documents import Json, encoded, or_reason
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
@@ -177,6 +178,12 @@ def _summary(found: Tuned) -> list[str]:
         lines.append(
             "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
             "would be possible, not what the command gives."
+        )
+    threads = setup.off.context.threads
+    if threads and threads == threads_to_take():
+        lines.append(
+            f"NOTE: measured with -t {threads}, as many as this process may use, which the command "
+            f"says: llama-server would take {default_threads()}."
         )
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):

@@ -73,12 +73,11 @@ def _tuning_setup(
         n_ctx=target.n_ctx,
         remedy=target.remedy,
     )
-    threads = setup.context.threads
     return TuningSetup(
         off=Setup(
             target=setup.target,
             draft=None,
-            context=replace(setup.context, threads=setup.server_threads),
+            context=setup.context,
             speculation=None,
             extra=setup.extra,
         ),
@@ -95,7 +94,6 @@ def _tuning_setup(
         command=CommandOptions(extra=setup.extra),
         prompts=path,
         is_chat=path is None and prompts != builtin_suite(),
-        screen_threads=threads if threads != setup.server_threads else None,
     )
 
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 class LiveSetup(Setup):
     """One pair with all its options."""
 
-    server_threads: int = 0
-    """Threads that an exported command asks for, 0 for the server's own choice: here one core may
-    be left to the screen."""
     speculation: Speculation | None = field(default_factory=Speculation)
     """None leaves the draft unused."""
     resting: Speculation | None = None

@@ -17,7 +17,7 @@ from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
+from spectui.options.setup import ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
@@ -90,15 +90,6 @@ class TuningSetup:
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
-    screen_threads: int | None = None
-    """Compute threads beside a screen that keeps a core; None where they are the server's."""
-
-    @property
-    def measured_context(self) -> ContextOptions:
-        """Context that the measurements run with."""
-        if self.screen_threads is None:
-            return self.off.context
-        return replace(self.off.context, threads=self.screen_threads)
 
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
@@ -266,7 +257,6 @@ class Tuning:
             llama_cpp_commit=commit,
             is_chat=setup.is_chat,
             basis=result.verdict.basis,
-            screen_threads=setup.screen_threads,
         )
         return lasting(promise)
 

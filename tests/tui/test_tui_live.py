@@ -786,7 +786,6 @@ LOAD = LoadOptions(
     ),
     draft=ModelOptions(path=DRAFT, cache_type_k="q8_0"),
     context=ContextOptions(ctx_size=1024, threads=1),
-    server_threads=6,
     extra=("--jinja",),
 )
 
