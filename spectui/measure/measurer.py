@@ -153,6 +153,7 @@ class Measurer:
                 n_predict=_ANCHOR_TOKENS,
                 sampling=sampling,
                 reuse_prompt=True,
+                n_prefix=self.workload.items[0].n_prefix,
             )
         )
         _check_complete(result)
@@ -259,6 +260,7 @@ class Measurer:
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,
+            n_prefix=item.n_prefix,
         )
 
     def _learn(self, result: GenerationResult) -> None:

@@ -23,6 +23,8 @@ class WorkItem:
     id: str
     category: str
     tokens: tuple[int, ...]
+    n_prefix: int = 0
+    """Tokens at the beginning that are a prompt of their own, which the rest continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,8 +134,9 @@ class Pace:
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
         seen = set[WorkItem]() if n_moves else self._seen
-        new = {item: len(item.tokens) for item in items if item not in seen}
-        prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
+        new = (item for item in items if item not in seen)
+        n_new = sum(len(item.tokens) - (0 if n_moves else item.n_prefix) for item in new)
+        prompts_s = self._prompts.prompt_token_s * n_new * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
         # Each finalist has a run without speculation of its own, within the same seconds.
         beside_s = block_s(records, arms) + (len(arms) - 1) * _off_s(_seconds(records))
