@@ -41,7 +41,8 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.division import LATER_ERROR, Division, Judged, divide
-from spectui.tune.race import ERROR, Race, Standing
+from spectui.tune.looks import ERROR
+from spectui.tune.race import Race, Standing
 from spectui.tune.race_runs import race_runs
 
 MIN_GAIN = 0.02
@@ -53,6 +54,8 @@ N_WRITTEN = 4
 BUSY_S, IDLE_S, SLOWER = (0.5, 3.0), (1.0, 6.0), 2.0
 FEW = (4, 6, 8, 12)
 MANY = 24
+SUITE = 48
+"""As many as the built-in prompts, of which 40 judge: five looks."""
 N_TRIAL = 8
 ARMS = tuple(Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n))) for n in (6, 7))
 
@@ -269,6 +272,8 @@ def settings() -> Iterator[Setting]:
         yield Setting(n_prompts=n, prompts=prompts)
     for n, machine in product(numbers[1:], ("quiet", "bursts")):
         yield Setting(n_prompts=n, machine=machine, gain=0.2)
+    for machine, gain in product(("quiet", "bursts"), (MIN_GAIN, 0.2)):
+        yield Setting(n_prompts=SUITE, n_settings=3_000, machine=machine, gain=gain)
     for n, n_settings in product((8, MANY), (80, 3_000)):
         yield Setting(n_prompts=n, n_settings=n_settings, in_sample=True)
 

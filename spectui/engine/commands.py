@@ -83,6 +83,9 @@ class GeneratePair:
     """Whether the target alone begins."""
     segment_s: float = SEGMENT_S
     """Seconds that the first of the two decodes before the other's turn."""
+    baseline_share: float = 1.0
+    """Share of the answer that the target decodes alone, at most 1. Its seconds per token differ
+    much less than what is accepted, so that a part tells them."""
 
     @property
     def baseline(self) -> Generate:

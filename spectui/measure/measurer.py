@@ -100,7 +100,13 @@ class Measurer:
     """
 
     def __init__(
-        self, engine: Backend, workload: Workload, schedule: Schedule, *, seed: int | None = None
+        self,
+        engine: Backend,
+        workload: Workload,
+        schedule: Schedule,
+        *,
+        seed: int | None = None,
+        baseline_share: float = 1.0,
     ) -> None:
         """Measure ``workload``.
 
@@ -109,10 +115,13 @@ class Measurer:
             workload: the prompts, and how they are continued.
             schedule: schedule of drafting.
             seed: seed of the order of turns; None for that of the sampling.
+            baseline_share: share of each answer that the target decodes alone as well, where both
+                sides take turns within it.
         """
         self.engine = engine
         self.workload = workload
         self._schedule = schedule
+        self._baseline_share = baseline_share
         self._seed = workload.sampling.seed if seed is None else seed
         self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
         """Seconds and tokens, by whether a draft model read along."""
@@ -224,16 +233,22 @@ class Measurer:
         chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
         baseline_first = chance.randrange(2) == turn % 2
         order = range(len(settings))[:: -1 if turn % 2 else 1]
-        found = {n: self._pair(item, settings[n], baseline_first=baseline_first) for n in order}
+        commands = [self._command(item, one, self.workload.n_predict) for one in settings]
+        found = {
+            n: self._pair(
+                item,
+                GeneratePair(
+                    speculative=commands[n],
+                    baseline_first=baseline_first,
+                    baseline_share=self._baseline_share,
+                ),
+            )
+            for n in order
+        }
         return [found[n] for n in range(len(settings))]
 
-    def _pair(
-        self, item: WorkItem, speculation: Speculation | None, *, baseline_first: bool
-    ) -> Pair:
-        command = self._command(item, speculation, self.workload.n_predict)
-        done = self.engine.generate_pair(
-            GeneratePair(speculative=command, baseline_first=baseline_first)
-        )
+    def _pair(self, item: WorkItem, command: GeneratePair) -> Pair:
+        done = self.engine.generate_pair(command)
         for result in (done.speculative, done.baseline):
             _check_complete(result)
         self._learn(done.speculative)

@@ -27,8 +27,9 @@ from spectui.tune.events import (
     TraceProgress,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
-from spectui.tune.pace import RESERVED, Pace, Spent
-from spectui.tune.race import ERROR, LOOK_EVERY, Race, Standing
+from spectui.tune.looks import ERROR
+from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, Pace, Spent
+from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
@@ -180,7 +181,10 @@ class Search:
 
     def _has_time_for_trial(self) -> bool:
         """Whether one more trial leaves time to race the best against off."""
-        return self._pace.has_time_for_trial(self._confirmation.race_s(self._best_arms(), RESERVED))
+        forecasts_are_checked = self._forecasting.forecasts and self._trials.n_tried > CHECKS
+        n_reserved = RESERVED_IF_CHECKED if forecasts_are_checked else RESERVED
+        race_s = self._confirmation.race_s(self._best_arms(), n_reserved)
+        return self._pace.has_time_for_trial(race_s)
 
     @property
     def _allowed(self) -> list[TrialRecord]:
@@ -206,6 +210,9 @@ class Search:
 _SHARE = 0.4
 """Share of the time budget, the off trial included: where that is too little for all prompts, fewer
 are recorded."""
+_COSTS_SHARE = 0.2
+"""After it, costs of rounds are measured on no more prompts than they have to be: trials correct
+what is wrong with them, and the race has better use for the time."""
 _FEWEST = 4
 """Prompts without which a forecast is not worth its time."""
 
@@ -272,7 +279,7 @@ class Forecasting:
             n_prompts,
             lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
             outputs=self._trials.outputs,
-            has_time=lambda: self._pace.left_of(_SHARE) > 0,
+            has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
         )
 
     def _n_to_record(self, forecaster: Forecaster) -> int:

@@ -46,6 +46,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
+from spectui.tune.pace import CHECKS
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -276,7 +277,7 @@ def test_a_forecast_records_what_the_time_budget_has_room_for(
     assert result.spent.left_out_recording is not bool(recorded)
 
 
-@pytest.mark.parametrize(("second", "in_time"), [(39.0, True), (41.0, False)])
+@pytest.mark.parametrize(("second", "in_time"), [(19.0, True), (21.0, False)])
 def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
     tmp_path: Path, *, second: float, in_time: bool
 ) -> None:
@@ -504,9 +505,34 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
         return len(result.trials), told
 
     n_trials, told = searched("alone", 0)
-    # A trial takes 16 s, and to race the eight prompts that no trial has some 42.
-    assert n_trials == 4
+    # A trial takes 16 s, and to race the eight prompts that no trial has some 30.
+    assert n_trials == 5
     assert searched("interrupted", 1000) == (n_trials, told)
+
+
+def test_forecasts_that_were_checked_leave_the_time_to_the_race(tmp_path: Path) -> None:
+    def n_trials(forecaster: ScriptedForecaster | None) -> int:
+        now_s = [0.0]
+
+        class Timed(ScriptedMeasurer):
+            def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+                now_s[0] += 2
+                return super().decode(item, speculation)
+
+        study = open_study(tmp_path, name=str(forecaster))
+        result = run(
+            study,
+            Timed(),
+            n_prompts=48,
+            time_budget_s=160,
+            forecaster=forecaster,
+            clock=lambda: now_s[0],
+        )
+        return len(result.trials)
+
+    # The target alone takes one more.
+    assert n_trials(ScriptedForecaster()) == 1 + CHECKS
+    assert n_trials(None) > 1 + CHECKS
 
 
 def test_a_second_run_resumes(tmp_path: Path) -> None:
