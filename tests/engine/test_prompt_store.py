@@ -124,6 +124,24 @@ def test_prompts_that_are_measured_no_more_make_room() -> None:
     assert passes == [[], [], [], [10, 11, 12, 13]]
 
 
+def test_what_later_text_goes_on_from_stays() -> None:
+    asked = Asked(400)
+    asked.hits(range(4))
+    for _ in range(5):
+        for number in range(4):
+            target = Cached(100 - N_LOGITS_BYTES)
+            later = cast("TargetContext", target)
+            assert asked.store.restore_target(later, (number, 99), 1)
+            assert target.held == (number,)
+            asked.store.keep_target(later, (number, 99))
+    roomy = Asked(500)
+    assert roomy.hits([7]) == []
+    roomy.generate((7, 99), 100)
+    both = Cached(100 - N_LOGITS_BYTES)
+    assert roomy.store.restore_target(cast("TargetContext", both), (7, 99), 1)
+    assert both.held == (7, 99)
+
+
 def test_a_drafts_caches_go_first() -> None:
     asked = Asked(400)
     for prompt in range(4):
