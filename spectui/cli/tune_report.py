@@ -11,6 +11,7 @@ from spectui.cli.output import write_result
 from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.commands.launch import Launch
+from spectui.cores import default_threads, threads_to_take
 from spectui.documents import Json, encoded, or_reason
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
@@ -168,33 +169,16 @@ def report(
 
 
 def _summary(found: Tuned) -> list[str]:
-    result, setup = found.result, found.tuning.setup
+    result = found.result
     lines = [result.verdict.reason, *present_lines(found.present, result)]
-    if found.alteration is not None:
-        lines.append(f"NOTE: {found.alteration}.")
-    if result.off.n_cpu_moe is not None and result.speedup is not None:
-        lines.append(
-            f"NOTE: compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which "
-            "fits without a draft."
-        )
-    if setup.schedule_of(result.best) is Schedule.FAST:
-        lines.append(
-            "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
-            "would be possible, not what the command gives."
-        )
-    is_served = found.backend != ENGINE
-    if is_served and result.best is not None and remembers(result.best.speculation):
-        lines.append(f"NOTE: {REMEMBERS}.")
-    met = () if result.conditions is None else result.conditions.notes
-    notes = (*met, *_time_notes(result.spent, interrupted=result.interrupted))
-    lines += [f"NOTE: {note}" for note in notes]
+    lines += [f"NOTE: {note}" for note in _notes(found)]
     if result.lossless is not None:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
-    lines += depth_lines(result.depths, setup.min_gain)
+    lines += depth_lines(result.depths, found.tuning.setup.min_gain)
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories
@@ -202,6 +186,35 @@ def _summary(found: Tuned) -> list[str]:
         table = _categories(categories, _confirmed(result))
         lines += ["", drawn(table), wrapped(found.profiles.reason), ""]
     return lines
+
+
+def _notes(found: Tuned) -> Iterator[str]:
+    """What a reader of the verdict has to know of how it was measured."""
+    result, setup = found.result, found.tuning.setup
+    if found.alteration is not None:
+        yield f"{found.alteration}."
+    if result.off.n_cpu_moe is not None and result.speedup is not None:
+        yield (
+            f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "
+            "without a draft."
+        )
+    if setup.schedule_of(result.best) is Schedule.FAST:
+        yield (
+            "measured on the fast schedule, which llama-server does not have: this is what would "
+            "be possible, not what the command gives."
+        )
+    threads = setup.off.context.threads
+    if threads and threads == threads_to_take():
+        yield (
+            f"measured with -t {threads}, as many as this process may use, which the command "
+            f"says: llama-server would take {default_threads()}."
+        )
+    is_served = found.backend != ENGINE
+    if is_served and result.best is not None and remembers(result.best.speculation):
+        yield f"{REMEMBERS}."
+    if result.conditions is not None:
+        yield from result.conditions.notes
+    yield from _time_notes(result.spent, interrupted=result.interrupted)
 
 
 def _request_line(request: Request) -> str:

@@ -178,6 +178,7 @@ class Measurer:
                 n_predict=_ANCHOR_TOKENS,
                 sampling=sampling,
                 reuse_prompt=True,
+                n_prefix=self.workload.items[0].n_prefix,
             )
         )
         _check_complete(result)
@@ -292,6 +293,7 @@ class Measurer:
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,
+            n_prefix=item.n_prefix,
         )
 
     def _learn(self, result: GenerationResult) -> None:

@@ -64,7 +64,7 @@ class InProcess:
             options=setup.off.target,
             target=self._target,
             candidates=setup.candidates,
-            context=setup.measured_context,
+            context=setup.off.context,
             schedule=setup.schedule,
             workload=setup.workload,
             searches_experts=setup.space.placements is not None,
