@@ -7,7 +7,8 @@ from click.core import ParameterSource
 
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_common import BACKEND, SERVER_BIN, BackendKind, check_no_servers
+from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN, BackendKind, check_no_servers
+from spectui.cli.served_session import check_slots
 from spectui.cli.values import Fraction, ListOf, WholeNumber
 from spectui.errors import UsageError
 from spectui.options.option import INT_MAX
@@ -25,7 +26,7 @@ _OF_RUNNING = frozenset(
 
 @click.command(name="bench")
 @sweep_options
-@add_options(*MEASURED, *BACKEND, SERVER_BIN)
+@add_options(*MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
 @click.option(
     "--server-url",
     metavar="ADDRESS",
@@ -69,7 +70,7 @@ def command(ctx: click.Context, /, **parsed: Any) -> None:
     Every prompt is decoded without and with the draft, one right after the other. Prints the
     speedup with its interval, and checks that the output is the same. With several temperatures or
     lengths of prompt it prints a table. With --backend server your own llama-server decodes, once
-    without and once with the draft, in turns.
+    without and once with the draft, in turns; with -np as many streams at once.
     """
     from spectui.cli.run_bench import bench
 
@@ -95,6 +96,8 @@ def _check_backend(parsed: dict[str, Any]) -> None:
         )
     if not starts:
         check_no_servers(parsed)
+    if not starts and not is_running:
+        check_slots(parsed)
 
 
 def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:

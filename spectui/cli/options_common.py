@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator
-from spectui.cli.values import DURATION
+from spectui.cli.values import DURATION, ListOf, WholeNumber
 from spectui.errors import UsageError
 
 
@@ -69,6 +69,19 @@ BACKEND: tuple[Decorator, ...] = (
 
 SERVER_BIN: Decorator = click.option(
     "--server-bin", metavar="PATH", help="Your llama-server, for --backend server."
+)
+
+
+PARALLEL: Decorator = click.option(
+    "-np",
+    "--parallel",
+    type=ListOf(WholeNumber(1, 256)),
+    default=(),
+    metavar="N,...",
+    help=(
+        "With --backend server: as many streams at once, on servers with as many slots, each with "
+        "a context of -c (default: as the command of --from, else 1)."
+    ),
 )
 
 

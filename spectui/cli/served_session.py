@@ -1,10 +1,19 @@
 """Options of commands that measure through a llama-server that they start."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import taken
+from spectui.cli.taken import is_taken, taken
+from spectui.commands.items import divide
 from spectui.errors import UsageError
-from spectui.options.setup import Schedule
+from spectui.options.setup import ContextOptions, Schedule
 from spectui.server.binary import ServerBinary, examine
+from spectui.server.client import MOST_SLOTS
+
+SLOTS = "parallel"
+"""Click's parameter of ``-np``, and llama-server's name of the option."""
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
@@ -36,3 +45,36 @@ def served_extra() -> tuple[str, ...]:
     """The arguments of ``--from`` for a server that is started in its place; none without it."""
     found = taken()
     return () if found is None else found.served
+
+
+def check_slots(parsed: Mapping[str, Any]) -> None:
+    """Refuse several streams where nothing is served.
+
+    Raises:
+        UsageError: they were asked for.
+    """
+    if parsed[SLOTS]:
+        raise UsageError(
+            "-np: the engine in this process has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
+
+
+def wanted_slots(parsed: Mapping[str, Any]) -> tuple[int, ...]:
+    """Numbers of slots to measure with: those given, else that of ``--from``, else one."""
+    return tuple(parsed[SLOTS]) or (_slots_of_command() or 1,)
+
+
+def slot_context(context: ContextOptions) -> ContextOptions:
+    """Context of one slot: that of ``-c``, which the command of ``--from`` divides among its."""
+    n_slots = _slots_of_command()
+    if n_slots is None or not is_taken("ctx-size"):
+        return context
+    return replace(context, ctx_size=max(1, context.ctx_size // n_slots))
+
+
+def _slots_of_command() -> int | None:
+    """Value of ``-np`` in the command of ``--from``; None where llama-server chooses it."""
+    values = [one.value for one in divide(served_extra()) if one.name == SLOTS]
+    is_number = bool(values) and values[-1].isdecimal()
+    return int(values[-1]) if is_number and 1 <= int(values[-1]) <= MOST_SLOTS else None

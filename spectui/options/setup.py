@@ -121,6 +121,8 @@ class Setup:
     """None for the target alone."""
     extra: tuple[str, ...] = ()
     """The user's own arguments for llama-server that spectui does not know, as they stand."""
+    n_slots: int = 1
+    """``-np``: requests that a server decodes at once, each in a context of this size."""
 
     @property
     def is_off(self) -> bool:
@@ -136,7 +138,13 @@ class Setup:
             context=self.context,
             speculation=None,
             extra=self.extra,
+            n_slots=self.n_slots,
         )
+
+    @property
+    def shared_context(self) -> ContextOptions:
+        """Context of a whole server, which divides ``-c`` among its slots."""
+        return replace(self.context, ctx_size=self.context.ctx_size * self.n_slots)
 
     @property
     def label(self) -> str:

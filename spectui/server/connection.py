@@ -104,6 +104,7 @@ class Connection:
         timeout_s: the longest that a reply may take, unless a request says otherwise.
         check_peer: called when a connection is made, before anything is sent through it. What it
             raises, the request raises.
+        most_connections: requests that may be under way at once; further ones wait.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Connection:
         model: str | None = None,
         timeout_s: float,
         check_peer: Callable[[], None] | None = None,
+        most_connections: int = _MOST_CONNECTIONS,
     ) -> None:
         self.url = url
         self.model = model
@@ -129,7 +131,7 @@ class Connection:
             # The whole request has a limit: a trickle of bytes moves every other one.
             timeout=None,  # noqa: S113
             params=None if model is None else {"model": model, "autoload": "false"},
-            limits=httpx.Limits(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_KEPT_S),
+            limits=httpx.Limits(max_connections=most_connections, keepalive_expiry=_KEPT_S),
             # A configured proxy cannot reach this machine's loopback.
             trust_env=False,
             verify=ssl.create_default_context() if url.startswith("https:") else False,

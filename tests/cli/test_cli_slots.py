@@ -1,0 +1,122 @@
+"""``-np``: as many streams at once as llama-server has slots."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Run, Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.program import end, said_until, servers_of, spawn
+from tests.support.scripted_server import LAST_WORDS, write_server
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
+
+TURNS = (
+    "The verdict turns: with 1 slot +25 %, use it; with 2 slots +25 %, use it; with 4 slots "
+    "\N{MINUS SIGN}20 %, turn it off."
+)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> tuple[object, ...]:
+    """Options of a scripted server that answers when all of its slots are busy."""
+    binary = write_server(tmp_path / "llama-server")
+    return ("--backend", "server", "--server-bin", binary)
+
+
+def option(words: list[str], flag: str) -> str:
+    return [value for one, value in zip(words, words[1:], strict=False) if one == flag][-1]
+
+
+@pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
+def test_bench_says_that_the_verdict_turns(
+    run: Run, spectui: Spectui, served: tuple[object, ...], turns: str
+) -> None:
+    found = run.document("bench", *served, turns, "-np", "1,2,4")
+    assert [one["n_slots"] for one in found["slots"]] == [1, 2, 4]
+    assert [one["answer"] for one in found["slots"]] == ["use", "use", "off"]
+    assert [one["speedup"] for one in found["slots"]] == pytest.approx([1.25, 1.25, 0.8])
+    for one in found["slots"]:
+        assert (one["off_each_tokens_per_s"], one["on_all_tokens_per_s"] > 0) == (100.0, True)
+        assert one["on_each_tokens_per_s"] == pytest.approx(80.0 if one["n_slots"] > 2 else 125.0)
+        assert [run["id"] for run in one["prompts"]] == list("abcdef")
+    # One slot: 12 tokens in the time of 11, and the prompt's millisecond.
+    assert found["slots"][0]["off_all_tokens_per_s"] == pytest.approx(12 / 0.111)
+    assert (found["verdict_turns"], found["slots_verdict"]) == (True, TURNS)
+    assert (found["speedup"], found["config"]["n_slots"]) == (pytest.approx(1.25), 1)
+    assert run("bench", *served, turns, "-np", "1,2,4") == 0
+    assert TURNS in " ".join(spectui.out.split())
+
+
+def test_one_slot_is_measured_as_without_np(run: Run, served: tuple[object, ...]) -> None:
+    plain, found = run.document("bench", *served), run.document("bench", *served, "-np", 1)
+    assert "slots" not in plain
+    assert found["server"] == plain["server"]
+    assert found["prompts"] == plain["prompts"]
+    assert (found["speedup"], found["speedup_ci95"]) == (plain["speedup"], plain["speedup_ci95"])
+
+
+def test_each_slot_has_the_context_that_was_asked_for(run: Run, served: tuple[object, ...]) -> None:
+    found = run.document("bench", *served, "-np", "3")
+    for side in ("off", "on"):
+        words = found["server"]["arguments"][side]
+        assert (option(words, "-c"), option(words, "-np")) == ("768", "3")
+
+
+def test_the_command_of_from_says_how_many_slots_there_are(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, served: tuple[object, ...]
+) -> None:
+    command = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 -c 1024 -np 2"
+    rest = ["-n", 8, "--prompts", prompts, "--json", "-", *served]
+
+    def words(*more: object) -> list[str]:
+        assert spectui("bench", "--from", command, *rest, *more) == 0, spectui.err
+        found: list[str] = json.loads(spectui.out)["server"]["arguments"]["on"]
+        return found
+
+    for more, size, n_slots in (
+        ((), "1024", "2"),
+        (("-np", 1), "512", "1"),
+        (("-np", 4, "-c", 256), "1024", "4"),
+    ):
+        found = words(*more)
+        assert (option(found, "-c"), option(found, "-np")) == (size, n_slots)
+
+
+@pytest.mark.parametrize("command", ["bench"])
+def test_without_a_server_it_says_what_to_add(run: Run, spectui: Spectui, command: str) -> None:
+    assert run(command, "-np", "1,2") == 2
+    assert "-np: " in spectui.err
+    assert "add --backend server --server-bin PATH" in spectui.err
+    assert spectui.err.count("\n") == 1
+
+
+def test_a_server_that_fails_with_many_slots_costs_nothing_that_was_measured(
+    run: Run, spectui: Spectui, tmp_path: Path
+) -> None:
+    # With one slot the server with speculation answers its warm-up and six prompts.
+    binary = write_server(tmp_path / "llama-server", "answers 500", n_good=7)
+    out = tmp_path / "out.json"
+    arguments = ("--backend", "server", "--server-bin", binary, "-np", "1,8")
+    assert run("bench", *arguments, "--repeats", 1, "--json", out) == 5
+    assert LAST_WORDS in spectui.err
+    document: dict[str, Any] = json.loads(out.read_text())
+    assert [one["n_slots"] for one in document["slots"]] == [1]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
+def test_no_server_outlives_it(
+    pair: list[object], prompts: Path, home: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "hangs", n_good=8)
+    served = ("--backend", "server", "--server-bin", binary, "-np", "2")
+    child = spawn(home, "bench", *pair, "--prompts", prompts, *served)
+    said_until(child, "prompt b")
+    assert servers_of(child)
+    end(child, stop)
+    assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
