@@ -113,10 +113,10 @@ def test_a_server_that_fails_with_many_slots_costs_nothing_that_was_measured(
 def test_no_server_outlives_it(
     pair: list[object], prompts: Path, home: Path, tmp_path: Path, stop: signal.Signals
 ) -> None:
-    binary = write_server(tmp_path / "llama-server", "hangs", n_good=8)
+    binary = write_server(tmp_path / "llama-server", "hangs", n_good=4)
     served = ("--backend", "server", "--server-bin", binary, "-np", "2")
     child = spawn(home, "bench", *pair, "--prompts", prompts, *served)
-    said_until(child, "prompt b")
+    said_until(child, "b: off")
     assert servers_of(child)
     end(child, stop)
     assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
