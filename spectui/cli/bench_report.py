@@ -50,8 +50,13 @@ class BenchRun:
     @property
     def n_runs(self) -> int:
         """Number of measurements."""
+        return sum(len(one.runs) for one in self.comparisons)
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """All that was measured."""
         groups = [found for _n_slots, found in self.by_slots] or [self.found]
-        return sum(len(one.runs) for found in groups for one in found)
+        return [one for found in groups for one in found]
 
     def slots(self, index: int) -> list[SlotResult]:
         """Results of one temperature and length by the number of slots."""
@@ -141,7 +146,7 @@ def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
         lines = [drawn(_table(run)), "", wrapped(_LEGEND + _of_noise(run))]
     else:
         lines = _summary(run, first, first.speedup)
-    seen = [one.disturbance.value for one in run.found]
+    seen = [one.disturbance.value for one in run.comparisons]
     disturbed = [note for one in seen if one is not None for note in one.notes]
     return [*lines, *(f"NOTE: {note}." for note in run.notes), *(f"NOTE: {n}" for n in disturbed)]
 

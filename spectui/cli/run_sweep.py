@@ -16,7 +16,15 @@ from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
+from spectui.cli.served_session import (
+    SLOTS,
+    check_schedule,
+    check_slots,
+    served_extra,
+    slot_context,
+    wanted_binary,
+    wanted_slots,
+)
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.sweep_report import (
     check_folder,
@@ -101,7 +109,13 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        setup = _setup(parsed, grid, _default(axes, shared), shared, progress)
+        setup = _setup(
+            parsed,
+            grid,
+            _default(axes, shared, parsed),
+            shared,
+            progress,
+        )
         sweep = Sweep(replace(setup, left_out=left_out))
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
@@ -123,7 +137,9 @@ def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> R
     return RunOptions.of({**parsed, **of_axes, "spec_type": ()})
 
 
-def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions) -> Cell:
+def _default(
+    axes: Mapping[str, tuple[Any, ...]], shared: RunOptions, parsed: Mapping[str, Any]
+) -> Cell:
     """Values for cells where a grid is silent: a preset's first values, else the shared options."""
     numbers = {
         one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
@@ -134,6 +150,7 @@ def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions) -> Cell:
             threads=shared.context.threads,
             cache_type_k=shared.placement["cache_type_k"],
             cache_type_v=shared.placement["cache_type_v"],
+            n_slots=wanted_slots(parsed)[0] if parsed["backend"] == BackendKind.SERVER else 1,
         ),
         task=Task(
             prompt_length=(axes["prompt_length"] or (None,))[0],
@@ -148,6 +165,7 @@ def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
     if is_server:
         return
     check_no_servers(parsed)
+    check_slots({SLOTS: grid.has_slots})
     check_engine(sorted(grid.kinds))
 
 
@@ -181,7 +199,7 @@ def _setup(
         base=Setup(
             target=shared.target_options(models.target),
             draft=None,
-            context=shared.context,
+            context=slot_context(shared.context) if is_server else shared.context,
             speculation=None,
             extra=served_extra(),
         ),

@@ -93,7 +93,8 @@ def by_slots(results: Sequence[SlotResult]) -> str:
     told = "; ".join(one.clause for one in results)
     if turns(results):
         return f"The verdict turns: {told}."
-    if len(results) > 1 and len({one.answer for one in results}) == 1:
+    answers = {one.answer for one in results}
+    if len(results) > 1 and len(answers) == 1 and Answer.UNDECIDED not in answers:
         return f"The verdict is the same with any of these: {told}."
     return f"{told[:1].upper()}{told[1:]}."
 

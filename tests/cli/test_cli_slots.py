@@ -2,6 +2,7 @@
 
 import json
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def served(tmp_path: Path) -> tuple[object, ...]:
 
 
 def option(words: list[str], flag: str) -> str:
-    return [value for one, value in zip(words, words[1:], strict=False) if one == flag][-1]
+    return [value for one, value in pairwise(words) if one == flag][-1]
 
 
 @pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
@@ -87,7 +88,27 @@ def test_the_command_of_from_says_how_many_slots_there_are(
         assert (option(found, "-c"), option(found, "-np")) == (size, n_slots)
 
 
-@pytest.mark.parametrize("command", ["bench"])
+def test_sweep_has_slots_as_an_axis(
+    run: Run, spectui: Spectui, served: tuple[object, ...], tmp_path: Path
+) -> None:
+    found = run.document("sweep", *served, "--draft-max", "4", "-np", "1,2,4", "--out", tmp_path)
+    cells = {
+        (one["config"]["drafter"] == "off", one["config"]["n_slots"]): one for one in found["cells"]
+    }
+    assert {n for _is_off, n in cells} == {1, 2, 4}
+    for n_slots, speedup in ((1, 1.25), (2, 1.25), (4, 0.8)):
+        on = cells[False, n_slots]
+        assert on["speedup"] == pytest.approx(speedup)
+        assert ("on_all_tokens_per_s" in on) is (n_slots > 1)
+        assert cells[True, n_slots]["speedup"] == pytest.approx(1)
+    assert run("sweep", *served, "--draft-max", "4", "-np", "1,2,4") == 0
+    assert "nothing is left to measure" in spectui.err
+    told = " ".join(spectui.out.split())
+    assert "is faster than off with 1 and slower with 4" in told
+    assert "off all" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("command", ["bench", "sweep"])
 def test_without_a_server_it_says_what_to_add(run: Run, spectui: Spectui, command: str) -> None:
     assert run(command, "-np", "1,2") == 2
     assert "-np: " in spectui.err
