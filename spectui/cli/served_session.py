@@ -6,7 +6,7 @@ from typing import Any
 
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import is_taken, taken
-from spectui.commands.items import divide
+from spectui.commands.items import divide, words_of
 from spectui.errors import UsageError
 from spectui.options.setup import ContextOptions, Schedule
 from spectui.server.binary import ServerBinary, examine
@@ -71,6 +71,14 @@ def slot_context(context: ContextOptions) -> ContextOptions:
     if n_slots is None or not is_taken("ctx-size"):
         return context
     return replace(context, ctx_size=max(1, context.ctx_size // n_slots))
+
+
+def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...]:
+    """Arguments of a command, with the first number of ``-np`` where that was typed."""
+    if not given:
+        return extra
+    others = words_of(one for one in divide(extra) if one.name != SLOTS)
+    return (*others, "-np", str(given[0]))
 
 
 def _slots_of_command() -> int | None:

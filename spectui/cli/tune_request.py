@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 from spectui.cli.options_common import BackendKind
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import wanted_binary
+from spectui.cli.served_session import SLOTS, check_slots, wanted_binary, wanted_slots
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
@@ -37,11 +37,17 @@ class TuneOptions:
     server_url: str | None
     keeps_both: bool | None
     timeout: float
+    parallel: tuple[int, ...]
 
     @property
     def is_server(self) -> bool:
         """Whether a llama-server measures."""
         return self.backend == BackendKind.SERVER
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Numbers of slots to measure with; that of the race first."""
+        return wanted_slots({SLOTS: self.parallel}) if self.is_server else (1,)
 
     def check(self) -> None:
         """Refuse options that no search supports.
@@ -60,6 +66,8 @@ class TuneOptions:
                 "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
                 "out"
             )
+        if not self.is_server:
+            check_slots({SLOTS: self.parallel})
         if self.is_server and Parameter.N_CPU_MOE in self.parameters():
             raise UsageError(
                 f"--tune {Parameter.N_CPU_MOE} plans with spectui's own engine; leave it out with "

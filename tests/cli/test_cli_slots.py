@@ -108,7 +108,30 @@ def test_sweep_has_slots_as_an_axis(
     assert "off all" in (tmp_path / "report.md").read_text()
 
 
-@pytest.mark.parametrize("command", ["bench", "sweep"])
+def test_tune_measures_its_winner_with_the_other_numbers_of_slots(
+    run: Run, spectui: Spectui, served: tuple[object, ...]
+) -> None:
+    search = (*served, "--trials", 3, "--spec-type", "draft-simple")
+    found = run.document("tune", *search, "-np", "1,4")
+    assert [one["n_slots"] for one in found["slots"]] == [1, 4]
+    assert [one["speedup"] for one in found["slots"]] == pytest.approx([1.25, 0.8])
+    assert found["verdict_turns"] is True
+    assert found["verdict"]["answer"] == "use"
+    assert option(found["flags"], "-np") == "1"
+    crowded = run.document("tune", *search, "-np", "4")
+    assert crowded["study"] != found["study"]
+    assert crowded["verdict"]["answer"] == "off"
+    assert [one["n_slots"] for one in crowded["slots"]] == [4]
+    assert (option(crowded["flags"], "-np"), option(crowded["flags"], "-c")) == ("4", "1024")
+    plain = run.document("tune", *search)
+    assert "slots" not in plain
+    assert plain["study"] == found["study"]
+    assert "-np" not in plain["flags"]
+    assert run("tune", *search, "-np", "1,4") == 0
+    assert "with 4 slots \N{MINUS SIGN}20 %, turn it off." in " ".join(spectui.out.split())
+
+
+@pytest.mark.parametrize("command", ["bench", "sweep", "tune"])
 def test_without_a_server_it_says_what_to_add(run: Run, spectui: Spectui, command: str) -> None:
     assert run(command, "-np", "1,2") == 2
     assert "-np: " in spectui.err
