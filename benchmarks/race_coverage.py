@@ -41,7 +41,8 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.division import LATER_ERROR, Division, Judged, divide
-from spectui.tune.race import ERROR, Race, Standing
+from spectui.tune.looks import ERROR
+from spectui.tune.race import Race, Standing
 from spectui.tune.race_runs import race_runs
 
 MIN_GAIN = 0.02

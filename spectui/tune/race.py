@@ -13,6 +13,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.measure.workload import WorkItem
+from spectui.tune.looks import ERROR, Looks
 from spectui.tune.race_runs import RaceLegs
 
 LOOK_EVERY = 8
@@ -25,10 +26,6 @@ _PRECISE = 0.05
 """Half of the interval, relative: a gain is worth measuring on until it is known this well."""
 LEVEL = 0.95
 """Confidence level of the intervals."""
-ERROR = 0.04
-"""Error of all looks together, both sides. The rest of 5 % goes to the choice of a leader by the
-same data, and to speedups that are skewed (``benchmarks/race_coverage.py``)."""
-_POWER = 2
 _N_RESAMPLES = 40_000
 """The first look spends little of the error: its interval lies far out in the tails."""
 
@@ -160,7 +157,7 @@ class Race:
 
     def _look(self, fraction: float) -> None:
         self._fraction = fraction
-        level = self._looks.level(fraction)
+        level = self._looks.level(self._runs.n_items, fraction)
         for arm in self._running:
             measured = measurements(self.pairs(arm))
             if measured:
@@ -235,45 +232,3 @@ def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasureme
                 )
             )
     return found
-
-
-def spent(fraction: float, error: float = ERROR) -> float:
-    """Part of ``error`` that may be spent when ``fraction`` of the planned data is in.
-
-    Raises:
-        ValueError: ``fraction`` is not above 0.
-    """
-    if fraction <= 0:
-        raise ValueError(f"a look at {fraction:g} of the data has nothing to look at")
-    return error * float(min(fraction, 1.0) ** _POWER)
-
-
-class Looks:
-    """Hands out the level of each look's interval."""
-
-    def __init__(self, error: float = ERROR) -> None:
-        """Share ``error`` among all looks."""
-        self._error = error
-        self._spent = 0.0
-        self._here = 0.0
-        self.n = 0
-        """Looks so far."""
-
-    def level(self, fraction: float) -> float:
-        """Confidence level of this look's interval.
-
-        To look once more at what the last look was at costs nothing: it sees the same.
-
-        Args:
-            fraction: of the planned data that is in; 1 for the last look, whatever was planned.
-
-        Raises:
-            ValueError: ``fraction`` is below that of the look before.
-        """
-        total = spent(fraction, self._error)
-        if total < self._spent:
-            raise ValueError(f"a look at {fraction:g} of the data comes too late")
-        if total > self._spent:
-            self._here, self._spent = total - self._spent, total
-            self.n += 1
-        return 1 - self._here

@@ -27,8 +27,9 @@ from spectui.tune.events import (
     TraceProgress,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
+from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, Pace, Spent
-from spectui.tune.race import ERROR, LOOK_EVERY, Race, Standing
+from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup

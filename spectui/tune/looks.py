@@ -1,0 +1,116 @@
+"""Levels of intervals that are looked at while the data grow.
+
+Whoever looks several times is wrong more often than the level of each look says. So the error is
+spent over the looks, by how much of the data is in (Lan and DeMets 1983, "Discrete Sequential
+Boundaries for Clinical Trials"). What a look sees holds what the looks before it saw: boundaries
+that count each error once (Armitage, McPherson and Rowe 1969, "Repeated Significance Tests on
+Accumulating Data") are narrower than ones that add the errors up. The intervals of all looks hold
+together, whichever of them is the last (Jennison and Turnbull 1989, "Interim Analyses: The Repeated
+Confidence Interval Approach").
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+ERROR = 0.04
+"""Error of all looks together, both sides. The rest of 5 % goes to the choice of a leader by the
+same data, and to speedups that are skewed (``benchmarks/race_coverage.py``)."""
+_POWER = 2
+_N_POINTS = 801
+_REACH = 8.0
+"""Standard deviations below 0 where sums are cut off."""
+_HALVINGS = 60
+_NORMAL = NormalDist()
+
+_Array = npt.NDArray[np.float64]
+
+
+def spent(fraction: float, error: float = ERROR) -> float:
+    """Part of ``error`` that may be spent when ``fraction`` of the planned data is in.
+
+    Raises:
+        ValueError: ``fraction`` is not above 0.
+    """
+    if fraction <= 0:
+        raise ValueError(f"a look at {fraction:g} of the data has nothing to look at")
+    return error * float(min(fraction, 1.0) ** _POWER)
+
+
+class Looks:
+    """Hands out the level of each look's interval."""
+
+    def __init__(self, error: float = ERROR) -> None:
+        """Share ``error`` among all looks."""
+        self._error = error
+        self._spent = 0.0
+        self._spent_before = 0.0
+        self._level = 1.0
+        self._before = self._sums = _Sums()
+        """Before and after the last look."""
+        self.n = 0
+        """Looks so far."""
+
+    def level(self, n_data: int, fraction: float) -> float:
+        """Confidence level of this look's interval.
+
+        To look once more at what the last look was at is no look of its own.
+
+        Args:
+            n_data: data that are in.
+            fraction: of the planned data; 1 for the last look, whatever was planned.
+
+        Raises:
+            ValueError: there are less data than at the look before, or a smaller fraction.
+        """
+        total = spent(fraction, self._error)
+        if n_data < self._sums.n_data or total < self._spent:
+            raise ValueError(f"a look at {n_data} data, {fraction:g} of all, comes too late")
+        if total == self._spent:
+            return self._level
+        if n_data > self._sums.n_data:
+            self._before, self._spent_before = self._sums, self._spent
+            self.n += 1
+        bound = self._before.bound(n_data, (total - self._spent_before) / 2)
+        self._sums = self._before.below(n_data, bound)
+        self._spent = total
+        self._level = 2 * _NORMAL.cdf(bound) - 1
+        return self._level
+
+
+class _Sums:
+    """Sums of data with mean 0 and variance 1 that have stayed below each look's boundary."""
+
+    def __init__(
+        self, n_data: int = 0, points: _Array | None = None, mass: _Array | None = None
+    ) -> None:
+        self.n_data = n_data
+        self._points = np.zeros(1) if points is None else points
+        self._mass = np.ones(1) if mass is None else mass
+        """Probability at each point."""
+
+    def bound(self, n_data: int, error: float) -> float:
+        """Standard deviations that the sums of ``n_data`` exceed with probability ``error``."""
+        low, high = 0.0, _REACH
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            is_low = self._above(n_data, middle) > error
+            low, high = (middle, high) if is_low else (low, middle)
+        return high
+
+    def _above(self, n_data: int, bound: float) -> float:
+        spread = math.sqrt(n_data - self.n_data)
+        steps = ((self._points - bound * math.sqrt(n_data)) / spread).tolist()
+        return float(np.dot([_NORMAL.cdf(step) for step in steps], self._mass))
+
+    def below(self, n_data: int, bound: float) -> "_Sums":
+        """The sums of ``n_data`` that are not above ``bound`` standard deviations."""
+        spread, whole = math.sqrt(n_data - self.n_data), math.sqrt(n_data)
+        points = np.linspace(-_REACH * whole, bound * whole, _N_POINTS)
+        steps = (points[:, None] - self._points) / spread
+        mass = np.exp(-(steps**2) / 2) @ self._mass / (spread * math.sqrt(2 * math.pi))
+        mass *= points[1] - points[0]
+        mass[[0, -1]] /= 2
+        return _Sums(n_data, points, mass)
