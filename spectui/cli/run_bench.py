@@ -21,9 +21,9 @@ from spectui.cli.served_session import (
     SLOTS,
     check_schedule,
     served_extra,
-    slot_context,
     wanted_binary,
     wanted_slots,
+    with_slot_context,
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
@@ -166,15 +166,19 @@ class _Bench:
         draft = None if setup.draft is None else look_at(setup.draft)
         speculation = _with_kind(speculation, draft, is_named=names_kind)
         slots = wanted_slots(self.parsed)
-        context = slot_context(setup.context)
-        setup = replace(setup, speculation=speculation, context=context, n_slots=slots[0])
-        keeps_both = keeps_off(setup.target, (setup.draft,), wanted=self.parsed["keeps_both"])
+        setup = with_slot_context(replace(setup, speculation=speculation), slots[0])
+        keeps_both = keeps_off(
+            setup.target,
+            (setup.draft,),
+            wanted=self.parsed["keeps_both"],
+            slot_tokens=(max(slots) - 1) * setup.context.ctx_size,
+        )
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),
             "on": measuring_arguments(setup, binary),
         }
-        n_ctx = context.ctx_size
+        n_ctx = setup.context.ctx_size
         n_prompts, n_runs = self._plan
         self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=keeps_both))
         redoes_rounds = target.redoes_rounds

@@ -21,9 +21,9 @@ from spectui.cli.served_session import (
     check_schedule,
     check_slots,
     served_extra,
-    slot_context,
     wanted_binary,
     wanted_slots,
+    with_slot_context,
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.sweep_report import (
@@ -193,16 +193,17 @@ def _setup(
         progress.say(f"left out {refused.name}: {refused.reason}")
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
+    base = Setup(
+        target=shared.target_options(models.target),
+        draft=None,
+        context=shared.context,
+        speculation=None,
+        extra=served_extra(),
+    )
     return SweepSetup(
         grid=grid,
         default=default,
-        base=Setup(
-            target=shared.target_options(models.target),
-            draft=None,
-            context=slot_context(shared.context) if is_server else shared.context,
-            speculation=None,
-            extra=served_extra(),
-        ),
+        base=with_slot_context(base, 1) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=shared.sampling,
         schedule=shared.schedule,

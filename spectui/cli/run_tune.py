@@ -1,6 +1,6 @@
 """Runs ``spectui tune`` with parsed options."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
     check_schedule,
     served_extra,
-    slot_context,
+    with_slot_context,
     with_slots,
 )
 from spectui.cli.session import (
@@ -210,9 +210,8 @@ class _Search:
         models = find_candidates(shared, self.progress)
         target = look_at(shared.target_options(models.target))
         drafts = _served_drafts(shared, models, self.progress)
-        slots, context = self.options.slots, slot_context(shared.context)
         alone = _alone(shared, target.options, served_extra())
-        off = replace(alone, context=context, n_slots=slots[0])
+        off = with_slot_context(alone, self.options.slots[0])
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space, mtp_layers = self._served_space(binary, target, drafts)
@@ -226,7 +225,7 @@ class _Search:
                 base = replace(off, n_slots=n_slots)
                 return ServerBackend(fleet, base, placed, redoes_rounds=target.redoes_rounds)
 
-            backend = opened(slots[0])
+            backend = opened(off.n_slots)
             setup = self._setup(
                 off,
                 candidates,
@@ -259,7 +258,12 @@ class _Search:
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
-        stays = keeps_off(target.options, tuple(drafts.values()), wanted=options.keeps_both)
+        stays = keeps_off(
+            target.options,
+            tuple(drafts.values()),
+            wanted=options.keeps_both,
+            slot_tokens=(max(options.slots) - 1) * self.shared.context.ctx_size,
+        )
         self.progress.say(_plan(options, target, keeps_off=stays))
         return open_fleet(
             binary,

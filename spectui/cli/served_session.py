@@ -8,7 +8,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.taken import is_taken, taken
 from spectui.commands.items import divide, words_of
 from spectui.errors import UsageError
-from spectui.options.setup import ContextOptions, Schedule
+from spectui.options.setup import Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
 from spectui.server.client import MOST_SLOTS
 
@@ -65,12 +65,15 @@ def wanted_slots(parsed: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(parsed[SLOTS]) or (_slots_of_command() or 1,)
 
 
-def slot_context(context: ContextOptions) -> ContextOptions:
-    """Context of one slot: that of ``-c``, which the command of ``--from`` divides among its."""
-    n_slots = _slots_of_command()
-    if n_slots is None or not is_taken("ctx-size"):
-        return context
-    return replace(context, ctx_size=max(1, context.ctx_size // n_slots))
+def with_slot_context(setup: Setup, n_slots: int) -> Setup:
+    """The setup with so many slots, each with the context of ``-c``.
+
+    That of the command of ``--from`` is divided, as its llama-server does.
+    """
+    theirs, context = _slots_of_command(), setup.context
+    if theirs is not None and is_taken("ctx-size"):
+        context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
+    return replace(setup, context=context, n_slots=n_slots)
 
 
 def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...]:

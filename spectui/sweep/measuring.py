@@ -273,7 +273,13 @@ def open_servers(
         timeout_s: most seconds for loading the models, and for an answer.
         say: told of every start.
     """
-    stays = keeps_off(setup.base.target, tuple(setup.drafts.values()), wanted=keeps_both)
+    most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
+    stays = keeps_off(
+        setup.base.target,
+        tuple(setup.drafts.values()),
+        wanted=keeps_both,
+        slot_tokens=(most_slots - 1) * setup.base.context.ctx_size,
+    )
     how = "takes turns with it" if stays else "waits until the other has ended"
     say(f"two llama-servers: the target alone, and each setting, which {how}")
     with open_fleet(

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from spectui.measure.servers import measuring_arguments
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
+from spectui.server import LlamaServer
+from spectui.server.binary import examine
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.mtp import write_qwen35
 from tests.support.program import end, said_until, servers_of, spawn
 from tests.support.scripted_server import LAST_WORDS, write_server
 
@@ -164,3 +169,47 @@ def test_no_server_outlives_it(
     assert servers_of(child)
     end(child, stop)
     assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
+
+
+def counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:
+    return sorted((one["id"], one["n_drafted"], one["n_accepted"]) for one in document["prompts"])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["draft-simple", "draft-mtp"])
+def test_the_real_server_drafts_in_every_slot(
+    spectui: Spectui, pair: list[object], prompts: Path, llama_server_binary: Path, kind: str
+) -> None:
+    if kind == "draft-mtp":
+        target = prompts.with_name("mtp.gguf")
+        write_qwen35(TARGET, target)
+        pair = ["-m", target, *pair[4:]]
+    setting = [*pair, "--prompts", prompts, "--spec-type", kind, "-n", 24, "--ignore-eos"]
+    served = ("--backend", "server", "--server-bin", llama_server_binary, "--keep-both")
+    assert spectui("bench", *setting, *served, "-np", "1,2", "--json", "-") == 0, spectui.err
+    one, two = json.loads(spectui.out)["slots"]
+    assert (one["n_slots"], two["n_slots"]) == (1, 2)
+    # Each slot drafts for itself, so that company changes no count.
+    assert counts(two) == counts(one)
+    assert sum(n_drafted for _id, n_drafted, _n in counts(two)) > 0
+    assert two["lossless"] is True
+    for found in (one, two):
+        assert found["on_all_tokens_per_s"] > 0
+        assert found["speedup_ci95"] is not None
+
+
+@pytest.mark.server
+def test_each_slot_of_the_real_server_has_the_context(
+    tiny: TinyPath, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    setup = Setup(
+        target=ModelOptions(path=tiny(TARGET)),
+        draft=None,
+        context=ContextOptions(ctx_size=512, threads=1),
+        speculation=None,
+        n_slots=3,
+    )
+    arguments = measuring_arguments(setup, examine(str(llama_server_binary)))
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "server.log") as server:
+        identity = server.identity()
+    assert (identity.n_slots, identity.n_ctx) == (3, 512)
