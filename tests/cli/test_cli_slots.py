@@ -189,8 +189,10 @@ def test_the_real_server_drafts_in_every_slot(
     assert spectui("bench", *setting, *served, "-np", "1,2", "--json", "-") == 0, spectui.err
     one, two = json.loads(spectui.out)["slots"]
     assert (one["n_slots"], two["n_slots"]) == (1, 2)
-    # Each slot drafts for itself, so that company changes no count.
-    assert counts(two) == counts(one)
+    if kind == "draft-simple":
+        # Each slot drafts for itself, so that company changes no count. MTP layers begin where
+        # the request before ended, which may be any in another slot.
+        assert counts(two) == counts(one)
     assert sum(n_drafted for _id, n_drafted, _n in counts(two)) > 0
     assert two["lossless"] is True
     for found in (one, two):
