@@ -75,7 +75,10 @@ class SlotResult:
 
 
 def _request_s(pair: Pair) -> tuple[float, float]:
-    """Seconds of the whole requests without and with speculation; a single stream never waits."""
+    """Seconds of the whole requests without and with speculation.
+
+    A prompt that was measured alone, with one slot or in the race of a search, did not wait.
+    """
     if isinstance(pair, StreamPair):
         return pair.baseline_s, pair.speculative_s
     off, on = pair.baseline, pair.speculative

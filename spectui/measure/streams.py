@@ -18,7 +18,6 @@ from spectui.options.speculation import Speculation
 class StreamPair(Pair):
     """A prompt decoded without and with speculation, beside others that were decoded as well."""
 
-    n_streams: int
     baseline_s: float
     """Seconds of the whole request without speculation: waiting, prompt, and answer."""
     speculative_s: float
@@ -77,7 +76,6 @@ class StreamMeasurer(Measurer):
                 item=item,
                 baseline=baseline,
                 speculative=speculative,
-                n_streams=self._servers.n_slots,
                 baseline_s=off_s,
                 speculative_s=on_s,
             )

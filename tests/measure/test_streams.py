@@ -146,7 +146,6 @@ def pairs(*, n_streams: int) -> tuple[Pair, ...]:
             item=item,
             baseline=off,
             speculative=on,
-            n_streams=n_streams,
             baseline_s=4.0,
             speculative_s=2.0,
         )
