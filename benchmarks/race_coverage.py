@@ -54,6 +54,8 @@ N_WRITTEN = 4
 BUSY_S, IDLE_S, SLOWER = (0.5, 3.0), (1.0, 6.0), 2.0
 FEW = (4, 6, 8, 12)
 MANY = 24
+SUITE = 48
+"""As many as the built-in prompts, of which 40 judge: five looks."""
 N_TRIAL = 8
 ARMS = tuple(Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n))) for n in (6, 7))
 
@@ -102,7 +104,7 @@ class Setting:
 def workload(n: int) -> Workload:
     """Prompts without text."""
     items = (WorkItem(id=str(i), category="", tokens=(i,)) for i in range(n))
-    return Workload(items=tuple(items), n_predict=N_WRITTEN, sampling=SamplingConfig())
+    return Workload(items=tuple(items), n_predict=N_WRITTEN, sampling=SamplingConfig(temp=0.0))
 
 
 @cache
@@ -270,6 +272,8 @@ def settings() -> Iterator[Setting]:
         yield Setting(n_prompts=n, prompts=prompts)
     for n, machine in product(numbers[1:], ("quiet", "bursts")):
         yield Setting(n_prompts=n, machine=machine, gain=0.2)
+    for machine, gain in product(("quiet", "bursts"), (MIN_GAIN, 0.2)):
+        yield Setting(n_prompts=SUITE, n_settings=3_000, machine=machine, gain=gain)
     for n, n_settings in product((8, MANY), (80, 3_000)):
         yield Setting(n_prompts=n, n_settings=n_settings, in_sample=True)
 

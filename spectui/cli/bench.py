@@ -5,13 +5,16 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from spectui.cli.click_options import listed
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN, BackendKind, check_no_servers
 from spectui.cli.served_session import check_slots
-from spectui.cli.values import Fraction, ListOf, WholeNumber
+from spectui.cli.values import ListOf, WholeNumber
 from spectui.errors import UsageError
+from spectui.options import catalogue
 from spectui.options.option import INT_MAX
+from spectui.options.setup import SamplingConfig
 
 _OF_RUNNING = frozenset(
     {
@@ -40,12 +43,10 @@ _OF_RUNNING = frozenset(
     metavar="ADDRESS",
     help="With --server-url: another one without speculation, to compare with.",
 )
-@click.option(
-    "--temp",
-    type=ListOf(Fraction(min=0)),
-    default=(0.0,),
-    metavar="T,...",
-    help="Temperatures to measure one after the other; 0, the default, is greedy.",
+@listed(
+    catalogue.TEMPERATURE,
+    default=(SamplingConfig().temp,),
+    help_text="Temperatures to measure one after the other; 0 is greedy.",
 )
 @click.option(
     "--prompt-length",

@@ -236,7 +236,8 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
     drafted = f"{_accepted(counters)}, {per_round} tokens per round"
     interval = f"({speedup.interval_reason})"
     if speedup.interval is not None:
-        interval = f"(95 % interval {_bounds(told)}, {speedup.n_prompts} prompts)"
+        prompts = f"{speedup.n_prompts} prompts, {one.workload.sampling.label}"
+        interval = f"(95 % interval {_bounds(told)}, {prompts})"
     because = None
     if run.untold is None:
         because = doubt(speedup, run.cause)

@@ -48,7 +48,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.header import header
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
-from spectui.options.setup import Setup
+from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
@@ -132,7 +132,8 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
 
 
 def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
-    of_axes = {name: (axes[name] or (0,))[0] for name in ("temp", "threads")}
+    defaults = {"temp": SamplingConfig().temp, "threads": 0}
+    of_axes = {name: (axes[name] or (default,))[0] for name, default in defaults.items()}
     # Who drafts is an axis.
     return RunOptions.of({**parsed, **of_axes, "spec_type": ()})
 

@@ -45,7 +45,7 @@ _AXES: tuple[Decorator, ...] = (
         metavar="N,...",
         help="Lengths of prompt: each prompt with others before it (default: its own).",
     ),
-    listed(catalogue.TEMPERATURE, means="0, which is greedy", help_text="Temperatures."),
+    listed(catalogue.TEMPERATURE, help_text="Temperatures; 0 is greedy."),
 )
 
 _COURSE: tuple[Decorator, ...] = (

@@ -1,9 +1,9 @@
 """Commands for the engine. Each is answered by exactly one terminal event."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 
 
@@ -47,7 +47,7 @@ class Generate:
     prompt: tuple[int, ...]
     n_predict: int = -1
     """Tokens to emit, -1 for as many as the context holds."""
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    sampling: SamplingConfig = GREEDY
     speculation: Speculation | None = None
     """None runs the target alone."""
     schedule: Schedule = Schedule.SERVER
@@ -80,6 +80,9 @@ class GeneratePair:
     """Whether the target alone begins."""
     segment_s: float = SEGMENT_S
     """Seconds that the first of the two decodes before the other's turn."""
+    baseline_share: float = 1.0
+    """Share of the answer that the target decodes alone, at most 1. Its seconds per token differ
+    much less than what is accepted, so that a part tells them."""
 
     @property
     def baseline(self) -> Generate:

@@ -6,7 +6,8 @@ which, but for the first.
 
 The answer is speculation's. After each segment the target goes back, decodes it alone, and holds
 the text again: where it goes first, it decodes for as long as a segment takes, and speculation
-follows until it has written as much.
+follows until it has written as much. Where it decodes a share alone, that is the beginning of the
+segment or of the next one, and speculation takes a whole segment's time.
 """
 
 import math
@@ -94,8 +95,8 @@ class PairGeneration:
         self._alone_rounds: list[Round] = []
         self._alone_native_s = 0.0
         self._point: SavePoint | None = None
-        self._choices: list[int] = []
-        """Tokens that the target alone chose after the text so far."""
+        self._known: list[tuple[int, list[int]]] = []
+        """Positions in the answer, and what the target alone wrote from there."""
 
     def run(self) -> PairGenerated:
         """Decode to the end.
@@ -107,7 +108,6 @@ class PairGeneration:
         orders = _turns(baseline_first=self._command.baseline_first)
         with generation.attached():
             generation.begin()
-            self._choices = generation.tokens.copy()
             self._rounds = generation.rounds()
             while generation.stop is None:
                 self._segment(alone_first=next(orders))
@@ -117,24 +117,23 @@ class PairGeneration:
         )
 
     def _segment(self, *, alone_first: bool) -> None:
-        """Decode the next part of the answer twice."""
+        """Decode the next part of the answer twice, or with speculation and a share of it alone."""
         tokens, segment_s = self._speculative.tokens, self._command.segment_s
         n_before = len(tokens)
         point = self._point = self._target.save_point(self._point)
         with self._speculative.next_sampler() as sampler:
             if alone_first:
-                alone = self._alone(tokens[-1], sampler, self._n_left, segment_s)
+                alone = self._alone(tokens[-1], sampler, self._n_left, segment_s * self._share)
                 self._target.return_to(point)
-                together = self._together(n_least=len(alone))
+                whole_s = segment_s if self._share < 1 else 0.0
+                together = self._together(n_least=len(alone), least_s=whole_s)
             else:
                 together = self._together(least_s=segment_s)
-                written = tokens[n_before - 1 :]
-                self._target.return_to(point)
-                alone = self._alone(written[0], sampler, len(written) - 1)
-                if _emitted(alone) != written[1:]:
-                    self._target.return_to(point)
-                    self._target.decode(written[:-1], Outputs.NONE)
-        self._choices += _choices(tokens[n_before:], _emitted(alone))
+                if self._share < 1 and self._speculative.stop is None:
+                    n_before, alone = len(tokens), self._alone_after(len(tokens) - n_before)
+                else:
+                    alone = self._alone_again(tokens[n_before - 1 :], sampler, point)
+        self._known.append((n_before, _emitted(alone)))
         self._alone_rounds += alone
         self._segments.append(
             Segment(
@@ -142,6 +141,30 @@ class PairGeneration:
                 rounds=tuple(map(_price, together)),
             )
         )
+
+    def _alone_again(
+        self, written: Sequence[int], sampler: SamplerChain, point: SavePoint
+    ) -> list[Round]:
+        """Go back, and decode what was written after ``written[0]`` with the target alone."""
+        self._target.return_to(point)
+        alone = self._alone(written[0], sampler, len(written) - 1)
+        if _emitted(alone) != written[1:]:
+            self._target.return_to(point)
+            self._target.decode(written[:-1], Outputs.NONE)
+        return alone
+
+    def _alone_after(self, n_written: int) -> list[Round]:
+        """Decode a share of as many tokens as were just written, and go back."""
+        point = self._point = self._target.save_point(self._point)
+        with self._speculative.next_sampler() as sampler:
+            n_most = min(self._n_left, math.ceil(self._share * n_written))
+            alone = self._alone(self._speculative.tokens[-1], sampler, n_most)
+        self._target.return_to(point)
+        return alone
+
+    @property
+    def _share(self) -> float:
+        return self._command.baseline_share
 
     @property
     def _n_left(self) -> float:
@@ -190,11 +213,13 @@ class PairGeneration:
 
     def _baseline(self, speculative: GenerationResult) -> GenerationResult:
         """The target alone on the same text."""
+        decode_s = sum(one.baseline_decode_s for one in self._segments)
+        alone_s = sum(one.times.total_s for one in self._alone_rounds)
         return replace(
             speculative,
-            tokens=tuple(self._choices),
-            decode_s=sum(one.baseline_decode_s for one in self._segments),
-            native_s=self._alone_native_s,
+            tokens=_choices(speculative.tokens, self._known),
+            decode_s=decode_s,
+            native_s=self._alone_native_s * decode_s / alone_s if alone_s else 0.0,
             counters=count(self._alone_rounds),
         )
 
@@ -213,15 +238,18 @@ def _emitted(rounds: Iterable[Round]) -> list[int]:
     return [token for one in rounds for token in one.tokens]
 
 
-def _choices(written: Sequence[int], alone: Sequence[int]) -> list[int]:
+def _choices(written: Sequence[int], known: Iterable[tuple[int, Sequence[int]]]) -> tuple[int, ...]:
     """What the target alone chose after the text so far, as far as it can be told.
 
-    After the first difference, and where it decoded less, the text itself.
+    After the first difference of a segment, and where it decoded less, the text itself.
     """
-    for position, (theirs, its) in enumerate(zip(written, alone, strict=False)):
-        if theirs != its:
-            return [*written[:position], its, *written[position + 1 :]]
-    return list(written)
+    found = list(written)
+    for begin, alone in known:
+        for position, (theirs, its) in enumerate(zip(written[begin:], alone, strict=False), begin):
+            found[position] = its
+            if theirs != its:
+                break
+    return tuple(found)
 
 
 def _price(finished: Round) -> RoundPrice:

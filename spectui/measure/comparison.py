@@ -179,7 +179,7 @@ def _compared(
         for run in _decoded(measurer, speculation, repeats):
             runs.append(run)
             on_run(run)
-        if workload.sampling.temp <= 0 and speculation is not None:
+        if workload.sampling.is_greedy and speculation is not None:
             lossless = check_lossless(measurer.engine, pairs_of(runs))
     except (KeyboardInterrupt, CancelledError, ServerError) as error:
         if not any(run.has_decoded for run in runs) or isinstance(error, HopelessError):

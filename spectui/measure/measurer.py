@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from random import Random
 
 from spectui.documents import Json, or_reason
@@ -100,7 +99,13 @@ class Measurer:
     """
 
     def __init__(
-        self, engine: Backend, workload: Workload, schedule: Schedule, *, seed: int | None = None
+        self,
+        engine: Backend,
+        workload: Workload,
+        schedule: Schedule,
+        *,
+        seed: int | None = None,
+        baseline_share: float = 1.0,
     ) -> None:
         """Measure ``workload``.
 
@@ -109,10 +114,13 @@ class Measurer:
             workload: the prompts, and how they are continued.
             schedule: schedule of drafting.
             seed: seed of the order of turns; None for that of the sampling.
+            baseline_share: share of each answer that the target decodes alone as well, where both
+                sides take turns within it.
         """
         self.engine = engine
         self.workload = workload
         self._schedule = schedule
+        self._baseline_share = baseline_share
         self._seed = workload.sampling.seed if seed is None else seed
         self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
         """Seconds and tokens, by whether a draft model read along."""
@@ -180,7 +188,8 @@ class Measurer:
         if self.n_beside_off == 0:
             yield from self._apart(items, speculation, range(turn, turn + repeats))
             return
-        for n, item in enumerate(chain.from_iterable([items] * repeats), turn * len(items)):
+        passes = self.workload.passes(items, range(turn, turn + repeats))
+        for n, item in enumerate(passes, turn * len(items)):
             yield from self.block(item, (speculation,), n)
 
     def _apart(
@@ -192,8 +201,9 @@ class Measurer:
         """
         middle = -(-len(items) // 2)
         halves = [half for half in (items[:middle], items[middle:]) if half]
-        legs = chain.from_iterable(halves[:: -1 if n % 2 else 1] for n in passes)
-        for turn, half in enumerate(legs):
+        legs = ((n, half) for n in passes for half in halves[:: -1 if n % 2 else 1])
+        for turn, (n, part) in enumerate(legs):
+            half = tuple(self.workload.passes(part, range(n, n + 1)))
             first, second = (speculation, None) if turn % 2 else (None, speculation)
             begun = [self.decode(item, first) for item in half]
             for item, earlier in zip(half, begun, strict=True):
@@ -203,7 +213,7 @@ class Measurer:
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""
-        for item in chain.from_iterable([items] * repeats):
+        for item in self.workload.passes(items, range(repeats)):
             yield Run(item=item, speculative=self.decode(item, None))
 
     def block(
@@ -223,16 +233,22 @@ class Measurer:
         chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
         baseline_first = chance.randrange(2) == turn % 2
         order = range(len(settings))[:: -1 if turn % 2 else 1]
-        found = {n: self._pair(item, settings[n], baseline_first=baseline_first) for n in order}
+        commands = [self._command(item, one, self.workload.n_predict) for one in settings]
+        found = {
+            n: self._pair(
+                item,
+                GeneratePair(
+                    speculative=commands[n],
+                    baseline_first=baseline_first,
+                    baseline_share=self._baseline_share,
+                ),
+            )
+            for n in order
+        }
         return [found[n] for n in range(len(settings))]
 
-    def _pair(
-        self, item: WorkItem, speculation: Speculation | None, *, baseline_first: bool
-    ) -> Pair:
-        command = self._command(item, speculation, self.workload.n_predict)
-        done = self.engine.generate_pair(
-            GeneratePair(speculative=command, baseline_first=baseline_first)
-        )
+    def _pair(self, item: WorkItem, command: GeneratePair) -> Pair:
+        done = self.engine.generate_pair(command)
         for result in (done.speculative, done.baseline):
             _check_complete(result)
         self._learn(done.speculative)
@@ -255,7 +271,7 @@ class Measurer:
         return Generate(
             prompt=item.tokens,
             n_predict=n_predict,
-            sampling=self.workload.sampling,
+            sampling=self.workload.sampling_of(item),
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,

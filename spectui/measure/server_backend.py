@@ -194,7 +194,7 @@ class ServerBackend:
 def _body(command: Generate) -> Json:
     """Request to continue a prompt, evaluated anew, with spectui's sampling."""
     sampling, drawn = command.sampling, dict[str, Any]()
-    if sampling.temp > 0:
+    if not sampling.is_greedy:
         drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
     return completion_body(
         command.prompt,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from random import Random
 
 from spectui.engine.events import GenerationResult
@@ -53,10 +52,14 @@ class StreamMeasurer(Measurer):
         is_apart = self.n_beside_off == 0
         size = -(-len(items) // 2) if is_apart else self._servers.n_slots
         blocks = [items[start : start + size] for start in range(0, len(items), size)]
-        passes = range(turn, turn + repeats)
         # Halves trade places from pass to pass, so that each begins with what is loaded.
-        order = chain.from_iterable(blocks[:: -1 if is_apart and n % 2 else 1] for n in passes)
-        for number, block in enumerate(order, turn * len(blocks)):
+        order = (
+            (n, block)
+            for n in range(turn, turn + repeats)
+            for block in blocks[:: -1 if is_apart and n % 2 else 1]
+        )
+        for number, (n, part) in enumerate(order, turn * len(blocks)):
+            block = tuple(self.workload.passes(part, range(n, n + 1)))
             baseline_first = number % 2 == 0 if is_apart else self._begins_with_off(number)
             yield from self._block(block, speculation, baseline_first=baseline_first)
 

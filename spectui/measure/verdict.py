@@ -8,6 +8,7 @@ from enum import StrEnum
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
 from spectui.measure.statistics import MIN_PROMPTS, Speedup
+from spectui.options.setup import SamplingConfig
 
 _MAX_DECIMALS = 3
 _EVEN = 1.5
@@ -218,7 +219,7 @@ class _Case:
         if self.basis is Basis.LATER:
             told.append("later text of those that chose it")
         if self.temp is not None:
-            told.append("greedy" if self.temp <= 0 else f"temperature {self.temp:g}")
+            told.append(SamplingConfig(temp=self.temp).label)
         return ", ".join(told)
 
     @property

@@ -7,12 +7,16 @@ from typing import Protocol
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.workload import WorkItem
-from spectui.tune.race import LOOK_EVERY
+from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY
 from spectui.tune.trials import TrialRecord
 
 RESERVED = 2 * LOOK_EVERY
-"""Prompts of the race that trials leave time for. The verdict rests on the race, and prompts
-differ more than the settings that a forecast holds for the best."""
+"""Prompts of the race that trials leave time for."""
+CHECKS = 2
+"""Trials that check the forecasts, at least."""
+RESERVED_IF_CHECKED = 5 * LOOK_EVERY
+"""As ``RESERVED``, where forecasts were checked. The verdict rests on the race, and prompts differ
+more than the settings that a forecast holds for the best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +141,9 @@ class Pace:
         new = {item: len(item.tokens) for item in items if item not in seen}
         prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
-        # Each finalist has a run without speculation of its own, within the same seconds.
-        beside_s = block_s(records, arms) + (len(arms) - 1) * _off_s(_seconds(records))
+        # Each finalist has a share of a run without speculation of its own.
+        n_off = BASELINE_SHARE * len(arms) - 1
+        beside_s = block_s(records, arms) + n_off * _off_s(_seconds(records))
         return len(items) * beside_s + prompts_s + moves_s
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:

@@ -18,6 +18,10 @@ from spectui.tune.race_runs import RaceLegs
 
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
+BASELINE_SHARE = 0.25
+"""Share of each answer that the target decodes alone as well, where both sides take turns within
+it. What a token of the target costs hardly differs from prompt to prompt, what is accepted does: in
+the time of the rest there is room for more prompts."""
 _MAX_LOOKS = 8
 """Limit of looks: more would leave the first ones too little error to be of use."""
 _SHORTEST_LEG = 4

@@ -28,7 +28,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.looks import ERROR
-from spectui.tune.pace import RESERVED, Pace, Spent
+from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, Pace, Spent
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
@@ -181,7 +181,10 @@ class Search:
 
     def _has_time_for_trial(self) -> bool:
         """Whether one more trial leaves time to race the best against off."""
-        return self._pace.has_time_for_trial(self._confirmation.race_s(self._best_arms(), RESERVED))
+        forecasts_are_checked = self._forecasting.forecasts and self._trials.n_tried > CHECKS
+        n_reserved = RESERVED_IF_CHECKED if forecasts_are_checked else RESERVED
+        race_s = self._confirmation.race_s(self._best_arms(), n_reserved)
+        return self._pace.has_time_for_trial(race_s)
 
     @property
     def _allowed(self) -> list[TrialRecord]:
@@ -207,6 +210,9 @@ class Search:
 _SHARE = 0.4
 """Share of the time budget, the off trial included: where that is too little for all prompts, fewer
 are recorded."""
+_COSTS_SHARE = 0.2
+"""After it, costs of rounds are measured on no more prompts than they have to be: trials correct
+what is wrong with them, and the race has better use for the time."""
 _FEWEST = 4
 """Prompts without which a forecast is not worth its time."""
 
@@ -273,7 +279,7 @@ class Forecasting:
             n_prompts,
             lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
             outputs=self._trials.outputs,
-            has_time=lambda: self._pace.left_of(_SHARE) > 0,
+            has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
         )
 
     def _n_to_record(self, forecaster: Forecaster) -> int:
@@ -327,7 +333,7 @@ class Confirmation:
         self._pace = pace
         self._trials = trials
         self._on_decoded = on_decoded
-        self._items = setup.division.planned * setup.limits.n_confirmations
+        self._items = self._repeated(setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
         self.basis: Basis | None = None
@@ -376,8 +382,12 @@ class Confirmation:
         judged = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
-        self._items = judged.items * setup.limits.n_confirmations
+        self._items = self._repeated(judged.items)
         self.basis = judged.basis
+
+    def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+        setup = self._setup
+        return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
 
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
@@ -396,7 +406,7 @@ class Confirmation:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
         pairs = self.in_place() or self.pairs()
-        if race is None or not pairs or self._setup.workload.sampling.temp > 0:
+        if race is None or not pairs or not self._setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.

@@ -52,7 +52,7 @@ def measure_slots(
     best = result.best
     if best is None or result.speedup is None or len(numbers) < 1 or numbers == (1,):
         return SlotsMeasured()
-    items = tuple(dict.fromkeys(pair.item for pair in result.pairs))
+    items = tuple(dict.fromkeys(replace(pair.item, sample=0) for pair in result.pairs))
     workload = replace(setup.workload, items=items)
     in_race = Comparison(
         workload=workload,

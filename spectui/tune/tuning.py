@@ -26,6 +26,7 @@ from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
 from spectui.tune.outcome import advised, outcome_of
+from spectui.tune.race import BASELINE_SHARE
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -178,7 +179,12 @@ class Tuning:
                 workload=setup.workload,
                 division=division,
                 n_ctx=setup.off.context.ctx_size,
-                measurer=Measurer(measuring, setup.workload, setup.schedule),
+                measurer=Measurer(
+                    measuring,
+                    setup.workload,
+                    setup.schedule,
+                    baseline_share=BASELINE_SHARE,
+                ),
                 loader=loader,
                 limits=setup.limits,
                 min_gain=setup.min_gain,

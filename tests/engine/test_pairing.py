@@ -76,9 +76,20 @@ def command(
     )
 
 
-def in_turns(engine: Engine, wanted: Generate, *, baseline_first: bool = True) -> PairGenerated:
+def in_turns(
+    engine: Engine,
+    wanted: Generate,
+    *,
+    baseline_first: bool = True,
+    baseline_share: float = 1.0,
+) -> PairGenerated:
     return engine.generate_pair(
-        GeneratePair(speculative=wanted, baseline_first=baseline_first, segment_s=TINY_SEGMENTS)
+        GeneratePair(
+            speculative=wanted,
+            baseline_first=baseline_first,
+            segment_s=TINY_SEGMENTS,
+            baseline_share=baseline_share,
+        )
     )
 
 
@@ -116,6 +127,28 @@ def test_both_sides_are_as_if_alone(
     assert sum(one.n_tokens for one in pair.segments) == together.n_decoded
     assert sum(len(one.rounds) for one in pair.segments) == together.counters.n_rounds
     assert all(one.baseline_s for one in pair.segments)
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("baseline_first", [True, False])
+@pytest.mark.parametrize("sampling", [ENDLESS, SamplingConfig(temp=0.8, seed=7, ignore_eos=True)])
+def test_a_share_of_the_target_alone_changes_nothing_of_the_answer(
+    engine: Engine,
+    architecture: str,
+    number: int,
+    sampling: SamplingConfig,
+    *,
+    baseline_first: bool,
+) -> None:
+    wanted = command(drafters(architecture)[number], sampling=sampling)
+    pair = in_turns(engine, wanted, baseline_first=baseline_first, baseline_share=0.25)
+    assert counts(pair.speculative) == counts(engine.generate(wanted))
+    assert pair.baseline.tokens == pair.speculative.tokens
+    assert all(one.baseline_s for one in pair.segments)
+    n_alone = sum(len(one.baseline_s) for one in pair.segments)
+    assert n_alone == pair.baseline.counters.n_rounds < 96
+    seconds = [one.baseline_decode_s for one in pair.segments]
+    assert pair.baseline.decode_s == pytest.approx(sum(seconds))
 
 
 def test_turns_are_balanced(engine: Engine, architecture: str) -> None:

@@ -6,7 +6,7 @@ from tests.golden.conftest import Golden
 from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
 from tests.support.machine import DISTURBED, seen_by_watches
 
-RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "sixteen.jsonl")
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--temp", 0, "--ignore-eos", "--prompts", "sixteen.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
 FEW_PROMPTS = (*PAIR[:-1], "ten.jsonl")
 NOTHING_LEFT = (*PAIR[:4], "-c", 48, *RUN[2:-1], "ten.jsonl")
@@ -33,6 +33,9 @@ def test_verdicts(golden: Golden, place: Place) -> None:
         **tuned(place, memory_bound, "same", *NOTHING_LEFT, *MODEL, "--trials", 3),
     }
     golden("tune/few", few)
+    sampled = (*RUN[:6], *RUN[8:])
+    as_served = tuned(place, memory_bound, "served", *PAIR[:4], *sampled, *MODEL, "--trials", 6)
+    golden("tune/sampled", as_served)
     place.time.cost = memory_bound
     again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
     exported = place.run("export", "use")

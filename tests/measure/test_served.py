@@ -223,7 +223,7 @@ def test_off_may_lie_otherwise_than_the_target_beside_a_draft(fleets: Fleets) ->
         draft=ONE.draft,
         context=ContextOptions(),
         speculation=Speculation(DraftSimple(draft_max=4)),
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         n_predict=4,
     )
     with fleets.open(keeps_off=True) as fleet:
@@ -247,7 +247,7 @@ def test_both_take_turns_without_starting_more_servers_than_needed(
     with fleets.open(keeps_off=keeps_off) as fleet:
         servers = decoding(fleet)
         servers.load("d")
-        workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig())
+        workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig(temp=0.0))
         measurer = Measurer(servers, workload, Generate(prompt=()).schedule)
         measurer.warm_up(None)
         pairs = list(measurer.pairs(workload.items, Speculation(DraftSimple(draft_max=4)), 2))
@@ -331,7 +331,7 @@ def test_studies_of_other_binaries_are_others() -> None:
             drafts={},
             sizes_bytes={TARGET.path: 7},
             context=ContextOptions(),
-            workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig()),
+            workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig(temp=0.0)),
             extra=(),
         )
         assert spec["backend"] == "server"
