@@ -206,7 +206,7 @@ class LlamaClient(Closing):
         """
 
         async def ask(body: Json) -> Page:
-            return await self._connection.ask(_COMPLETION, body=body)
+            return await self._connection.ask(_COMPLETION, body=body, closes="stream" in body)
 
         # A server notices at once that nobody reads a stream any more; it would generate the whole
         # of any other answer, and slow down what is measured next.

@@ -85,6 +85,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if n_answers > 1:
                 all_busy.wait({patience_s})
             self.answer(completion(fields["n_predict"]))
+            # As llama-server does behind a streamed answer, without a word.
+            self.close_connection = self.close_connection or fields.get("stream", False)
 
     def misbehaves(self):
         print("busy", flush=True)
