@@ -8,8 +8,14 @@ from click.core import ParameterSource
 from spectui.cli.click_options import listed
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN, BackendKind, check_no_servers
-from spectui.cli.served_session import check_slots
+from spectui.cli.options_common import (
+    BACKEND,
+    PARALLEL,
+    SERVER_BIN,
+    BackendKind,
+    check_no_servers,
+    check_one_stream,
+)
 from spectui.cli.values import ListOf, WholeNumber
 from spectui.errors import UsageError
 from spectui.options import catalogue
@@ -98,7 +104,7 @@ def _check_backend(parsed: dict[str, Any]) -> None:
     if not starts:
         check_no_servers(parsed)
     if not starts and not is_running:
-        check_slots(parsed)
+        check_one_stream(is_one={*parsed["parallel"]} <= {1})
 
 
 def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import click
 from spectui.cli.click_options import Decorator
 from spectui.cli.values import DURATION, ListOf, WholeNumber
 from spectui.errors import UsageError
+from spectui.options.setup import MOST_SLOTS
 
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
@@ -75,7 +76,7 @@ SERVER_BIN: Decorator = click.option(
 PARALLEL: Decorator = click.option(
     "-np",
     "--parallel",
-    type=ListOf(WholeNumber(1, 256)),
+    type=ListOf(WholeNumber(1, MOST_SLOTS)),
     default=(),
     metavar="N,...",
     help=(
@@ -83,6 +84,19 @@ PARALLEL: Decorator = click.option(
         "a context of -c (default: as the command of --from, else 1)."
     ),
 )
+
+
+def check_one_stream(*, is_one: bool) -> None:
+    """Refuse several streams where nothing is served.
+
+    Raises:
+        UsageError: they were asked for.
+    """
+    if not is_one:
+        raise UsageError(
+            "-np: the engine in this process has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
 
 
 def check_no_servers(parsed: Mapping[str, Any]) -> None:

@@ -18,7 +18,6 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
-    SLOTS,
     check_schedule,
     served_extra,
     wanted_binary,
@@ -63,8 +62,8 @@ from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 
 _OF_BENCH = frozenset(
     {
-        *("backend", "server_bin", "server_url", "baseline_url", "keeps_both", "timeout", SLOTS),
-        *("temp", "lengths", "repeats"),
+        *("backend", "server_bin", "server_url", "baseline_url", "keeps_both", "timeout"),
+        *("parallel", "temp", "lengths", "repeats"),
     }
 )
 """Parameters that other commands have not, or not in this form."""
@@ -165,7 +164,7 @@ class _Bench:
         target = look_at(setup.target)
         draft = None if setup.draft is None else look_at(setup.draft)
         speculation = _with_kind(speculation, draft, is_named=names_kind)
-        slots = wanted_slots(self.parsed)
+        slots = wanted_slots(self.parsed["parallel"])
         setup = with_slot_context(replace(setup, speculation=speculation), slots[0])
         keeps_both = keeps_off(
             setup.target,

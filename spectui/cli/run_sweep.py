@@ -11,15 +11,13 @@ from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
-from spectui.cli.options_common import BackendKind, check_no_servers
+from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
-    SLOTS,
     check_schedule,
-    check_slots,
     served_extra,
     wanted_binary,
     wanted_slots,
@@ -142,6 +140,7 @@ def _default(
     axes: Mapping[str, tuple[Any, ...]], shared: RunOptions, parsed: Mapping[str, Any]
 ) -> Cell:
     """Values for cells where a grid is silent: a preset's first values, else the shared options."""
+    is_server = parsed["backend"] == BackendKind.SERVER
     numbers = {
         one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
     }
@@ -151,7 +150,7 @@ def _default(
             threads=shared.context.threads,
             cache_type_k=shared.placement["cache_type_k"],
             cache_type_v=shared.placement["cache_type_v"],
-            n_slots=wanted_slots(parsed)[0] if parsed["backend"] == BackendKind.SERVER else 1,
+            n_slots=wanted_slots(parsed["parallel"])[0] if is_server else 1,
         ),
         task=Task(
             prompt_length=(axes["prompt_length"] or (None,))[0],
@@ -166,7 +165,7 @@ def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
     if is_server:
         return
     check_no_servers(parsed)
-    check_slots({SLOTS: grid.has_slots})
+    check_one_stream(is_one=not grid.has_slots)
     check_engine(sorted(grid.kinds))
 
 

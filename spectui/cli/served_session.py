@@ -1,19 +1,16 @@
 """Options of commands that measure through a llama-server that they start."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import is_taken, taken
 from spectui.commands.items import divide, words_of
 from spectui.errors import UsageError
-from spectui.options.setup import Schedule, Setup
+from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
-from spectui.server.client import MOST_SLOTS
 
-SLOTS = "parallel"
-"""Click's parameter of ``-np``, and llama-server's name of the option."""
+_SLOTS = "parallel"
+"""llama-server's name of ``-np``."""
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
@@ -47,22 +44,9 @@ def served_extra() -> tuple[str, ...]:
     return () if found is None else found.served
 
 
-def check_slots(parsed: Mapping[str, Any]) -> None:
-    """Refuse several streams where nothing is served.
-
-    Raises:
-        UsageError: they were asked for.
-    """
-    if parsed[SLOTS]:
-        raise UsageError(
-            "-np: the engine in this process has one stream; add --backend server --server-bin "
-            "PATH, or leave out -np"
-        )
-
-
-def wanted_slots(parsed: Mapping[str, Any]) -> tuple[int, ...]:
-    """Numbers of slots to measure with: those given, else that of ``--from``, else one."""
-    return tuple(parsed[SLOTS]) or (_slots_of_command() or 1,)
+def wanted_slots(given: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of slots to measure with: those of ``-np``, else that of ``--from``, else one."""
+    return given or (_slots_of_command() or 1,)
 
 
 def with_slot_context(setup: Setup, n_slots: int) -> Setup:
@@ -80,12 +64,12 @@ def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...
     """Arguments of a command, with the first number of ``-np`` where that was typed."""
     if not given:
         return extra
-    others = words_of(one for one in divide(extra) if one.name != SLOTS)
+    others = words_of(one for one in divide(extra) if one.name != _SLOTS)
     return (*others, "-np", str(given[0]))
 
 
 def _slots_of_command() -> int | None:
     """Value of ``-np`` in the command of ``--from``; None where llama-server chooses it."""
-    values = [one.value for one in divide(served_extra()) if one.name == SLOTS]
+    values = [one.value for one in divide(served_extra()) if one.name == _SLOTS]
     is_number = bool(values) and values[-1].isdecimal()
     return int(values[-1]) if is_number and 1 <= int(values[-1]) <= MOST_SLOTS else None

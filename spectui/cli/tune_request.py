@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import click
 from click.core import ParameterSource
 
-from spectui.cli.options_common import BackendKind
+from spectui.cli.options_common import BackendKind, check_one_stream
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import SLOTS, check_slots, wanted_binary, wanted_slots
+from spectui.cli.served_session import wanted_binary, wanted_slots
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
@@ -47,7 +47,7 @@ class TuneOptions:
     @property
     def slots(self) -> tuple[int, ...]:
         """Numbers of slots to measure with; that of the race first."""
-        return wanted_slots({SLOTS: self.parallel}) if self.is_server else (1,)
+        return wanted_slots(self.parallel) if self.is_server else (1,)
 
     def check(self) -> None:
         """Refuse options that no search supports.
@@ -67,7 +67,7 @@ class TuneOptions:
                 "out"
             )
         if not self.is_server:
-            check_slots({SLOTS: self.parallel})
+            check_one_stream(is_one={*self.parallel} <= {1})
         if self.is_server and Parameter.N_CPU_MOE in self.parameters():
             raise UsageError(
                 f"--tune {Parameter.N_CPU_MOE} plans with spectui's own engine; leave it out with "

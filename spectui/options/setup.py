@@ -30,6 +30,8 @@ class FlashAttention(StrEnum):
     OFF = "off"
 
 
+MOST_SLOTS = 256
+"""``LLAMA_MAX_SEQ``: llama.cpp has no more."""
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 """Types of caches, as llama-server takes them."""
 

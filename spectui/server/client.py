@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar
 from spectui.closing import Closing
 from spectui.documents import Json
 from spectui.errors import ServerError
+from spectui.options.setup import MOST_SLOTS
 from spectui.server.connection import (
     BrokenError,
     Connection,
@@ -32,8 +33,6 @@ from spectui.server.streams import keep_busy
 
 T = TypeVar("T")
 
-MOST_SLOTS = 256
-"""``LLAMA_MAX_SEQ``: llama.cpp has no more."""
 _COMPLETION = "/completion"
 
 _SPECULATION = {

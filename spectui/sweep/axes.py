@@ -18,8 +18,7 @@ from spectui.options.drafters import (
     owners,
 )
 from spectui.options.option import INT_MAX
-from spectui.options.setup import CACHE_TYPES
-from spectui.server.client import MOST_SLOTS
+from spectui.options.setup import CACHE_TYPES, MOST_SLOTS
 
 OFF_KIND = "none"
 """The target alone, by the name in ``--spec-type``."""
