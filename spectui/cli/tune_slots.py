@@ -28,10 +28,11 @@ def slots_measured(
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
     found = measure_slots(
-        setup,
         result,
+        setup.workload,
         options.slots,
         opened,
+        min_gain=setup.min_gain,
         on_run=progress.on_run,
         left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),
     )

@@ -10,10 +10,10 @@ from spectui.measure.measurer import Run
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.slots import SlotResult
 from spectui.measure.streams import measurer_of
+from spectui.measure.workload import Workload
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Schedule
 from spectui.tune.result import TuneResult
-from spectui.tune.tuning import TuningSetup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,12 @@ class SlotsMeasured:
 
 
 def measure_slots(
-    setup: TuningSetup,
     result: TuneResult,
+    workload: Workload,
     numbers: Sequence[int],
     open_backend: Callable[[int], ServerBackend],
     *,
+    min_gain: float,
     on_run: Callable[[Run], None],
     left_s: Callable[[], float],
 ) -> SlotsMeasured:
@@ -42,18 +43,19 @@ def measure_slots(
     the race did on these prompts, and is left out where less is left.
 
     Args:
-        setup: of the search.
         result: result of the search.
+        workload: that of the search.
         numbers: numbers of slots; the first is that of the race.
         open_backend: opens servers with so many slots.
+        min_gain: least gain with which speculation is worth it.
         on_run: told of every prompt.
         left_s: seconds left of the time budget.
     """
     best = result.best
-    if best is None or result.speedup is None or len(numbers) < 1 or numbers == (1,):
+    if best is None or result.speedup is None or tuple(numbers) == (1,):
         return SlotsMeasured()
     items = tuple(dict.fromkeys(replace(pair.item, sample=0) for pair in result.pairs))
-    workload = replace(setup.workload, items=items)
+    workload = replace(workload, items=items)
     in_race = Comparison(
         workload=workload,
         speculation=best.speculation,
@@ -61,7 +63,7 @@ def measure_slots(
         speedup=result.speedup,
         lossless=result.lossless,
     )
-    found = [SlotResult(n_slots=numbers[0], found=in_race, min_gain=setup.min_gain)]
+    found = [SlotResult(n_slots=numbers[0], found=in_race, min_gain=min_gain)]
     left_out: list[int] = []
     needs_s = sum(
         one.prompt_s + one.decode_s
@@ -82,7 +84,7 @@ def measure_slots(
                 on_run=on_run,
                 watch=Known(MachineWatch()),
             )
-            found.append(SlotResult(n_slots=n_slots, found=measured, min_gain=setup.min_gain))
+            found.append(SlotResult(n_slots=n_slots, found=measured, min_gain=min_gain))
             if measured.ended is not None:
                 break
     except (KeyboardInterrupt, SpectuiError) as error:
