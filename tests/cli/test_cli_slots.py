@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from spectui.measure.served_models import needed_bytes
 from spectui.measure.servers import measuring_arguments
+from spectui.models.facts import facts_of
+from spectui.models.gguf import read_gguf
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.server import LlamaServer
 from spectui.server.binary import examine
@@ -134,6 +137,28 @@ def test_tune_measures_its_winner_with_the_other_numbers_of_slots(
     assert "-np" not in plain["flags"]
     assert run("tune", *search, "-np", "1,4") == 0
     assert "with 4 slots \N{MINUS SIGN}20 %, turn it off." in " ".join(spectui.out.split())
+
+
+def test_a_promise_of_several_slots_is_verified_with_as_many(
+    run: Run, spectui: Spectui, served: tuple[object, ...]
+) -> None:
+    search = ("--trials", 2, "--spec-type", "draft-simple", "--study", "mine")
+    assert run("tune", *served, *search, "-np", "2") == 0, spectui.err
+    assert spectui("verify", "mine", *served[2:], "--json", "-") == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["counts"] is None
+    assert "several streams at once" in found["counts_reason"]
+    words = found["server"]["arguments"]["on"]
+    assert (option(words, "-np"), option(words, "-c")) == ("2", "512")
+
+
+def test_both_servers_need_room_for_the_caches_of_all_slots(tiny: TinyPath) -> None:
+    target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
+    facts = [facts_of(one.path, read_gguf(one.path)) for one in (target, target, draft)]
+    token_bytes = [one.kv_bytes_per_token or 0 for one in facts]
+    assert all(token_bytes)
+    more = needed_bytes(target, draft, 1000) - needed_bytes(target, draft)
+    assert more == 1000 * sum(token_bytes)
 
 
 @pytest.mark.parametrize("command", ["bench", "sweep", "tune"])
