@@ -180,7 +180,6 @@ class _Bench:
         n_ctx = setup.context.ctx_size
         n_prompts, n_runs = self._plan
         self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=keeps_both))
-        redoes_rounds = target.redoes_rounds
         with open_fleet(
             binary,
             keeps_off=keeps_both,
@@ -189,10 +188,8 @@ class _Bench:
             name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
         ) as fleet:
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
-            backends = [
-                ServerBackend(fleet, replace(setup, n_slots=n), {}, redoes_rounds=redoes_rounds)
-                for n in slots
-            ]
+            backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
+            backends = map(backend.with_slots, slots)
             found, ended = self._measure(list(product(backends, workloads)), speculation)
         n_kinds = len(workloads)
         by_slots = tuple(

@@ -11,12 +11,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    check_schedule,
-    served_extra,
-    with_slot_context,
-    with_slots,
-)
+from spectui.cli.served_session import check_schedule, served_extra, with_slot_context, with_slots
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -220,12 +215,7 @@ class _Search:
         placed = {name: one.options for name, one in drafts.items()}
         with self._fleet(binary, target, placed) as fleet:
             n_ctx = off.context.ctx_size
-
-            def opened(n_slots: int) -> ServerBackend:
-                base = replace(off, n_slots=n_slots)
-                return ServerBackend(fleet, base, placed, redoes_rounds=target.redoes_rounds)
-
-            backend = opened(off.n_slots)
+            backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
                 off,
                 candidates,
@@ -236,7 +226,7 @@ class _Search:
             backend.company = tuple(item.tokens for item in setup.workload.items)
             tuning = Tuning(setup, Served(backend, binary, target, drafts))
             result = self._run(tuning)
-            by_slots = slots_measured(self.options, setup, result, opened, self.progress)
+            by_slots = slots_measured(self.options, setup, result, backend, self.progress)
         return Tuned(
             tuning=tuning,
             result=result,

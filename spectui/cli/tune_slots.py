@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 
 from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress
@@ -17,7 +16,7 @@ def slots_measured(
     options: TuneOptions,
     setup: TuningSetup,
     result: TuneResult,
-    opened: Callable[[int], ServerBackend],
+    backend: ServerBackend,
     progress: Progress,
 ) -> SlotsMeasured:
     """Measure the best with the other numbers of slots, unless the search was ended."""
@@ -31,7 +30,7 @@ def slots_measured(
         result,
         setup.workload,
         options.slots,
-        opened,
+        backend.with_slots,
         min_gain=setup.min_gain,
         on_run=progress.on_run,
         left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),

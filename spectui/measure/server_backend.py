@@ -113,6 +113,17 @@ class ServerBackend:
         """Use this draft for all speculation from now on."""
         self._draft = None if draft is None else self._drafts.get(draft)
 
+    def with_slots(self, n_slots: int) -> "ServerBackend":
+        """Return one of servers with so many slots, for the same models."""
+        base = replace(self._base, n_slots=n_slots)
+        return ServerBackend(
+            self._servers,
+            base,
+            self._drafts,
+            redoes_rounds=self._redoes_rounds,
+            clock=self._clock,
+        )
+
     def setup(self, speculation: Speculation | None) -> Setup:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
