@@ -1,13 +1,14 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
+from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.commands.launch import Launch
@@ -21,6 +22,7 @@ from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
 from spectui.measure.requests import Request, requests_document
 from spectui.measure.server_backend import REMEMBERS, remembers
+from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
 from spectui.tune.categories import (
@@ -36,6 +38,7 @@ from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
+from spectui.tune.slots import SlotsMeasured
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning, TuningSetup
 
@@ -61,6 +64,8 @@ class Tuned:
     """Estimates of drafts that were not loaded, by name."""
     present: PresentArm | None
     """The present setting of the command of ``--from``; None without one."""
+    by_slots: SlotsMeasured = field(default_factory=SlotsMeasured)
+    """The best setting by the number of slots, as far as several were asked for."""
 
     def document(self, unmeasured: Sequence[str], served: Served | None) -> Json:
         """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
@@ -112,6 +117,7 @@ class Tuned:
             **self.backend,
             **({} if served is None else served.document()),
             **present_document(self.present, result),
+            **(slots_document(self.by_slots.results) if self.by_slots.results else {}),
         }
 
     def launch(self, arm: Arm) -> Launch:
@@ -164,6 +170,7 @@ def report(
     lines = _summary(found)
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
+    lines += _slots(found)
     lines += _commands(found)
     write_result(found.document(unmeasured, served), "\n".join(lines), json_path)
 
@@ -219,6 +226,15 @@ def _notes(found: Tuned) -> Iterator[str]:
 
 def _request_line(request: Request) -> str:
     return f"A request of {request.told}; the first token after {request.first_told}."
+
+
+def _slots(found: Tuned) -> list[str]:
+    """The best setting by the number of slots."""
+    results, left_out = found.by_slots.results, found.by_slots.left_out
+    if not results:
+        return []
+    left = f"NOTE: for want of time not measured: -np {','.join(map(str, left_out))}."
+    return [*slots_lines(results), wrapped(SLOTS_LEGEND), *([left] if left_out else []), ""]
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

@@ -266,6 +266,7 @@ class Tuning:
                 sampling=setup.workload.sampling,
                 n_predict=setup.workload.n_predict,
                 extra=setup.off.extra,
+                n_slots=setup.off.n_slots,
             ),
             schedule=setup.schedule_of(arm),
             prompts=setup.prompts,
@@ -288,7 +289,7 @@ class Tuning:
         return ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
-            context=self.setup.off.context,
+            context=self.setup.off.shared_context,
             speculation=arm.speculation,
             extra=command.extra,
             given=given,
