@@ -33,6 +33,7 @@ from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
+from spectui.tune.temperatures import temperatures_document
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning, TuningSetup
 
@@ -89,6 +90,7 @@ class Tuned:
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
+            **temperatures_document(result.temperatures),
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
             **self.explanation.document(),
@@ -188,6 +190,7 @@ def _summary(found: Tuned) -> list[str]:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+    lines += [wrapped(one.sentence) for one in result.temperatures.value or ()]
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories

@@ -20,6 +20,7 @@ from spectui.engine.events import (
     MarginProbed,
     PromptEvaluated,
     RoundFinished,
+    RoundPrice,
     TokenEmitted,
 )
 from spectui.engine.models import LoadedModels
@@ -311,6 +312,7 @@ class Generation:
             native_s=self._native_s() - self._native_before_s,
             counters=counters,
             stop=self._decoder.stop or Stop.CANCELLED,
+            rounds=tuple(map(RoundPrice.of, self._rounds)),
         )
 
     def _follow_up(self, stop: Stop) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
+from spectui.options.setup import SamplingConfig
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
@@ -57,6 +58,14 @@ class ConfirmationStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TemperatureStarted:
+    """Rounds of the race's leader are counted at another temperature."""
+
+    sampling: SamplingConfig
+    n_prompts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResumed:
     """Trials of earlier runs are taken up."""
 
@@ -105,5 +114,6 @@ TuneEvent = (
     | PromptMeasured
     | SearchDecided
     | ConfirmationStarted
+    | TemperatureStarted
     | SearchEnded
 )

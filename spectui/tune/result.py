@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from spectui.documents import Json, or_reason
 from spectui.errors import SpectuiError
+from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
@@ -15,7 +16,10 @@ from spectui.tune.conditions import Conditions
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
+from spectui.tune.temperatures import Temperatures
 from spectui.tune.trials import TrialRecord, speedup_estimate
+
+_UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,8 @@ class TuneResult:
     """Standings of the race, the leader first."""
     speedup: Speedup | None
     """Speedup of the leader over off."""
+    temperatures: Temperatures = _UNKNOWN_TEMPERATURES
+    """The leader at other temperatures."""
     verdict: Verdict
     lossless: LosslessCheck | None
     """Check of the race's output; None with temperature, or without a race."""

@@ -33,6 +33,7 @@ from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
+from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, TrialState, best_trial
 
@@ -64,6 +65,7 @@ class Search:
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
+        self._temperatures = TemperatureRuns(self._setup, self._pace)
 
     def _begun_pace(self) -> Pace:
         setup = self._setup
@@ -87,6 +89,7 @@ class Search:
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
+            self._temperatures.run(self._confirmation.conclude())
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -119,6 +122,7 @@ class Search:
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
             ),
+            temperatures=self._temperatures.conclude(),
             lossless=lossless,
             interrupted=interrupted,
             error=error,

@@ -17,6 +17,7 @@ from spectui.tune.events import (
     PromptMeasured,
     SearchDecided,
     StudyResumed,
+    TemperatureStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -85,7 +86,7 @@ class Lines(Progress):
                 self.say(words.forecast(forecasts))
             case SearchDecided():
                 self.say(words.decided(event))
-            case ConfirmationStarted():
+            case ConfirmationStarted() | TemperatureStarted():
                 self._task = "confirming"
                 self.say(words.confirming(event))
             case _:

@@ -26,6 +26,7 @@ from spectui.tune.events import (
     PromptMeasured,
     SearchDecided,
     StudyResumed,
+    TemperatureStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -98,7 +99,7 @@ class Screen(Progress):
                 self._records.append(record)
             case SearchDecided():
                 self._status = words.decided(event)
-            case ConfirmationStarted():
+            case ConfirmationStarted() | TemperatureStarted():
                 self._live_counters = Counters()
                 self._status = self._task = words.confirming(event)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):
