@@ -33,7 +33,7 @@ from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
-from spectui.tune.temperatures import temperatures_document
+from spectui.tune.temperatures import temperatures_document, temperatures_sentence
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning, TuningSetup
 
@@ -190,7 +190,8 @@ def _summary(found: Tuned) -> list[str]:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
-    lines += [wrapped(one.sentence) for one in result.temperatures.value or ()]
+    if (predicted := temperatures_sentence(result.temperatures)) is not None:
+        lines.append(wrapped(predicted))
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories

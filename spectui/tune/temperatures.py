@@ -58,16 +58,6 @@ class Predicted:
             "predicted_speedup": self.speedup,
         }
 
-    @property
-    def sentence(self) -> str:
-        """The prediction in words."""
-        how = "With greedy output" if self.sampling.is_greedy else f"At {self.sampling.label}"
-        gain = gain_percent(100 * (self.speedup - 1), 0)
-        prompts = counted(self.n_prompts, "prompt")
-        return (
-            f"{how} the same setting would gain about {gain} (predicted from counts of {prompts})."
-        )
-
 
 Temperatures = Known[tuple[Predicted, ...]]
 """The leader at other temperatures, or why nothing is predicted."""
@@ -77,6 +67,19 @@ def temperatures_document(found: Temperatures) -> Json:
     """The predictions in documents."""
     told = None if found.value is None else [one.document() for one in found.value]
     return or_reason("other_temperatures", told, found.reason or "")
+
+
+def temperatures_sentence(found: Temperatures) -> str | None:
+    """The predictions in words; None where there are none."""
+    if not found.value:
+        return None
+    told = ", ".join(
+        f"{gain_percent(100 * (one.speedup - 1), 0)} "
+        f"{'with greedy output' if one.sampling.is_greedy else f'at {one.sampling.label}'}"
+        for one in found.value
+    )
+    prompts = counted(found.value[0].n_prompts, "prompt")
+    return f"The same setting would give about {told} (predicted from counts of {prompts})."
 
 
 class TemperatureRuns:
