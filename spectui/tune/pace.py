@@ -84,7 +84,7 @@ class Pace:
         self._budget_s = budget_s
         self._now_s = now_s
         self._prompts = prompts
-        self._seen = set(seen)
+        self._seen = {item.tokens for item in seen}
         self._move_s = move_s
         self._began_s = now_s()
         self.trial_s: list[float] = []
@@ -137,9 +137,9 @@ class Pace:
         n_moves = len(_places(records, arms)) - 1
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
-        seen = set[WorkItem]() if n_moves else self._seen
-        new = {item: len(item.tokens) for item in items if item not in seen}
-        prompts_s = self._prompts.prompt_token_s * sum(new.values()) * (1 + n_moves)
+        seen = set[tuple[int, ...]]() if n_moves else self._seen
+        new = {item.tokens for item in items} - seen
+        prompts_s = self._prompts.prompt_token_s * sum(map(len, new)) * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
         # Each finalist has a share of a run without speculation of its own.
         n_off = BASELINE_SHARE * len(arms) - 1
