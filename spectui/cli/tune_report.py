@@ -39,6 +39,7 @@ from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.slots import SlotsMeasured
+from spectui.tune.temperatures import temperatures_document, temperatures_sentence
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning, TuningSetup
 
@@ -99,6 +100,7 @@ class Tuned:
             "finalists": [one.document() for one in result.finalists],
             **requests_document(result.requests),
             **result.depths.document(setup.min_gain),
+            **temperatures_document(result.temperatures),
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
             **self.explanation.document(),
@@ -186,6 +188,8 @@ def _summary(found: Tuned) -> list[str]:
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
     lines += depth_lines(result.depths, found.tuning.setup.min_gain)
+    if (predicted := temperatures_sentence(result.temperatures)) is not None:
+        lines.append(wrapped(predicted))
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories

@@ -20,6 +20,7 @@ from spectui.engine.events import (
     MarginProbed,
     PromptEvaluated,
     RoundFinished,
+    RoundPrice,
     TokenEmitted,
 )
 from spectui.engine.models import LoadedModels
@@ -319,6 +320,7 @@ class Generation:
             n_evaluated=self._n_evaluated,
             prompt_draft_s=self._prompt_draft_s,
             n_read=self._n_read,
+            rounds=tuple(map(RoundPrice.of, self._rounds)),
         )
 
     def _follow_up(self, stop: Stop) -> None:

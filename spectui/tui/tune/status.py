@@ -17,6 +17,7 @@ from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
+from spectui.tune.temperatures import temperatures_sentence
 
 Fact = tuple[str, str, str | None]
 """Label, text, and the class of its look."""
@@ -145,7 +146,11 @@ class TuneStatus(Vertical):
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
         """Reasons of the verdict, where there is room for them."""
-        told = (("trials", words.ended_early(result)), ("why", words.why(result)))
+        told = (
+            ("elsewhere", temperatures_sentence(result.temperatures)),
+            ("trials", words.ended_early(result)),
+            ("why", words.why(result)),
+        )
         if self.app.size.height < _ROOMY:
             return []
         return [
