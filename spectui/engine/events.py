@@ -99,6 +99,30 @@ class RoundFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPrice:
+    """Seconds of a round, and what decides them."""
+
+    n_drafted: int
+    n_steps: int
+    """Decodes of the draft chain."""
+    n_tokens: int
+    """Emitted tokens."""
+    is_redone: bool
+    seconds: float
+
+    @classmethod
+    def of(cls, finished: Round) -> "RoundPrice":
+        """What a round has cost."""
+        return cls(
+            n_drafted=finished.n_drafted,
+            n_steps=finished.n_steps,
+            n_tokens=len(finished.tokens),
+            is_redone=finished.is_redone,
+            seconds=finished.times.total_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationResult:
     """All of one generation."""
 
@@ -128,6 +152,9 @@ class GenerationResult:
             not self.prompt_draft_s or self.n_read == self.n_prompt_tokens
         )
 
+    rounds: tuple[RoundPrice, ...] = ()
+    """Each round; empty where a server decoded."""
+
     @property
     def n_decoded(self) -> int:
         """Tokens decoded within ``decode_s``: the first one came with the prompt."""
@@ -144,19 +171,6 @@ class GenerationFinished:
     """A generation ended; ``result.stop`` says why."""
 
     result: GenerationResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPrice:
-    """Seconds of a round, and what decides them."""
-
-    n_drafted: int
-    n_steps: int
-    """Decodes of the draft chain."""
-    n_tokens: int
-    """Emitted tokens."""
-    is_redone: bool
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class PairGeneration:
         self._segments.append(
             Segment(
                 baseline_s=tuple(one.times.total_s for one in alone),
-                rounds=tuple(map(_price, together)),
+                rounds=tuple(map(RoundPrice.of, together)),
             )
         )
 
@@ -253,13 +253,3 @@ def _choices(written: Sequence[int], known: Iterable[tuple[int, Sequence[int]]])
             if theirs != its:
                 break
     return tuple(found)
-
-
-def _price(finished: Round) -> RoundPrice:
-    return RoundPrice(
-        n_drafted=finished.n_drafted,
-        n_steps=finished.n_steps,
-        n_tokens=len(finished.tokens),
-        is_redone=finished.is_redone,
-        seconds=finished.times.total_s,
-    )

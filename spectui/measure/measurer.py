@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -13,7 +14,7 @@ from spectui.measure.backend import Backend
 from spectui.measure.prices import SteadySeconds, steady_seconds
 from spectui.measure.statistics import PairedMeasurement
 from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
-from spectui.options.setup import Schedule
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
@@ -142,6 +143,12 @@ class Measurer:
         self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
         """Seconds and tokens, by whether a draft model read along."""
 
+    def sampled(self, sampling: SamplingConfig) -> "Measurer":
+        """A measurer of the same prompts with another sampling."""
+        twin = copy(self)
+        twin.workload = replace(self.workload, sampling=sampling)
+        return twin
+
     @property
     def prompt_token_s(self) -> float:
         """Seconds per token of a prompt that both models evaluate for the first time.
@@ -178,6 +185,7 @@ class Measurer:
                 n_predict=_ANCHOR_TOKENS,
                 sampling=sampling,
                 reuse_prompt=True,
+                n_prefix=self.workload.items[0].n_prefix,
             )
         )
         _check_complete(result)
@@ -292,6 +300,7 @@ class Measurer:
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,
+            n_prefix=item.n_prefix,
         )
 
     def _learn(self, result: GenerationResult) -> None:

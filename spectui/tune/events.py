@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
@@ -77,6 +78,14 @@ class DepthStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TemperatureStarted:
+    """Rounds of the race's leader are counted at another temperature."""
+
+    sampling: SamplingConfig
+    n_prompts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResumed:
     """Trials of earlier runs are taken up."""
 
@@ -108,6 +117,8 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
+    schedule: Schedule
+    """The work per round of what will be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,5 +137,6 @@ TuneEvent = (
     | SearchDecided
     | ConfirmationStarted
     | DepthStarted
+    | TemperatureStarted
     | SearchEnded
 )

@@ -18,9 +18,11 @@ from spectui.tune.depths import Depths
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
+from spectui.tune.temperatures import Temperatures
 from spectui.tune.trials import TrialRecord, speedup_estimate
 
 _UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
+_UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class TuneResult:
     """Whole requests with the leader, prompts included."""
     depths: Depths = field(default_factory=Depths)
     """The leader behind longer prompts."""
+    temperatures: Temperatures = _UNKNOWN_TEMPERATURES
+    """The leader at other temperatures."""
     verdict: Verdict
     lossless: LosslessCheck | None
     """Check of the race's output; None with temperature, or without a race."""

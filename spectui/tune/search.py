@@ -34,6 +34,7 @@ from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
+from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, TrialState, best_trial
 
@@ -65,6 +66,7 @@ class Search:
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
+        self._temperatures = TemperatureRuns(self._setup, self._pace)
 
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
@@ -92,6 +94,7 @@ class Search:
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
             self._depths.run(self._confirmation.conclude())
+            self._temperatures.run(self._confirmation.conclude())
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -129,6 +132,7 @@ class Search:
             ),
             requests=requests,
             depths=depths,
+            temperatures=self._temperatures.conclude(),
             lossless=lossless,
             interrupted=interrupted,
             error=error,

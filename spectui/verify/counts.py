@@ -10,11 +10,14 @@ from spectui.format import counted
 from spectui.measure.lossless import differs, parting
 from spectui.measure.measurer import Pair
 from spectui.measure.server_backend import remembers
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import HiddenStateDrafter
-from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.verify.builds import Builds
+
+Sample = tuple[tuple[int, ...], int]
+"""What an answer follows from, with one setting: tokens of the prompt, and which sample it is."""
 
 _FEW = 4
 """Near ties are rare: one is likely only if at most one prompt in this many differs."""
@@ -74,7 +77,7 @@ class CountCheck:
     prompts: frozenset[str]
     """Prompts that the servers have continued."""
     unsteady: frozenset[str]
-    """Those whose greedy output on the servers changed with the size of batches."""
+    """Those whose output on the servers changed with the size of batches."""
 
     @property
     def n_equal(self) -> int:
@@ -118,11 +121,17 @@ class CountCheck:
         }
 
 
+def sample_of(item: WorkItem) -> Sample:
+    """Tokens of a prompt, and which sample of its answers it is."""
+    return item.tokens, item.sample
+
+
 def compare_counts(
-    served: Sequence[Pair], results: Mapping[tuple[int, ...], GenerationResult]
+    served: Sequence[Pair], results: Mapping[Sample, GenerationResult]
 ) -> CountCheck:
-    """Compare what the server did with the engine's results, by the prompts' tokens."""
-    known = [(pair, results[pair.item.tokens]) for pair in served if pair.item.tokens in results]
+    """Compare what the server did with the engine's results, sample by sample."""
+    named = [(sample_of(pair.item), pair) for pair in served]
+    known = [(pair, results[sample]) for sample, pair in named if sample in results]
     found = [_difference(pair, result) for pair, result in known]
     return CountCheck(
         n_compared=len(found),
@@ -142,12 +151,14 @@ def _difference(pair: Pair, result: GenerationResult) -> Difference | None:
     return Difference(prompt_id=pair.item.id, engine=ours, server=theirs, parted_at=at)
 
 
-def incomparable(speculation: Speculation, sampling: SamplingConfig) -> str | None:
-    """Reason why counts need not be equal; None if they must be."""
+def incomparable(speculation: Speculation) -> str | None:
+    """Reason why counts need not be equal; None if they must be.
+
+    llama-server's samplers come in the same order, and draw once for each token that is written:
+    with the same seed a temperature changes nothing of that.
+    """
     if isinstance(speculation.own, HiddenStateDrafter):
         return f"the engine cannot draft as {speculation.own.kind} does"
-    if not sampling.is_greedy:
-        return "only greedy output is compared"
     if remembers(speculation):
         return "llama-server's n-gram drafters remember earlier requests"
     if speculation.is_mtp:

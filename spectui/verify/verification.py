@@ -25,14 +25,14 @@ from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
 from spectui.speculative.mtp import effective_schedule
 from spectui.verify.builds import Builds
-from spectui.verify.counts import CountCheck, compare_counts, incomparable
+from spectui.verify.counts import CountCheck, Sample, compare_counts, incomparable, sample_of
 from spectui.verify.result import Verified
 from spectui.verify.subject import Origin, subject
 
 _MIN_GAIN = 0.02
 """The default of a search."""
-_Results = dict[tuple[int, ...], GenerationResult]
-"""Results of the engine, by the prompts' tokens."""
+_Results = dict[Sample, GenerationResult]
+"""Results of the engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Verification:
             promise, made = self._promise(claim, schedule)
             ended = made.ended
             if promise.schedule is Schedule.SERVER:
-                results = {run.item.tokens: run.speculative for run in made.runs}
+                results = {sample_of(run.item): run.speculative for run in made.runs}
         found = Verified(
             case=case,
             binary=self.binary.path,
@@ -173,6 +173,7 @@ class Verification:
                 sampling=case.sampling,
                 n_ctx=case.context.ctx_size,
             )
+            backend.company = tuple(item.tokens for item in workload.items)
             measurer = Measurer(backend, workload, Schedule.SERVER, seed=self.seed)
             served = self._compare(measurer, case)
         return replace(
@@ -195,7 +196,9 @@ class Verification:
 
     def _with_counts(self, found: Verified, results: _Results) -> Verified:
         """The comparison of counts with the engine's, or the reason why there is none."""
-        reason = incomparable(found.case.speculation, found.case.sampling)
+        reason = incomparable(found.case.speculation)
+        if found.case.n_slots > 1:
+            reason = "llama-server decoded several streams at once, which rounds otherwise"
         if self.counts is False:
             reason = "--no-counts"
         if found.ended is not None:
@@ -215,7 +218,7 @@ class Verification:
         """Run what the engine has not run yet."""
         case = found.case
         items = dict.fromkeys(pair.item for pair in found.pairs)
-        missing = tuple(item for item in items if item.tokens not in results)
+        missing = tuple(item for item in items if sample_of(item) not in results)
         if missing:
             with self.open_engine() as engine:
                 load_setup(engine, case)
@@ -223,5 +226,5 @@ class Verification:
                 workload = Workload(items=missing, n_predict=case.n_predict, sampling=case.sampling)
                 measurer = Measurer(engine, workload, Schedule.SERVER)
                 for item in missing:
-                    results[item.tokens] = measurer.decode(item, case.speculation)
+                    results[sample_of(item)] = measurer.decode(item, case.speculation)
         return compare_counts(found.pairs, results)

@@ -42,11 +42,14 @@ ALONE = ("--no-promise", "--no-counts")
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
+@pytest.mark.parametrize(
+    ("turns", "temp"), [("--keep-both", 0), ("--one-at-a-time", 0), ("--keep-both", 0.8)]
+)
 def test_a_setting_is_promised_and_delivered(
-    verify: Verify, spectui: Spectui, llama_server_binary: Path, turns: str
+    verify: Verify, spectui: Spectui, llama_server_binary: Path, turns: str, temp: float
 ) -> None:
-    found = verify.document(llama_server_binary, turns, "--draft-max", 4, "--repeats", 2)
+    setting = ("--draft-max", 4, "--repeats", 2, "--temp", temp)
+    found = verify.document(llama_server_binary, turns, *setting)
     assert found["schema"] == "spectui.verify/1"
     assert found["counts"] == {
         "n_compared": 2 * N_PROMPTS,

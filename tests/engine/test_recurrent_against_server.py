@@ -1,7 +1,7 @@
 """Targets that cannot simply forget, beside the real llama-server: same drafts, same output."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramMod, NgramSimple
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.engine import ENDLESS, small_context
@@ -56,9 +56,12 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize(
+    "sampling", [ENDLESS, replace(ENDLESS, temp=0.1, seed=5)], ids=["greedy", "drawn"]
+)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_drafts_and_output_equal_the_servers(
-    llama_server_binary: Path, tmp_path: Path, case: Case
+    llama_server_binary: Path, tmp_path: Path, case: Case, sampling: SamplingConfig
 ) -> None:
     target, context = ModelOptions(path=tmp_path / "target.gguf"), small_context()
     case.target(Tiny(), target.path)
@@ -76,9 +79,15 @@ def test_drafts_and_output_equal_the_servers(
         for prompt in PROMPTS:
             # What a server learns from one prompt it uses in the next.
             with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-                theirs = server.complete(prompt, n_predict=N_PREDICT, ignore_eos=True)
+                theirs = server.complete(
+                    prompt,
+                    n_predict=N_PREDICT,
+                    temperature=sampling.temp,
+                    seed=sampling.seed,
+                    ignore_eos=True,
+                )
             command = Generate(
-                prompt=prompt, n_predict=N_PREDICT, sampling=ENDLESS, speculation=case.config
+                prompt=prompt, n_predict=N_PREDICT, sampling=sampling, speculation=case.config
             )
             ours = engine.generate(command)
             assert ours.tokens == theirs.tokens

@@ -343,7 +343,7 @@ def served(done: GenerationResult) -> Pair:
 def test_counts_and_output_are_compared(
     done: GenerationResult, *, differs: bool, parted_at: int | None
 ) -> None:
-    check = compare_counts([served(done)], {(1, 2): result((5, 6, 7), 4, 2)})
+    check = compare_counts([served(done)], {((1, 2), 0): result((5, 6, 7), 4, 2)})
     assert (check.n_compared, check.n_equal) == (1, 0 if differs else 1)
     assert [one.parted_at for one in check.differences] == ([parted_at] if differs else [])
 
@@ -355,23 +355,31 @@ def test_a_server_whose_own_output_moves_is_unsteady() -> None:
     assert (check.prompts, check.unsteady) == (frozenset("ab"), frozenset("b"))
 
 
+def test_each_sample_of_a_prompt_is_compared_with_its_own() -> None:
+    one, other = (served(result(tokens)) for tokens in ((5, 6), (7, 8)))
+    other = replace(other, item=replace(other.item, sample=1))
+    tokens = one.item.tokens
+    results = {(tokens, 0): result((5, 6)), (tokens, 1): result((7, 9))}
+    check = compare_counts([one, other], results)
+    assert (check.n_compared, check.n_equal) == (2, 1)
+
+
 def test_what_the_engine_did_not_run_is_not_compared() -> None:
     assert compare_counts([served(result((5,)))], {}).n_compared == 0
 
 
 @pytest.mark.parametrize(
-    ("speculation", "temp", "reason"),
+    ("speculation", "reason"),
     [
-        (GOOD, 0.0, None),
-        (GOOD, 0.5, "greedy"),
-        (CASE.speculation, 0.0, None),
-        (GOOD.after([NgramMapK()]), 0.0, "n-gram"),
-        (Speculation(DraftMtp(draft_max=4)), 0.0, "MTP"),
+        (GOOD, None),
+        (CASE.speculation, None),
+        (GOOD.after([NgramMapK()]), "n-gram"),
+        (Speculation(DraftMtp(draft_max=4)), "MTP"),
     ],
-    ids=["model", "temperature", "forgets", "remembers", "mtp"],
+    ids=["model", "forgets", "remembers", "mtp"],
 )
-def test_what_need_not_be_equal(speculation: Speculation, temp: float, reason: str | None) -> None:
-    found = incomparable(speculation, SamplingConfig(temp=temp))
+def test_what_need_not_be_equal(speculation: Speculation, reason: str | None) -> None:
+    found = incomparable(speculation)
     assert found is None if reason is None else reason in (found or "")
 
 

@@ -18,6 +18,7 @@ from spectui.tune.events import (
     PromptMeasured,
     SearchDecided,
     StudyResumed,
+    TemperatureStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -86,7 +87,7 @@ class Lines(Progress):
                 self.say(words.forecast(forecasts))
             case SearchDecided():
                 self.say(words.decided(event))
-            case ConfirmationStarted() | DepthStarted():
+            case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._task = "confirming"
                 self.say(words.confirming(event))
             case _:

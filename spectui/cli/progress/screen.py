@@ -27,6 +27,7 @@ from spectui.tune.events import (
     PromptMeasured,
     SearchDecided,
     StudyResumed,
+    TemperatureStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -99,7 +100,7 @@ class Screen(Progress):
                 self._records.append(record)
             case SearchDecided():
                 self._status = words.decided(event)
-            case ConfirmationStarted() | DepthStarted():
+            case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._live_counters = Counters()
                 self._status = self._task = words.confirming(event)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):

@@ -17,6 +17,7 @@ from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
+from spectui.tune.temperatures import temperatures_sentence
 
 Fact = tuple[str, str, str | None]
 """Label, text, and the class of its look."""
@@ -132,12 +133,15 @@ class TuneStatus(Vertical):
             verdict, lossless = state.result.verdict, words.lossless(state.result, glyphs)
             look = "status--good" if verdict.use_speculation else "status--against"
             facts.append(("verdict", glyphs.own_line(verdict.reason), look))
+            if (possibility := words.possibility(state)) is not None:
+                facts.append(("schedule", possibility, "status--against"))
             if lossless is not None:
                 facts.append(("output", lossless, None))
-            if (machine := words.machine(state.result)) is not None:
-                facts.append(("machine", glyphs.own_line(machine), None))
-            if (depths := words.depths(state.result)) is not None:
-                facts.append(("depths", glyphs.own_line(depths), None))
+            more = (
+                ("depths", words.depths(state.result)),
+                ("machine", words.machine(state.result)),
+            )
+            facts += [(label, glyphs.own_line(text), None) for label, text in more if text]
             facts += self._reasons(state.result)
             if state.result.not_kept is not None:
                 facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))
@@ -145,7 +149,11 @@ class TuneStatus(Vertical):
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
         """Reasons of the verdict, where there is room for them."""
-        told = (("trials", words.ended_early(result)), ("why", words.why(result)))
+        told = (
+            ("elsewhere", temperatures_sentence(result.temperatures)),
+            ("trials", words.ended_early(result)),
+            ("why", words.why(result)),
+        )
         if self.app.size.height < _ROOMY:
             return []
         return [

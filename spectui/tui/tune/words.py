@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from spectui.format import counted, duration_text, gain_percent
 from spectui.measure.statistics import Speedup
 from spectui.options.drafters import DraftSimple, numbers_of
+from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
@@ -74,7 +75,7 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
     if state.is_running and state.seconds_left is not None:
         facts.append(f"about {duration(state.seconds_left)} left")
     if state.study is not None:
-        facts.append(f"study {glyphs.one_line(state.study)}")
+        facts += [f"study {glyphs.one_line(state.study)}", f"{state.schedule} schedule"]
     return f" {glyphs.bullet} ".join(facts)
 
 
@@ -135,6 +136,16 @@ def depths(result: TuneResult) -> str | None:
     )
     stops = "" if found.limit is None else f"; it stops paying at about {found.limit:,} tokens"
     return f"{gains}{stops}"
+
+
+def possibility(state: TuningState) -> str | None:
+    """Return that what was measured is no llama-server's; None if it is."""
+    if state.schedule is Schedule.SERVER:
+        return None
+    return (
+        f"measured on the {state.schedule} schedule, which llama-server does not have: this is "
+        "what would be possible"
+    )
 
 
 def machine(result: TuneResult) -> str | None:
