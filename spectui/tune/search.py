@@ -62,7 +62,6 @@ class Search:
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
         self._temperatures = TemperatureRuns(self._setup, self._pace)
-
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def _begun_pace(self) -> Pace:
