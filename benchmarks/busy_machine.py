@@ -3,8 +3,9 @@
 Part one measures one setting on the demo pairs again and again, in turn on a quiet machine, beside
 another program that is busy in bursts, and beside a compiler. Three estimates of each measurement
 are compared: prompts decoded whole, one after the other, by the stopwatch; segments that take turns
-within the prompts, by the stopwatch; and those segments with exact counts and robust prices, which
-is what spectui reports. The truth is the last one over all quiet measurements together.
+within the prompts, by the stopwatch; those segments with exact counts and robust prices, which is
+what ``bench`` reports; and the same with a share of each answer decoded by the target alone, which
+is what ``tune`` reports. The truth is the last but one over all quiet measurements together.
 
 Part two (``--tune N``) runs ``tune`` as a user would, beside each load.
 """
@@ -29,13 +30,16 @@ from benchmarks.demo_verdicts import PRESETS, run
 from spectui.demo import DemoModel
 from spectui.engine.commands import SEGMENT_S, Generate, GeneratePair
 from spectui.engine.driver import Engine
-from spectui.measure.measurer import Pair, measurements, steady
+from spectui.measure.measurer import Measurer, Pair, measurements, steady
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
+from spectui.tune.race import BASELINE_SHARE
 
 LOADS = ("quiet", "bursts", "compiler")
+ESTIMATES = ("whole_stopwatch", "segments_stopwatch", "segments_steady", "share_steady")
 SETTING = Speculation(DraftSimple(draft_max=4, draft_min=0, draft_p_min=0.0))
 _N_PREDICT = 64
 _BUSY_S = (0.5, 3.0)
@@ -93,7 +97,7 @@ def _measurements(
             n_prompts=n_prompts,
             n_predict=_N_PREDICT,
         )
-        _decoded(engine, workload, workload.items[0], SEGMENT_S, baseline_first=True)
+        Measurer(engine, workload, Schedule.SERVER).warm_up(SETTING)
         for number in range(n_runs):
             for name in LOADS:
                 if (name, number) not in known:
@@ -104,38 +108,48 @@ def _measurements(
 
 def _measured(engine: Engine, workload: Workload, number: int) -> dict[str, Any]:
     """Every prompt in segments and whole, which of the two first in turn."""
-    kinds = {"segments": SEGMENT_S, "whole": math.inf}
+    kinds = {
+        "segments": (SEGMENT_S, 1.0),
+        "whole": (math.inf, 1.0),
+        "share": (SEGMENT_S, BASELINE_SHARE),
+    }
     pairs: dict[str, list[Pair]] = {kind: [] for kind in kinds}
     seconds = dict.fromkeys(kinds, 0.0)
     for turn, item in enumerate(workload.items, number):
+        command = Generate(
+            prompt=item.tokens,
+            n_predict=workload.n_predict,
+            sampling=workload.sampling,
+            speculation=SETTING,
+            reuse_prompt=True,
+        )
         for kind in list(kinds)[:: -1 if turn % 2 else 1]:
+            segment_s, share = kinds[kind]
             began_s = time.perf_counter()
             pairs[kind].append(
-                _decoded(engine, workload, item, kinds[kind], baseline_first=turn // 2 % 2 == 0)
+                _decoded(
+                    engine,
+                    item,
+                    GeneratePair(
+                        speculative=command,
+                        baseline_first=turn // 2 % 2 == 0,
+                        segment_s=segment_s,
+                        baseline_share=share,
+                    ),
+                )
             )
             seconds[kind] += time.perf_counter() - began_s
     return {
         "whole_stopwatch": _estimate(pairs["whole"]),
         "segments_stopwatch": _estimate(pairs["segments"]),
         "segments_steady": _estimate(steady(pairs["segments"])),
-        "whole_s": seconds["whole"],
-        "segments_s": seconds["segments"],
+        "share_steady": _estimate(steady(pairs["share"])),
+        **{f"{kind}_s": seconds[kind] for kind in kinds},
     }
 
 
-def _decoded(
-    engine: Engine, workload: Workload, item: WorkItem, segment_s: float, *, baseline_first: bool
-) -> Pair:
-    command = Generate(
-        prompt=item.tokens,
-        n_predict=workload.n_predict,
-        sampling=workload.sampling,
-        speculation=SETTING,
-        reuse_prompt=True,
-    )
-    done = engine.generate_pair(
-        GeneratePair(speculative=command, baseline_first=baseline_first, segment_s=segment_s)
-    )
+def _decoded(engine: Engine, item: WorkItem, command: GeneratePair) -> Pair:
+    done = engine.generate_pair(command)
     return Pair(
         item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
     )
@@ -175,7 +189,7 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         quiet = [row["segments_steady"]["speedup"] for row in own if row["load"] == "quiet"]
         truth = math.exp(sum(map(math.log, quiet)) / len(quiet))
         for name in LOADS:
-            for kind in ("whole_stopwatch", "segments_stopwatch", "segments_steady"):
+            for kind in ESTIMATES:
                 given = [row[kind] for row in own if row["load"] == name]
                 errors = _Errors(
                     relative=[one["speedup"] / truth for one in given],

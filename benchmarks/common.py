@@ -50,7 +50,7 @@ def load_pair(
         engine,
         builtin_suite()[:n_prompts],
         n_predict=n_predict,
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         n_ctx=loaded.n_ctx,
     )
 

@@ -116,7 +116,7 @@ def run(
         Generate(
             prompt=item.tokens,
             n_predict=n_predict,
-            sampling=SamplingConfig(ignore_eos=True),
+            sampling=SamplingConfig(temp=0.0, ignore_eos=True),
             speculation=speculation,
             schedule=schedule,
             reuse_prompt=True,

@@ -68,7 +68,7 @@ def main() -> None:
             engine,
             prompts,
             n_predict=arguments.n_predict,
-            sampling=SamplingConfig(),
+            sampling=SamplingConfig(temp=0.0),
             n_ctx=loaded.n_ctx,
         )
         starter = Starter(binary=server_binary(), target=target)

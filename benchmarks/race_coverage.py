@@ -104,7 +104,7 @@ class Setting:
 def workload(n: int) -> Workload:
     """Prompts without text."""
     items = (WorkItem(id=str(i), category="", tokens=(i,)) for i in range(n))
-    return Workload(items=tuple(items), n_predict=N_WRITTEN, sampling=SamplingConfig())
+    return Workload(items=tuple(items), n_predict=N_WRITTEN, sampling=SamplingConfig(temp=0.0))
 
 
 @cache

@@ -42,7 +42,7 @@ def main() -> None:
                     engine,
                     builtin_suite()[: arguments.prompts],
                     n_predict=n_predict,
-                    sampling=SamplingConfig(),
+                    sampling=SamplingConfig(temp=0.0),
                     n_ctx=loaded.n_ctx,
                 )
                 found = [measure(engine, item, n_predict) for item in workload.items]

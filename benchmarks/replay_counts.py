@@ -43,7 +43,7 @@ DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
 DEPTH = 16
 _CHAINED = 2
 """Settings of each draft that are also run behind each of the n-gram drafters of ``AHEAD``."""
-SAMPLING = {"greedy": SamplingConfig(), "seeded": SamplingConfig(temp=0.7, seed=7)}
+SAMPLING = {"greedy": SamplingConfig(temp=0.0), "seeded": SamplingConfig(temp=0.7, seed=7)}
 SPACE = Grid(
     draft_max=tuple(range(1, DEPTH + 1)),
     draft_min=(0, 1, 2, 3, 4),

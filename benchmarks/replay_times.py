@@ -96,7 +96,7 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
         engine,
         builtin_suite()[:: 24 // arguments.prompts],
         n_predict=arguments.n_predict,
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         n_ctx=loaded.n_ctx,
     )
     tracer = Tracer(

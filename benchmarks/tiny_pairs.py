@@ -30,7 +30,7 @@ from tests.support.windowed import write_cohere2
 MAX_DRAFT = 16
 N_VOCAB = len(vocabulary(Tiny()))
 CONTEXT = ContextOptions(ctx_size=1024, ubatch_size=64, threads=1)
-GREEDY = SamplingConfig(ignore_eos=True)
+GREEDY = SamplingConfig(temp=0.0, ignore_eos=True)
 NOISE = 0.1
 """Of a draft's weights: it is often wrong."""
 

@@ -81,7 +81,7 @@ def decode_headless(threads: int, n_predict: int) -> float:
             Generate(
                 prompt=prompt,
                 n_predict=n_predict,
-                sampling=SamplingConfig(ignore_eos=True),
+                sampling=SamplingConfig(temp=0.0, ignore_eos=True),
                 speculation=Speculation(),
                 schedule=Schedule.FAST,
             )

@@ -162,7 +162,7 @@ def prepare(target: ModelOptions, n_predict: int) -> Workload:
             engine,
             builtin_suite(),
             n_predict=n_predict,
-            sampling=SamplingConfig(),
+            sampling=SamplingConfig(temp=0.0),
             n_ctx=loaded.n_ctx,
         )
 

@@ -92,7 +92,7 @@ def measure_together(
             engine,
             builtin_suite()[:n_prompts],
             n_predict=_N_PREDICT,
-            sampling=SamplingConfig(),
+            sampling=SamplingConfig(temp=0.0),
             n_ctx=loaded.n_ctx,
         )
         measurer = Measurer(engine, workload, Schedule.SERVER)

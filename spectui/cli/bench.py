@@ -5,17 +5,28 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from spectui.cli.click_options import listed
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_common import BACKEND, SERVER_BIN, BackendKind, check_no_servers
-from spectui.cli.values import Fraction, ListOf, WholeNumber
+from spectui.cli.options_common import (
+    BACKEND,
+    PARALLEL,
+    REQUEST,
+    SERVER_BIN,
+    BackendKind,
+    check_no_servers,
+    check_one_stream,
+)
+from spectui.cli.values import ListOf, WholeNumber
 from spectui.errors import UsageError
+from spectui.options import catalogue
 from spectui.options.option import INT_MAX
+from spectui.options.setup import SamplingConfig
 
 _OF_RUNNING = frozenset(
     {
         *("backend", "server_url", "baseline_url", "timeout"),
-        *("temp", "lengths", "repeats", "prompts", "n_predict"),
+        *("temp", "lengths", "repeats", "requests", "prompts", "n_predict"),
         *("top_k", "top_p", "min_p", "seed", "ignore_eos"),
         *("json_path", "quiet", "verbose"),
     }
@@ -25,7 +36,7 @@ _OF_RUNNING = frozenset(
 
 @click.command(name="bench")
 @sweep_options
-@add_options(*MEASURED, *BACKEND, SERVER_BIN)
+@add_options(*MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
 @click.option(
     "--server-url",
     metavar="ADDRESS",
@@ -39,12 +50,10 @@ _OF_RUNNING = frozenset(
     metavar="ADDRESS",
     help="With --server-url: another one without speculation, to compare with.",
 )
-@click.option(
-    "--temp",
-    type=ListOf(Fraction(min=0)),
-    default=(0.0,),
-    metavar="T,...",
-    help="Temperatures to measure one after the other; 0, the default, is greedy.",
+@listed(
+    catalogue.TEMPERATURE,
+    default=(SamplingConfig().temp,),
+    help_text="Temperatures to measure one after the other; 0 is greedy.",
 )
 @click.option(
     "--prompt-length",
@@ -62,6 +71,7 @@ _OF_RUNNING = frozenset(
     metavar="N",
     help="Measure every prompt N times.",
 )
+@add_options(REQUEST)
 @click.pass_context
 def command(ctx: click.Context, /, **parsed: Any) -> None:
     """Measure one setting against the target alone.
@@ -69,7 +79,7 @@ def command(ctx: click.Context, /, **parsed: Any) -> None:
     Every prompt is decoded without and with the draft, one right after the other. Prints the
     speedup with its interval, and checks that the output is the same. With several temperatures or
     lengths of prompt it prints a table. With --backend server your own llama-server decodes, once
-    without and once with the draft, in turns.
+    without and once with the draft, in turns; with -np as many streams at once.
     """
     from spectui.cli.run_bench import bench
 
@@ -95,6 +105,8 @@ def _check_backend(parsed: dict[str, Any]) -> None:
         )
     if not starts:
         check_no_servers(parsed)
+    if not starts and not is_running:
+        check_one_stream(is_one={*parsed["parallel"]} <= {1})
 
 
 def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """Commands for the engine. Each is answered by exactly one terminal event."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 
 
@@ -47,7 +47,7 @@ class Generate:
     prompt: tuple[int, ...]
     n_predict: int = -1
     """Tokens to emit, -1 for as many as the context holds."""
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    sampling: SamplingConfig = GREEDY
     speculation: Speculation | None = None
     """None runs the target alone."""
     schedule: Schedule = Schedule.SERVER

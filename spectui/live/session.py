@@ -21,7 +21,7 @@ from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
 from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
+from spectui.options.setup import GREEDY, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.trace.costs import Costs
@@ -390,7 +390,7 @@ class LiveSession:
                     Generate(
                         prompt=event.tokens,
                         n_predict=_BASELINE_TOKENS + 1,
-                        sampling=SamplingConfig(ignore_eos=True),
+                        sampling=replace(GREEDY, ignore_eos=True),
                     )
                 )
             case events.GenerationFinished() if not self._is_warm:

@@ -25,7 +25,7 @@ class SamplerChain(Closing):
 
     def __init__(self, config: SamplingConfig, vocabulary: Vocabulary) -> None:
         """Build the chain in llama-server's default order: top-k, top-p, min-p, temperature."""
-        self._is_greedy = config.temp <= 0
+        self._is_greedy = config.is_greedy
         self._forbidden = vocabulary.end_tokens if config.ignore_eos else frozenset()
         self._chain = C.llama_sampler_chain_init(C.llama_sampler_chain_default_params())
         if config.ignore_eos:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from random import Random
 
 from spectui.documents import Json, or_reason
@@ -29,6 +28,8 @@ NO_BASELINE = (
     "nothing was compared: llama-server takes no speculative parameters per request; give a server "
     "without speculation with --baseline-url"
 )
+_RECALLED = "it is not known to have been evaluated as a whole for this"
+_NO_PARTS = "llama-server does not tell it apart"
 _NOTHING_DECODED = "the answer ended before anything was decoded"
 
 
@@ -57,6 +58,7 @@ class Run:
             "id": self.item.id,
             "category": self.item.category,
             "n_prompt_tokens": result.n_prompt_tokens,
+            **_prompt_document(result, self.baseline),
             **or_reason("baseline_tokens_per_s", off, why),
             **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
             "n_drafted": counters.n_drafted,
@@ -65,6 +67,20 @@ class Run:
             "stop": str(result.stop),
             "output_sha256": sha256(result.tokens),
         }
+
+
+def _prompt_document(result: GenerationResult, baseline: GenerationResult | None) -> Json:
+    """Seconds of the prompt and until the first token, without and with speculation."""
+    prompt_s, draft_s = (
+        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
+    )
+    off_s = baseline.prompt_s if baseline is not None and baseline.is_prompt_new else None
+    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
+    return {
+        **or_reason("prompt_s", prompt_s, _RECALLED),
+        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
+        **or_reason("time_to_first_token_s", first_s, _RECALLED),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +206,8 @@ class Measurer:
         if self.n_beside_off == 0:
             yield from self._apart(items, speculation, range(turn, turn + repeats))
             return
-        for n, item in enumerate(chain.from_iterable([items] * repeats), turn * len(items)):
+        passes = self.workload.passes(items, range(turn, turn + repeats))
+        for n, item in enumerate(passes, turn * len(items)):
             yield from self.block(item, (speculation,), n)
 
     def _apart(
@@ -202,8 +219,9 @@ class Measurer:
         """
         middle = -(-len(items) // 2)
         halves = [half for half in (items[:middle], items[middle:]) if half]
-        legs = chain.from_iterable(halves[:: -1 if n % 2 else 1] for n in passes)
-        for turn, half in enumerate(legs):
+        legs = ((n, half) for n in passes for half in halves[:: -1 if n % 2 else 1])
+        for turn, (n, part) in enumerate(legs):
+            half = tuple(self.workload.passes(part, range(n, n + 1)))
             first, second = (speculation, None) if turn % 2 else (None, speculation)
             begun = [self.decode(item, first) for item in half]
             for item, earlier in zip(half, begun, strict=True):
@@ -213,7 +231,7 @@ class Measurer:
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""
-        for item in chain.from_iterable([items] * repeats):
+        for item in self.workload.passes(items, range(repeats)):
             yield Run(item=item, speculative=self.decode(item, None))
 
     def block(
@@ -271,7 +289,7 @@ class Measurer:
         return Generate(
             prompt=item.tokens,
             n_predict=n_predict,
-            sampling=self.workload.sampling,
+            sampling=self.workload.sampling_of(item),
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,

@@ -44,6 +44,7 @@ class Case(Setup):
             context=self.context,
             speculation=None,
             extra=self.extra,
+            n_slots=self.n_slots,
         )
 
 

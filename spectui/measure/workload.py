@@ -1,6 +1,6 @@
 """Workload of a measurement: prompts as tokens, how far to continue them, how to sample."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -23,6 +23,8 @@ class WorkItem:
     id: str
     category: str
     tokens: tuple[int, ...]
+    sample: int = 0
+    """Which of the prompt's samples, from 0: each is drawn with a seed of its own."""
     n_prefix: int = 0
     """Tokens at the beginning that are a prompt of their own, which the rest continues."""
 
@@ -42,6 +44,19 @@ class Workload:
     def first(self, n: int) -> "Workload":
         """This workload with the first ``n`` prompts only."""
         return replace(self, items=self.items[:n])
+
+    def sampling_of(self, item: WorkItem) -> SamplingConfig:
+        """Sampling of an item, with the seed of its sample."""
+        return self.sampling.sample(item.sample)
+
+    def passes(self, items: Iterable[WorkItem], numbers: range) -> Iterator[WorkItem]:
+        """The items once for each of ``numbers``: further samples, unless they would be the same.
+
+        Greedy output does not change, so that an item that comes again is a repeat of the first.
+        """
+        for number in numbers:
+            for item in items:
+                yield item if self.sampling.is_greedy else replace(item, sample=number)
 
     def document(self) -> Json:
         """Sampling, and the number of tokens to predict, in documents."""

@@ -30,20 +30,46 @@ class FlashAttention(StrEnum):
     OFF = "off"
 
 
+MOST_SLOTS = 256
+"""``LLAMA_MAX_SEQ``: llama.cpp has no more."""
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 """Types of caches, as llama-server takes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingConfig:
-    """The target's sampler chain. ``temp`` 0 is greedy."""
+    """The target's sampler chain; by default llama-server's, with a seed that is always the same.
 
-    temp: float = 0.0
+    ``temp`` 0 is greedy.
+    """
+
+    temp: float = 0.8
     top_k: int = 40
     top_p: float = 0.95
     min_p: float = 0.05
     seed: int = 0
     ignore_eos: bool = False
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the most probable token is taken, whatever the seed."""
+        return self.temp <= 0
+
+    @property
+    def label(self) -> str:
+        """The temperature in words."""
+        return "greedy" if self.is_greedy else f"temperature {self.temp:g}"
+
+    def sample(self, n: int) -> "SamplingConfig":
+        """The sampling of the ``n``-th sample of a prompt, from 0: each draws with its own seed.
+
+        Greedy samples are all the same.
+        """
+        return self if self.is_greedy else replace(self, seed=(self.seed + n) % 2**32)
+
+
+GREEDY = SamplingConfig(temp=0.0)
+"""Sampling where nobody's choice is followed: counts and texts that can be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +147,8 @@ class Setup:
     """None for the target alone."""
     extra: tuple[str, ...] = ()
     """The user's own arguments for llama-server that spectui does not know, as they stand."""
+    n_slots: int = 1
+    """``-np``: requests that a server decodes at once, each in a context of this size."""
 
     @property
     def is_off(self) -> bool:
@@ -136,7 +164,13 @@ class Setup:
             context=self.context,
             speculation=None,
             extra=self.extra,
+            n_slots=self.n_slots,
         )
+
+    @property
+    def shared_context(self) -> ContextOptions:
+        """Context of a whole server, which divides ``-c`` among its slots."""
+        return replace(self.context, ctx_size=self.context.ctx_size * self.n_slots)
 
     @property
     def label(self) -> str:

@@ -151,6 +151,7 @@ class Served:
             context=setup.off.context,
             workload=setup.workload,
             extra=setup.off.extra,
+            n_slots=setup.off.n_slots,
         )
 
     def prepare(

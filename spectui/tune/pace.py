@@ -84,9 +84,10 @@ class Pace:
         self._budget_s = budget_s
         self._now_s = now_s
         self._prompts = prompts
-        self._seen = set(seen)
+        self._seen = {item.tokens for item in seen}
         self._move_s = move_s
         self._began_s = now_s()
+        self._reserved_s = 0.0
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
@@ -95,7 +96,11 @@ class Pace:
         """Seconds left of the time budget; infinite without one."""
         if self._budget_s is None:
             return float("inf")
-        return self._budget_s - self.took_s
+        return self._budget_s - self.took_s - self._reserved_s
+
+    def reserve(self, seconds: float) -> None:
+        """Keep so much of the time for what comes in the end."""
+        self._reserved_s = seconds
 
     @property
     def took_s(self) -> float:
@@ -137,8 +142,8 @@ class Pace:
         n_moves = len(_places(records, arms)) - 1
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
-        seen = set[WorkItem]() if n_moves else self._seen
-        new = (item for item in items if item not in seen)
+        seen = set[tuple[int, ...]]() if n_moves else self._seen
+        new = {item.tokens: item for item in items if item.tokens not in seen}.values()
         n_new = sum(len(item.tokens) - (0 if n_moves else item.n_prefix) for item in new)
         prompts_s = self._prompts.prompt_token_s * n_new * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks

@@ -5,17 +5,22 @@ from dataclasses import dataclass, field
 
 from spectui.documents import Json, or_reason
 from spectui.errors import SpectuiError
+from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
+from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
 from spectui.tune.conditions import Conditions
+from spectui.tune.depths import Depths
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord, speedup_estimate
+
+_UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,10 @@ class TuneResult:
     """Standings of the race, the leader first."""
     speedup: Speedup | None
     """Speedup of the leader over off."""
+    requests: Known[tuple[Request, ...]] = _UNKNOWN
+    """Whole requests with the leader, prompts included."""
+    depths: Depths = field(default_factory=Depths)
+    """The leader behind longer prompts."""
     verdict: Verdict
     lossless: LosslessCheck | None
     """Check of the race's output; None with temperature, or without a race."""

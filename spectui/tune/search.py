@@ -16,6 +16,7 @@ from spectui.measure.measurer import Pair
 from spectui.measure.verdict import Basis, judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.division import LATER_ERROR
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.events import (
@@ -65,6 +66,8 @@ class Search:
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
 
+        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
+
     def _begun_pace(self) -> Pace:
         setup = self._setup
         return Pace(
@@ -83,10 +86,12 @@ class Search:
         try:
             self._setup.measurer.warm_up(None)
             self._forecast()
+            self._depths.reserve(self._confirmation.race_s(self._best_arms(), 1))
             self._search()
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
+            self._depths.run(self._confirmation.conclude())
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -102,6 +107,8 @@ class Search:
         best, speedup = next(iter(self._best_arms()), None), None
         if standings and standings[0].speedup is not None:
             best, speedup = standings[0].arm, standings[0].speedup
+        depths = self._depths.conclude()
+        requests = raced_requests(standings, self._setup.requests, depths)
         return TuneResult(
             trials=records,
             best=best,
@@ -118,7 +125,10 @@ class Search:
                 basis=self._confirmation.basis if speedup else None,
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
+                requests=requests.value or (),
             ),
+            requests=requests,
+            depths=depths,
             lossless=lossless,
             interrupted=interrupted,
             error=error,
@@ -333,7 +343,7 @@ class Confirmation:
         self._pace = pace
         self._trials = trials
         self._on_decoded = on_decoded
-        self._items = setup.division.planned * setup.limits.n_confirmations
+        self._items = self._repeated(setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
         self.basis: Basis | None = None
@@ -382,8 +392,12 @@ class Confirmation:
         judged = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
-        self._items = judged.items * setup.limits.n_confirmations
+        self._items = self._repeated(judged.items)
         self.basis = judged.basis
+
+    def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+        setup = self._setup
+        return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
 
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
@@ -402,7 +416,7 @@ class Confirmation:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
         pairs = self.in_place() or self.pairs()
-        if race is None or not pairs or self._setup.workload.sampling.temp > 0:
+        if race is None or not pairs or not self._setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.

@@ -13,10 +13,12 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.promise import Case, Promise, lasting, observed_of
+from spectui.measure.requests import usual_shape
 from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
+from spectui.options.request import RequestShape
 from spectui.options.setup import ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
@@ -91,6 +93,15 @@ class TuningSetup:
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
+    requests: tuple[RequestShape, ...] = ()
+    """Requests that the user runs; empty for those that the prompts are."""
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
+
+    @property
+    def shapes(self) -> tuple[RequestShape, ...]:
+        """Requests that are to gain: the user's, or what the prompts are."""
+        return self.requests or (usual_shape(self.workload, self.off.context.ctx_size),)
 
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
@@ -180,6 +191,8 @@ class Tuning:
                 limits=setup.limits,
                 min_gain=setup.min_gain,
                 on_event=on_event,
+                depths=setup.depths,
+                requests=setup.shapes,
             )
             before = hottest_c()
             with MachineWatch() as watch:
@@ -253,6 +266,7 @@ class Tuning:
                 sampling=setup.workload.sampling,
                 n_predict=setup.workload.n_predict,
                 extra=setup.off.extra,
+                n_slots=setup.off.n_slots,
             ),
             schedule=setup.schedule_of(arm),
             prompts=setup.prompts,
@@ -275,7 +289,7 @@ class Tuning:
         return ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
-            context=self.setup.off.context,
+            context=self.setup.off.shared_context,
             speculation=arm.speculation,
             extra=command.extra,
             given=given,

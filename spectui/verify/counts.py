@@ -146,7 +146,7 @@ def incomparable(speculation: Speculation, sampling: SamplingConfig) -> str | No
     """Reason why counts need not be equal; None if they must be."""
     if isinstance(speculation.own, HiddenStateDrafter):
         return f"the engine cannot draft as {speculation.own.kind} does"
-    if sampling.temp > 0:
+    if not sampling.is_greedy:
         return "only greedy output is compared"
     if remembers(speculation):
         return "llama-server's n-gram drafters remember earlier requests"

@@ -123,7 +123,7 @@ def test_greedy_outputs_do_not_depend_on_the_draft(
     hashes = []
     for draft in (CLOSE_DRAFT, OTHER):
         options = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1, "-n", 12]
-        assert spectui("bench", *options, "--prompts", prompts, "--json", "-") == 0
+        assert spectui("bench", *options, "--temp", 0, "--prompts", prompts, "--json", "-") == 0
         hashes.append([row["output_sha256"] for row in json.loads(spectui.out)["prompts"]])
     assert hashes[0] == hashes[1]
 
@@ -226,7 +226,7 @@ def test_tune_explains_its_verdict_and_looks_at_the_categories(
 def test_without_a_draft_the_n_gram_drafters_are_tuned(
     spectui: Spectui, tiny: TinyPath, prompts: Path
 ) -> None:
-    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
+    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", prompts]
     assert spectui("tune", *options, "--trials", 3, "--json", "-") == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["drafts"] == []

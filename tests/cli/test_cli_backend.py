@@ -29,11 +29,12 @@ def counts(document: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("temp", [0, 0.8])
 @pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
 def test_a_server_counts_what_the_engine_counts(
-    run: Run, spectui: Spectui, llama_server_binary: Path, turns: str
+    run: Run, spectui: Spectui, llama_server_binary: Path, turns: str, temp: float
 ) -> None:
-    setting = ("--draft-max", 4, "--ignore-eos", "--repeats", 2)
+    setting = ("--draft-max", 4, "--ignore-eos", "--repeats", 2, "--temp", temp)
     served = ("--backend", "server", "--server-bin", llama_server_binary, turns)
     found = run.document("bench", *setting, *served)
     assert spectui.err.count("starting llama-server") == found["server"]["n_starts"]
@@ -45,7 +46,7 @@ def test_a_server_counts_what_the_engine_counts(
     for name in ("time_s", "accepted_per_position", "alpha", "c"):
         assert found["speculative"][name] is None
         assert "does not tell" in found["speculative"][f"{name}_reason"]
-    assert found["lossless"] is True
+    assert found["lossless"] is (True if temp == 0 else None)
     for model in ("target", "draft"):
         assert found[model]["size_bytes"] == here[model]["size_bytes"] > 0
     assert found["target"]["arch"] == "llama"
@@ -66,7 +67,7 @@ def test_eagle3_is_measured_and_found_by_the_server(
 ) -> None:
     models = ["-m", tiny(TARGET), "-md", eagle3, "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
     served = [*models, "--backend", "server", "--server-bin", llama_server_binary, "--json", "-"]
-    assert spectui("bench", *served) == 0, spectui.err
+    assert spectui("bench", *served, "--temp", 0) == 0, spectui.err
     found = json.loads(spectui.out)
     assert found["draft"]["kind"] == found["config"]["spec_type"] == "draft-eagle3"
     assert found["speculative"]["n_drafted"] > 0
@@ -174,7 +175,7 @@ def test_what_is_printed(
     assert spectui.out == (
         "off         100.00 tokens/s\n"
         "on          125.00 tokens/s\n"
-        "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts)\n"
+        "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts, greedy)\n"
         "acceptance  70.0 % (42 of 60), 2.75 tokens per round\n"
         "lossless    yes, every output equals the target's own\n"
     )

@@ -51,7 +51,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def experts(tiny: TinyPath, prompts: Path) -> list[object]:
     models = ["-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT)]
-    return [*models, "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
+    return [*models, "-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", prompts]
 
 
 def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,40 @@ def test_bench_measures_the_command_and_what_is_typed_wins(
     assert document["notes"] == ["the command is measured without -np 4, --newfangled"]
     config = document["config"]
     assert (config["draft_max"], config["draft_p_min"], config["temp"]) == (5, 0.33, 0.5)
+
+
+SAMPLING = ("temp", "top_k", "top_p", "min_p", "seed")
+
+
+@pytest.mark.parametrize("command", ["bench", "tune", "sweep", "trace", "verify", "cockpit"])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], (0.8, 40, 0.95, 0.05, 0)),
+        (["--from", "llama-server -m t.gguf -md d.gguf"], (0.8, 40, 0.95, 0.05, 0)),
+        (
+            ["--from", "llama-server -m t.gguf -md d.gguf --temp 0.6 --top-k 20 --seed 5"],
+            (0.6, 20, 0.95, 0.05, 5),
+        ),
+        (
+            ["--from", "llama-server -m t.gguf --temp 0.6 --min-p 0", "--temp", "1"],
+            (1.0, 40, 0.95, 0.0, 0),
+        ),
+        (["--demo"], (0.0, 40, 0.95, 0.05, 0)),
+        (["--preset", "demo-moe"], (0.0, 40, 0.95, 0.05, 0)),
+        (["--demo", "--temp", "0.8"], (0.8, 40, 0.95, 0.05, 0)),
+    ],
+)
+def test_sampling_is_the_commands_else_the_presets_else_the_servers(
+    command: str, arguments: list[str], expected: tuple[float, ...]
+) -> None:
+    parsed = import_module(f"spectui.cli.{command}").command
+    server = ["--server-bin", "x"] if command == "verify" else []
+    with parsed.make_context(command, [*arguments, *server]) as context:
+        found = tuple(context.params[name] for name in SAMPLING)
+    # Some commands take several temperatures; a sweep has its default from those of the grid.
+    temps = found[0] if isinstance(found[0], tuple) else (found[0],)
+    assert (temps or (0.8,), *found[1:]) == ((expected[0],), *expected[1:])
 
 
 LEFT = (

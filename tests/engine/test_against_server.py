@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from spectui.commands.arguments import server_arguments
@@ -14,6 +15,7 @@ from spectui.options.setup import (
     FlashAttention,
     KvOverride,
     ModelOptions,
+    SamplingConfig,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
@@ -51,6 +53,39 @@ def test_drafts_and_output_equal_the_servers(
             command = Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config)
             ours, theirs = run_both(served_engine, server, command)
             assert ours == theirs
+
+
+def test_what_is_drawn_equals_the_servers(
+    served_engine: Engine,
+    served_pair: tuple[ModelOptions, ModelOptions],
+    llama_server_binary: Path,
+    tmp_path: Path,
+) -> None:
+    """Its samplers come in the same order, and draw once for each token that is written."""
+    config = Speculation(DraftSimple(draft_max=4))
+    flags = server_arguments(*served_pair, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+        found = httpx.get(
+            f"{server.base_url}/props",
+            headers={"Authorization": f"Bearer {server.api_key}"},
+            timeout=60,
+        )
+        theirs = found.json()["default_generation_settings"]["params"]
+        ours = SamplingConfig()
+        given = {"temperature": ours.temp, "top_k": ours.top_k, "top_p": ours.top_p}
+        given["min_p"] = ours.min_p
+        assert {name: theirs[name] for name in given} == pytest.approx(given)
+        for prompt, seed in zip(tokens_of(served_engine)[:2], (0, 7), strict=True):
+            command = Generate(
+                prompt=prompt,
+                n_predict=N_PREDICT,
+                sampling=SamplingConfig(seed=seed),
+                speculation=config,
+            )
+            one, other = run_both(served_engine, server, command)
+            assert one == other
+            assert one.n_accepted > 0
 
 
 def test_prompts_are_rendered_and_tokenized_as_the_server_does(

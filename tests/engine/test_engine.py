@@ -217,7 +217,7 @@ def test_greedy_output_does_not_depend_on_the_draft(
     engine: Engine, tiny: TinyPath, draft: Tiny, schedule: Schedule
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(draft)))
-    for sampling in (SamplingConfig(), ENDLESS):
+    for sampling in (SamplingConfig(temp=0.0), ENDLESS):
         command = request(n_predict=120, sampling=sampling)
         plain = engine.generate(command)
         for config in (
@@ -709,7 +709,7 @@ def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedul
         started.load_draft(options)
         question = (("user", "Name three colours, and say what each of them reminds you of."),)
         prompt = started.tokenize(Tokenize(messages=question))
-        command = request(32, prompt=prompt, sampling=SamplingConfig())
+        command = request(32, prompt=prompt, sampling=SamplingConfig(temp=0.0))
         plain = started.generate(command)
         assert "\N{REPLACEMENT CHARACTER}" not in plain.text
         for config in (speculation(4), speculation(8, 2, 0.5)):

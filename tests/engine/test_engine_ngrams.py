@@ -27,7 +27,7 @@ pytest_plugins = ("tests.support.fixtures",)
 PROMPT = (88, 102, 126, 263, 261, 109, 271) * 4
 SIZES = ((1, 1), (1, 6), (2, 4), (3, 16), (4, 8))
 SAMPLING = {
-    "greedy": SamplingConfig(),
+    "greedy": SamplingConfig(temp=0.0),
     "endless": ENDLESS,
     "seeded": SamplingConfig(temp=0.7, seed=11, ignore_eos=True),
 }

@@ -26,7 +26,7 @@ DEPTH = 12
 GRID = Grid(draft_max=(1, 2, 3, 5, 12), draft_min=(0, 2), draft_p_min=(0.0, 0.2, 0.5, 0.9))
 DRAFTS = {"itself": TARGET, "close": CLOSE_DRAFT, "rough": ROUGH_DRAFT, "unrelated": OTHER}
 SAMPLING = {
-    "greedy": SamplingConfig(),
+    "greedy": SamplingConfig(temp=0.0),
     "endless": ENDLESS,
     "seeded": SamplingConfig(temp=0.7, seed=11, ignore_eos=True),
 }

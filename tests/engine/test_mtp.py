@@ -356,8 +356,8 @@ def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath)
 
 def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Path) -> None:
     options = ["-m", folder / "qwen35.gguf", "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
-    drafting = ["--spec-type", "draft-mtp", "--draft-max", 2, "--ignore-eos", "--json", "-"]
-    assert spectui("bench", *options, *drafting) == 0, spectui.err
+    drafting = ["--spec-type", "draft-mtp", "--draft-max", 2, "--ignore-eos", "--temp", 0]
+    assert spectui("bench", *options, *drafting, "--json", "-") == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["lossless"] is True
     assert document["draft"]["kind"] == "mtp"

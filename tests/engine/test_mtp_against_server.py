@@ -67,7 +67,7 @@ def test_what_tune_finds_is_a_command_that_the_server_takes(
     target = tmp_path / "target.gguf"
     WRITERS[arch](Tiny(), target)
     options = ["-m", target, "-c", 256, "-t", 1, "-n", 12, "--ignore-eos", "--prompts", prompts]
-    searched = ["--spec-type", "draft-mtp", "--trials", 3, "--json", "-", "--quiet"]
+    searched = ["--temp", 0, "--spec-type", "draft-mtp", "--trials", 3, "--json", "-", "--quiet"]
     assert spectui("tune", *options, *searched) == 0, spectui.err
     document = json.loads(spectui.out)
     _program, *flags = shlex.split(document["best_command"])

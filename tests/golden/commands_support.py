@@ -473,7 +473,7 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
         default=Cell(),
         base=Setup(target=models[0], draft=None, context=_CONTEXT, speculation=None),
         drafts={"draft": models[1]},
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         schedule=Schedule.SERVER,
         prompts=prompts,
         machine=MACHINE,

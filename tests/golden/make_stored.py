@@ -44,7 +44,7 @@ model_folders = ["/models", "~/more models"]
 "tune.resume" = "r"
 """
 PAIR = ("-m", "target.gguf", "-md", "draft.gguf")
-HOW = ("-c", 256, "-t", 1, "--prompts", "prompts.jsonl")
+HOW = ("-c", 256, "-t", 1, "--temp", 0, "--prompts", "prompts.jsonl")
 COMMON = (*PAIR, *HOW)
 SWEEP = (
     *("sweep", *COMMON, "-md", "other.gguf", "-n", 8, "--name", "stored"),

@@ -4,7 +4,7 @@ import pytest
 
 from tests.golden.support import Place
 
-RUN = ("-c", 256, "-t", 1, "-n", 6, "--prompts", "prompts.jsonl")
+RUN = ("-c", 256, "-t", 1, "-n", 6, "--temp", 0, "--prompts", "prompts.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
 COMMANDS: list[tuple[object, ...]] = [
     ("bench", *PAIR),

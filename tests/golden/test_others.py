@@ -61,7 +61,7 @@ def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_running_server(golden: Golden, place: Place) -> None:
-    bench = ("bench", "--prompts", "prompts.jsonl", "-n", 12)
+    bench = ("bench", "--prompts", "prompts.jsonl", "-n", 12, "--temp", 0)
     with running_server(place, "on") as on, running_server(place, "off") as off:
         texts = {
             **place.both("alone", *bench, "--server-url", on),

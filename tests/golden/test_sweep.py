@@ -4,8 +4,9 @@ from tests.golden.conftest import Golden
 from tests.golden.support import Place
 
 RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
-SWEEP = ("sweep", "-m", "target.gguf", "-md", "close.gguf", "-md", "rough.gguf", *RUN)
-TINY = ("sweep", "-m", "target.gguf", "-md", "close.gguf", *RUN)
+TWO = ("sweep", "-m", "target.gguf", "-md", "close.gguf", "-md", "rough.gguf", *RUN)
+ONE = ("sweep", "-m", "target.gguf", "-md", "close.gguf", *RUN)
+SWEEP, TINY = (*TWO, "--temp", 0), (*ONE, "--temp", 0)
 SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
 
 
@@ -28,12 +29,12 @@ def test_cells(golden: Golden, place: Place) -> None:
 
 def test_plans(golden: Golden, place: Place) -> None:
     texts = {
-        **place.both("plan", *SWEEP, "--draft-max", "2,4", "--dry-run"),
+        **place.both("plan", *TWO, "--draft-max", "2,4", "--dry-run"),
         "grids.txt": place.run("sweep", "--list").text,
         "grids.json": place.run("sweep", "--list", "--json", "-").document,
     }
     for name in ("notes-19", "v2", "gamma-draft", "draft-length-ladder", "phase-3"):
-        texts[f"{name}.txt"] = place.run(*TINY, "--grid", name, "--dry-run").text
+        texts[f"{name}.txt"] = place.run(*ONE, "--grid", name, "--dry-run").text
     golden("sweep/plans", texts)
 
 

@@ -3,7 +3,7 @@
 from tests.golden.conftest import Golden
 from tests.golden.support import Place, compute_bound
 
-RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "prompts.jsonl")
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--temp", 0, "--ignore-eos", "--prompts", "prompts.jsonl")
 TRACE = ("trace", "-m", "target.gguf", "-md", "close.gguf", *RUN, "--draft-max", 8)
 
 

@@ -6,11 +6,12 @@ from tests.golden.conftest import Golden
 from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
 from tests.support.machine import DISTURBED, seen_by_watches
 
-RUN = ("-c", 256, "-t", 1, "-n", 24, "--ignore-eos", "--prompts", "sixteen.jsonl")
+RUN = ("-c", 256, "-t", 1, "-n", 24, "--temp", 0, "--ignore-eos", "--prompts", "sixteen.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
 FEW_PROMPTS = (*PAIR[:-1], "ten.jsonl")
 NOTHING_LEFT = (*PAIR[:4], "-c", 48, *RUN[2:-1], "ten.jsonl")
 FEW = ("--trials", 3)
+LONGEST_ROUND = 10
 LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
 SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
@@ -33,6 +34,9 @@ def test_verdicts(golden: Golden, place: Place) -> None:
         **tuned(place, memory_bound, "same", *NOTHING_LEFT, *MODEL, "--trials", 3),
     }
     golden("tune/few", few)
+    sampled = (*RUN[:6], *RUN[8:])
+    as_served = tuned(place, memory_bound, "served", *PAIR[:4], *sampled, *MODEL, "--trials", 6)
+    golden("tune/sampled", as_served)
     place.time.cost = memory_bound
     again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
     exported = place.run("export", "use")
@@ -88,3 +92,24 @@ def test_verified(golden: Golden, place: Place) -> None:
         found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
         texts |= tuned(place, cost, name, *found)
     golden("tune/verified", texts)
+
+
+def dear_prompts(model: str, n_tokens: int) -> float:
+    """A draft that drafts cheaply and reads prompts as slowly as the target does."""
+    is_prompt = n_tokens > LONGEST_ROUND and model != "target"
+    return 0.001 * n_tokens if is_prompt else memory_bound(model, n_tokens)
+
+
+def test_requests(golden: Golden, place: Place) -> None:
+    depths, requests = ("--depth", "0,60,200"), ("--request", "12+24", "--request", "200+16")
+    trials = ("--trials", 3)
+    texts = {
+        **tuned(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths),
+        **tuned(place, dear_prompts, "dear", *PAIR, *MODEL, *trials, "--request", "200+8"),
+        **tuned(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests),
+    }
+    texts["refused.txt"] = "\n".join(
+        place.run("tune", *PAIR, *MODEL, *wrong).text
+        for wrong in (("--depth", "0,300"), ("--request", "250+24"), ("--request", "many"))
+    )
+    golden("tune/requests", texts)

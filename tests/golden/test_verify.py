@@ -5,7 +5,7 @@ import pytest
 from tests.golden.conftest import Golden
 from tests.golden.support import Place, Ways, compute_bound, modest
 
-RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
+RUN = ("-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", "prompts.jsonl")
 ALONE = ("-m", "target.gguf", *RUN)
 PAIR = (*ALONE, "-md", "close.gguf")
 TWIN = (*ALONE, "-md", "twin.gguf")

@@ -108,7 +108,7 @@ def setup(tiny: TinyPath) -> LiveSetup:
         target=ModelOptions(path=tiny(TARGET)),
         draft=ModelOptions(path=tiny(CLOSE_DRAFT)),
         context=ContextOptions(ctx_size=512, threads=1),
-        sampling=SamplingConfig(ignore_eos=True),
+        sampling=SamplingConfig(temp=0.0, ignore_eos=True),
         n_predict=12,
     )
 

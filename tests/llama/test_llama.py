@@ -391,7 +391,7 @@ def test_top_token_counts_ties_as_ten_candidates(values: list[int], best: int) -
 @settings(max_examples=50, deadline=None)
 def test_greedy_is_the_highest_logit(seed: int, model: Model) -> None:
     logits = random_logits(model, seed)
-    with SamplerChain(SamplingConfig(), model.vocabulary) as chain:
+    with SamplerChain(SamplingConfig(temp=0.0), model.vocabulary) as chain:
         assert chain.sample(logits) == logits.argmax()
 
 
@@ -412,14 +412,14 @@ def test_greedy_is_what_llama_cpp_takes_of_ties_and_of_what_is_no_number(
     logits[list(END_TOKENS)] = ends
     for at, value in values:
         logits[at % len(logits)] = value
-    with SamplerChain(SamplingConfig(ignore_eos=ignore_eos), model.vocabulary) as chain:
+    with SamplerChain(SamplingConfig(temp=0.0, ignore_eos=ignore_eos), model.vocabulary) as chain:
         assert chain.sample(logits) == chain._by_chain(logits)
 
 
 def test_greedy_need_not_ask_llama_cpp_where_the_highest_is_plain(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with SamplerChain(SamplingConfig(ignore_eos=True), model.vocabulary) as chain:
+    with SamplerChain(SamplingConfig(temp=0.0, ignore_eos=True), model.vocabulary) as chain:
         monkeypatch.setattr(chain, "_by_chain", None)
         logits = random_logits(model, 3)
         logits[list(END_TOKENS)] = -50.0
@@ -710,7 +710,7 @@ def test_target_samples_only_with_a_sampler(model: Model) -> None:
         target.decode(TOKENS, Outputs.LAST)
         with pytest.raises(RuntimeError, match="no sampler"):
             target.sample(0)
-        with SamplerChain(SamplingConfig(), model.vocabulary) as chain:
+        with SamplerChain(SamplingConfig(temp=0.0), model.vocabulary) as chain:
             target.sampler = chain
             assert target.sample(0) == target.logits(0).argmax()
         assert [target.is_eog(token) for token in (0, 1, 2, 3)] == [True, False, True, False]

@@ -40,6 +40,8 @@ class Recorder:
         self.n_beside_off = n_beside_off
         self.decoded: list[tuple[int, bool]] = []
         """The number of each prompt, and whether there was speculation."""
+        self.seeds: list[int] = []
+        """The seed of each run."""
         self.longest: list[int] = []
         """The longest draft of each run, 0 without speculation."""
         self.n_tokens = 33
@@ -50,6 +52,7 @@ class Recorder:
             raise ServerError("it failed")
         is_on = command.speculation is not None
         self.decoded.append((command.prompt[-1], is_on))
+        self.seeds.append(command.sampling.seed)
         self.longest.append(0 if command.speculation is None else command.speculation.longest)
         return result(12.5 if is_on else 10.0, n_tokens=self.n_tokens, drafted=48 * is_on)
 
@@ -60,8 +63,8 @@ class Recorder:
         """A server does not tell."""
 
 
-def measurer(backend: Recorder, n_items: int, seed: int) -> Measurer:
-    sampling = SamplingConfig(seed=seed)
+def measurer(backend: Recorder, n_items: int, seed: int, temp: float = 0.0) -> Measurer:
+    sampling = SamplingConfig(temp=temp, seed=seed)
     workload = Workload(items=items(n_items), n_predict=32, sampling=sampling)
     return Measurer(cast("Engine", backend), workload, Schedule.SERVER)
 
@@ -249,3 +252,31 @@ def test_a_comparison_tells_what_disturbed_it_or_why_that_is_not_known(
     (cause,) = seen.causes
     assert (cause.name, cause.kind) == ("cc1plus", Kind.PROCESS)
     assert cause.share == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("n_beside_off", [None, 1, 0])
+def test_a_repeat_is_a_further_sample(n_beside_off: int | None) -> None:
+    backend = Recorder(n_beside_off)
+    found = [*measurer(backend, 2, 7, 0.8).pairs(items(2), ON, 2)]
+    drawn = sorted((pair.item.id, pair.item.sample) for pair in found)
+    assert drawn == [("p0", 0), ("p0", 1), ("p1", 0), ("p1", 1)]
+    # Both sides of a pair draw alike.
+    assert sorted(backend.seeds) == [7] * 4 + [8] * 4
+    backend.seeds.clear()
+    assert [*measurer(backend, 2, 7, 0.8).pairs(items(2), ON, turn=3)]
+    assert set(backend.seeds) == {10}
+    backend.seeds.clear()
+    assert [*measurer(backend, 2, 7, 0.8).alone(items(2), 2)]
+    assert backend.seeds == [7, 7, 8, 8]
+
+
+@pytest.mark.parametrize("n_beside_off", [None, 0])
+def test_a_greedy_repeat_is_the_same_again(n_beside_off: int | None) -> None:
+    backend = Recorder(n_beside_off)
+    found = [*measurer(backend, 2, 7).pairs(items(2), ON, 3)]
+    assert {pair.item for pair in found} == set(items(2))
+    assert set(backend.seeds) == {7}
+
+
+def test_seeds_begin_anew_after_the_last_one() -> None:
+    assert SamplingConfig(seed=2**32 - 1).sample(1).seed == 0

@@ -78,6 +78,15 @@ def test_a_completion_is_a_result_of_the_engine_as_far_as_it_tells() -> None:
     assert (result.counters.alpha, result.native_s) == (None, None)
 
 
+def test_a_server_tells_how_much_of_the_prompt_it_evaluated() -> None:
+    def new(n_evaluated: int | None) -> bool:
+        done = completion(n_evaluated=n_evaluated)
+        return result_of(done, 3, redoes_rounds=False).is_prompt_new
+
+    assert [new(n) for n in (3, 2, None)] == [True, False, False]
+    assert result_of(completion(n_evaluated=3), 3, redoes_rounds=False).prompt_draft_s is None
+
+
 @pytest.mark.parametrize(
     ("changes", "redoes_rounds", "n_rounds"),
     [
@@ -223,7 +232,7 @@ def test_off_may_lie_otherwise_than_the_target_beside_a_draft(fleets: Fleets) ->
         draft=ONE.draft,
         context=ContextOptions(),
         speculation=Speculation(DraftSimple(draft_max=4)),
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         n_predict=4,
     )
     with fleets.open(keeps_off=True) as fleet:
@@ -247,7 +256,7 @@ def test_both_take_turns_without_starting_more_servers_than_needed(
     with fleets.open(keeps_off=keeps_off) as fleet:
         servers = decoding(fleet)
         servers.load("d")
-        workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig())
+        workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig(temp=0.0))
         measurer = Measurer(servers, workload, Generate(prompt=()).schedule)
         measurer.warm_up(None)
         pairs = list(measurer.pairs(workload.items, Speculation(DraftSimple(draft_max=4)), 2))
@@ -331,7 +340,7 @@ def test_studies_of_other_binaries_are_others() -> None:
             drafts={},
             sizes_bytes={TARGET.path: 7},
             context=ContextOptions(),
-            workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig()),
+            workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig(temp=0.0)),
             extra=(),
         )
         assert spec["backend"] == "server"

@@ -15,7 +15,7 @@ def test_prompts_get_the_length_and_keep_their_ends(texts: list[list[int]], n_to
         WorkItem(id=str(index), category="c", tokens=tuple(text))
         for index, text in enumerate(texts)
     )
-    workload = Workload(items=items, n_predict=4, sampling=SamplingConfig())
+    workload = Workload(items=items, n_predict=4, sampling=SamplingConfig(temp=0.0))
     for before, after in zip(items, with_length(workload, n_tokens).items, strict=True):
         assert (after.id, after.category) == (before.id, before.category)
         assert len(after.tokens) == n_tokens
@@ -29,7 +29,7 @@ def test_the_others_stand_before_a_prompt() -> None:
         WorkItem(id="one", category="c", tokens=(1, 11, 12)),
         WorkItem(id="two", category="c", tokens=(2, 21, 22)),
     )
-    workload = Workload(items=items, n_predict=4, sampling=SamplingConfig())
+    workload = Workload(items=items, n_predict=4, sampling=SamplingConfig(temp=0.0))
     one, two = with_length(workload, 7).items
     assert one.tokens == (1, 22, 2, 21, 22, 11, 12)
     assert two.tokens == (2, 12, 1, 11, 12, 21, 22)

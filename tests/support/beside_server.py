@@ -29,10 +29,17 @@ def tokens_of(engine: Engine) -> list[tuple[int, ...]]:
 
 
 def run_both(engine: Engine, server: LlamaServer, command: Generate) -> tuple[Outcome, Outcome]:
-    """The engine's and the server's, which was started with the command's speculation. Greedy."""
+    """The engine's and the server's, which was started with the command's speculation.
+
+    The server is told temperature and seed, and draws as it does by default.
+    """
     ours = engine.generate(command)
     theirs = server.complete(
-        command.prompt, n_predict=command.n_predict, cache_prompt=command.conversation
+        command.prompt,
+        n_predict=command.n_predict,
+        temperature=command.sampling.temp,
+        seed=command.sampling.seed,
+        cache_prompt=command.conversation,
     )
     counters = ours.counters
     return (

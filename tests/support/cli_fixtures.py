@@ -45,7 +45,7 @@ def spectui(
 @pytest.fixture
 def pair(tiny: TinyPath) -> list[object]:
     """Options of a run on tiny models that takes a second."""
-    return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12]
+    return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12, "--temp", 0]
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import GREEDY, ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.settings import Settings
@@ -70,6 +70,7 @@ def setup(pair: Pair) -> LiveSetup:
         draft=None if pair.draft is None else ModelOptions(path=pair.draft),
         context=ContextOptions(ctx_size=16384, threads=7),
         speculation=Speculation(DraftSimple(draft_max=4)) if pair.draft else None,
+        sampling=GREEDY,
     )
 
 

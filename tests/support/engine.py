@@ -14,7 +14,7 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 
 MAX_DRAFT = 16
-ENDLESS = SamplingConfig(ignore_eos=True)
+ENDLESS = SamplingConfig(temp=0.0, ignore_eos=True)
 
 
 def small_context(ctx_size: int = 512) -> ContextOptions:

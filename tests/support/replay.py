@@ -158,7 +158,7 @@ def trace_of(*recordings: Recording) -> Trace:
         llama_cpp=("0.3.36", "b1"),
         target=TARGET,
         drafts={"draft": DRAFT},
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         schedule=Schedule.SERVER,
         costs={"draft": COSTS},
         has_text=True,

@@ -105,7 +105,7 @@ def sweep(*draft_max: int, repeats: int = 1, retry_failed: bool = False) -> Swee
             speculation=None,
         ),
         drafts={"draft": ModelOptions(path=Path("draft.gguf"))},
-        sampling=SamplingConfig(),
+        sampling=SamplingConfig(temp=0.0),
         schedule=Schedule.SERVER,
         prompts=tuple(Prompt(id=f"p{n}", category="x", text=str(n)) for n in range(6)),
         machine=Machine(cpu="A processor", n_cores=4, memory_bytes=1 << 30, gpus=()),

@@ -25,7 +25,7 @@ def sweep(tiny: TinyPath, prompts: Path) -> Arguments:
     """A sweep of two drafts, of which more axes can be asked for."""
     drafts = ["-md", tiny(CLOSE_DRAFT), "-md", tiny(ROUGH_DRAFT)]
     return [
-        *("sweep", "-m", tiny(TARGET), *drafts, "-c", 256, "-t", 1, "-n", 12),
+        *("sweep", "-m", tiny(TARGET), *drafts, "-c", 256, "-t", 1, "-n", 12, "--temp", 0),
         *("--prompts", prompts, "--json", "-"),
     ]
 

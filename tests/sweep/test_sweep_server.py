@@ -24,7 +24,7 @@ _COUNTS = ("n_drafted", "n_accepted")
 def sweep(tiny: TinyPath, prompts: Path) -> Arguments:
     drafts = ["-md", tiny(CLOSE_DRAFT), "-md", tiny(ROUGH_DRAFT)]
     return [
-        *("sweep", "-m", tiny(TARGET), *drafts, "-c", 256, "-t", 1, "-n", 12),
+        *("sweep", "-m", tiny(TARGET), *drafts, "-c", 256, "-t", 1, "-n", 12, "--temp", 0),
         *("--prompts", prompts, "--json", "-", "--draft-max", 4, "--draft-p-min", 0.1),
     ]
 

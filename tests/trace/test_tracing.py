@@ -36,7 +36,7 @@ PROMPT = (88, 102, 126, 263, 261, 109, 271)
 WORKLOAD = Workload(
     items=tuple(WorkItem(id=f"p{n}", category="", tokens=(*PROMPT, n)) for n in range(10)),
     n_predict=24,
-    sampling=SamplingConfig(ignore_eos=True),
+    sampling=SamplingConfig(temp=0.0, ignore_eos=True),
 )
 
 

@@ -818,7 +818,7 @@ def test_where_layers_allow_one_schedule_alone_it_stands_there_and_another_is_re
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         assert setup_of(cockpit).schedule is Schedule.SERVER
-        assert cockpit.app.live.query_one(StatusBar).left.endswith(", server")
+        assert cockpit.app.live.query_one(StatusBar).left.endswith(", server, greedy")
         await press_keys(pilot, "f3")
         cockpit.app.screen.query_one("#schedule", ChoiceRow).focus()
         await press_keys(pilot, "left")

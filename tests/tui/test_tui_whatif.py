@@ -96,7 +96,7 @@ RECORDINGS = (recorded(1, 60), recorded(2, 90))
 CHAT = ChatRecording(
     draft="SmolLM2-135M",
     depth=DEPTH,
-    texts=tuple(ChatText(recording=one, sampling=SamplingConfig()) for one in RECORDINGS),
+    texts=tuple(ChatText(recording=one, sampling=SamplingConfig(temp=0.0)) for one in RECORDINGS),
 )
 FOUND = WhatIfState(
     recording=CHAT,
@@ -466,7 +466,8 @@ def test_without_costs_it_shows_counts_and_why_there_is_no_speed() -> None:
                     CHAT,
                     texts=(
                         ChatText(
-                            recording=replace(RECORDINGS[0], chains={}), sampling=SamplingConfig()
+                            recording=replace(RECORDINGS[0], chains={}),
+                            sampling=SamplingConfig(temp=0.0),
                         ),
                     ),
                 )
@@ -494,7 +495,9 @@ def test_it_follows_what_is_recorded() -> None:
         await idle(app, pilot)
         assert "59 tokens of 1 answer, replayed exactly." in app.text()
         await press_keys(pilot, "right")
-        waiting = ChatText(recording=replace(RECORDINGS[1], chains={}), sampling=SamplingConfig())
+        waiting = ChatText(
+            recording=replace(RECORDINGS[1], chains={}), sampling=SamplingConfig(temp=0.0)
+        )
         more = replace(CHAT, texts=(*CHAT.texts[:1], waiting))
         app.whatif.show(replace(FOUND, recording=more))
         await idle(app, pilot)

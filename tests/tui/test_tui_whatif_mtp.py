@@ -42,7 +42,7 @@ def empty(n_layers: int) -> ChatRecording:
 
 def recorded(n_layers: int) -> ChatRecording:
     recording, _chains = record_mtp(replace(SCENE, n_predict=40), n_layers)
-    text = ChatText(recording=recording, sampling=SamplingConfig())
+    text = ChatText(recording=recording, sampling=SamplingConfig(temp=0.0))
     return replace(empty(n_layers), texts=(text,))
 
 

@@ -25,7 +25,9 @@ def prompts(n: int, n_categories: int = 4) -> tuple[WorkItem, ...]:
 
 
 def division(items: tuple[WorkItem, ...], tried: tuple[str, ...] = ()) -> Division:
-    return divide(Workload(items=items, n_predict=N_PREDICT, sampling=SamplingConfig()), 8, tried)
+    return divide(
+        Workload(items=items, n_predict=N_PREDICT, sampling=SamplingConfig(temp=0.0)), 8, tried
+    )
 
 
 def written(*items: WorkItem, stop: Stop = Stop.LENGTH) -> dict[str, GenerationResult]:

@@ -198,7 +198,7 @@ MODELS = (TARGET, {"draft": DRAFT})
 
 def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
     """One that cannot record: there is no engine."""
-    workload = Workload(items=(), n_predict=1, sampling=SamplingConfig())
+    workload = Workload(items=(), n_predict=1, sampling=SamplingConfig(temp=0.0))
     engine = cast("Engine", None)
     loader = Loader(engine, ())
     return Forecaster(

@@ -196,7 +196,7 @@ def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
 @pytest.fixture
 def options(folder: Path, prompts: Path) -> list[object]:
     """Options of a run on a tiny model that drafts for itself."""
-    small = ["-c", 256, "-t", 1, "-n", 12, "--ignore-eos", "--prompts", prompts]
+    small = ["-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--ignore-eos", "--prompts", prompts]
     return ["-m", folder / "qwen35.gguf", *small]
 
 

@@ -218,7 +218,7 @@ def loader_of(
 def run(
     tmp_path: Path, machine: Machine, measurer: PlacedMeasurer, space: SearchSpace, n_trials: int
 ) -> TuneResult:
-    workload = Workload(items=items(16), n_predict=33, sampling=SamplingConfig())
+    workload = Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0))
     with study(tmp_path, space) as opened:
         setup = SearchSetup(
             engine=cast("Engine", machine),

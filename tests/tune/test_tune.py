@@ -198,7 +198,7 @@ def run(
     forecaster: ScriptedForecaster | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:
-    workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig())
+    workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig(temp=0.0))
     driver = cast("Engine", engine or Drafts())
     candidates = [
         Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
@@ -612,7 +612,7 @@ def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -
 
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
-    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig()), 8)
+    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0)), 8)
 
     class Changes(ScriptedMeasurer):
         changed = division.unseen[1].tokens[-1]

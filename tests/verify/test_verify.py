@@ -50,7 +50,7 @@ CASE = Case(
     ),
     context=ContextOptions(ctx_size=512),
     speculation=GOOD.after([NgramSimple(size_n=4, size_m=8)]),
-    sampling=SamplingConfig(),
+    sampling=SamplingConfig(temp=0.0),
     n_predict=16,
     extra=("--jinja",),
 )

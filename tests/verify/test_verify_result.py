@@ -32,7 +32,7 @@ CASE = Case(
     draft=ModelOptions(path=Path("d.gguf")),
     context=ContextOptions(),
     speculation=Speculation(DraftSimple(draft_max=4)),
-    sampling=SamplingConfig(),
+    sampling=SamplingConfig(temp=0.0),
     n_predict=16,
 )
 

@@ -6,7 +6,13 @@ from spectui.format import bytes_text, counted, duration_text, percent_text, rat
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.trace.costs import Costs
-from spectui.tune.events import ConfirmationStarted, SearchDecided, StudyResumed, TrialStarted
+from spectui.tune.events import (
+    ConfirmationStarted,
+    DepthStarted,
+    SearchDecided,
+    StudyResumed,
+    TrialStarted,
+)
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import (
     CostsMeasured,
@@ -76,8 +82,11 @@ def decided(event: SearchDecided) -> str:
     return f"no more trials: the best setting not tried yet is expected to add {gain}"
 
 
-def confirming(event: ConfirmationStarted) -> str:
+def confirming(event: ConfirmationStarted | DepthStarted) -> str:
     """Describe the measurement against off."""
+    if isinstance(event, DepthStarted):
+        prompts = counted(event.n_prompts, "prompt")
+        return f"measuring {event.arm.label} against off on {prompts} of {event.n_tokens:,} tokens"
     arms = " and ".join(arm.label for arm in (event.arm, *event.rivals))
     return f"confirming {arms} against off on {counted(event.n_prompts, 'prompt')}"
 

@@ -279,17 +279,17 @@ class LiveScreen(Screen[None]):
 def describe(setup: LiveSetup) -> str:
     """Return one line: which pair, how it drafts and samples."""
     name = setup.target.path.stem
-    temp = "" if setup.sampling.temp <= 0 else f", temp {setup.sampling.temp:g}"
+    sampled = f", {setup.sampling.label}"
     if setup.drafting is None:
         off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
-        return f"{name}, {off}{temp}"
+        return f"{name}, {off}{sampled}"
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     if setup.drafting.is_mtp:
-        return f"{', '.join((name, *ahead, last, setup.schedule))}{temp}"
+        return f"{', '.join((name, *ahead, last, setup.schedule))}{sampled}"
     if setup.draft is None or not setup.drafting.needs_draft:
-        return f"{', '.join((name, *ahead, last))}{temp}"
+        return f"{', '.join((name, *ahead, last))}{sampled}"
     pair = f"{name} + {setup.draft.path.stem}"
-    return f"{', '.join((pair, *ahead, setup.drafting.own.summary, setup.schedule))}{temp}"
+    return f"{', '.join((pair, *ahead, setup.drafting.own.summary, setup.schedule))}{sampled}"
 
 
 def _resting(setup: LiveSetup) -> str:
