@@ -11,6 +11,7 @@ _WIDE = 99.95
 _MINUS = "\N{MINUS SIGN}"
 _LARGE_PERCENT = 1000.0
 """From which on a gain is told as a speedup."""
+_MINUTE_S = 60
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 _NONE = "–"
 
@@ -78,6 +79,13 @@ def times_text(speedup: float | None) -> str:
 def percent_text(share: float | None, decimals: int = 0) -> str:
     """Write a share such as ``78 %``."""
     return _NONE if share is None else f"{100 * share:.{decimals}f} %"
+
+
+def seconds_text(seconds: float) -> str:
+    """Write seconds such as ``0.84 s`` or ``12.3 s``, from a minute on ``3 min 05 s``."""
+    if round(seconds, 1) >= _MINUTE_S:
+        return duration_text(seconds)
+    return f"{seconds:.{2 if seconds < _TEN else 1}f} s"
 
 
 def duration_text(seconds: float) -> str:

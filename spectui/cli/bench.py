@@ -8,7 +8,13 @@ from click.core import ParameterSource
 from spectui.cli.click_options import listed
 from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_common import BACKEND, SERVER_BIN, BackendKind, check_no_servers
+from spectui.cli.options_common import (
+    BACKEND,
+    REQUEST,
+    SERVER_BIN,
+    BackendKind,
+    check_no_servers,
+)
 from spectui.cli.values import ListOf, WholeNumber
 from spectui.errors import UsageError
 from spectui.options import catalogue
@@ -18,7 +24,7 @@ from spectui.options.setup import SamplingConfig
 _OF_RUNNING = frozenset(
     {
         *("backend", "server_url", "baseline_url", "timeout"),
-        *("temp", "lengths", "repeats", "prompts", "n_predict"),
+        *("temp", "lengths", "repeats", "requests", "prompts", "n_predict"),
         *("top_k", "top_p", "min_p", "seed", "ignore_eos"),
         *("json_path", "quiet", "verbose"),
     }
@@ -63,6 +69,7 @@ _OF_RUNNING = frozenset(
     metavar="N",
     help="Measure every prompt N times.",
 )
+@add_options(REQUEST)
 @click.pass_context
 def command(ctx: click.Context, /, **parsed: Any) -> None:
     """Measure one setting against the target alone.

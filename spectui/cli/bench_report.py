@@ -1,6 +1,6 @@
 """Text and document of ``spectui bench``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -14,9 +14,11 @@ from spectui.measure.comparison import Comparison
 from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
+from spectui.measure.requests import Request, requests_document
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import NOISE, doubt
 from spectui.monitor.machine import Machine, this_machine
+from spectui.options.request import RequestShape
 from spectui.speculative.counters import Counters
 
 
@@ -41,6 +43,8 @@ class BenchRun:
     """Cause of a speedup that speculation cannot have given."""
     untold: str | None = None
     """Reason why the number of drafted tokens is unknown; None if it is known."""
+    requests: tuple[RequestShape, ...] = ()
+    """Requests that were asked for; empty for those that the prompts are."""
 
     @property
     def n_runs(self) -> int:
@@ -61,6 +65,7 @@ class BenchRun:
                 **({} if length is None else {"prompt_length": length}),
             },
             **(found if self.untold is None else _without_counts(found, self.untold)),
+            **requests_document(one.requests(self.requests)),
             **self.backend,
             "notes": list(self.notes),
         }
@@ -221,8 +226,15 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
         f"speedup     {factor(told.estimate, 3)}× {interval}",
         f"acceptance  {run.untold or drafted}",
         f"lossless    {_lossless(one)}",
+        *_requests(one.requests(run.requests).value or ()),
         *(f"NOTE: {note}." for note in (because, run.alteration) if note is not None),
     ]
+
+
+def _requests(requests: Sequence[Request]) -> Iterator[str]:
+    for one in requests:
+        yield f"request     {one.told}{f'; {one.pays}' if one.pays else ''}"
+        yield f"first token {one.first_told}"
 
 
 def _accepted(counters: Counters) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator
-from spectui.cli.values import DURATION
+from spectui.cli.values import DURATION, RequestLengths
 from spectui.errors import UsageError
 
 
@@ -69,6 +69,18 @@ BACKEND: tuple[Decorator, ...] = (
 
 SERVER_BIN: Decorator = click.option(
     "--server-bin", metavar="PATH", help="Your llama-server, for --backend server."
+)
+
+
+REQUEST: Decorator = click.option(
+    "--request",
+    "requests",
+    type=RequestLengths(),
+    multiple=True,
+    help=(
+        "Tokens of the prompt and of the answer of a request that you run, such as 4096+512, whose "
+        "seconds are told with the prompt's (default: the median prompt, and -n). May be repeated."
+    ),
 )
 
 

@@ -61,7 +61,7 @@ from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 _OF_BENCH = frozenset(
     {
         *("backend", "server_bin", "server_url", "baseline_url", "keeps_both", "timeout"),
-        *("temp", "lengths", "repeats"),
+        *("temp", "lengths", "repeats", "requests"),
     }
 )
 """Parameters that other commands have not, or not in this form."""
@@ -112,7 +112,7 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         interrupts.hold()
     finally:
         progress.close()
-    run = replace(run, notes=(*minded, *run.notes))
+    run = replace(run, notes=(*minded, *run.notes), requests=parsed["requests"])
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
     raise_ended(
         run.ended,

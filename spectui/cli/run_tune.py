@@ -44,6 +44,7 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
+from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
 from spectui.server import LlamaClient
@@ -142,6 +143,7 @@ class _Search:
             target, candidates = load_models(
                 engine, shared, models, self.progress, command, takes_mtp=with_mtp
             )
+            self._check_lengths(target.n_ctx, target.remedy)
             space = space_of(
                 self.options,
                 target.mtp_layers,
@@ -211,6 +213,7 @@ class _Search:
         placed = {name: one.options for name, one in drafts.items()}
         with self._fleet(binary, target, placed) as fleet:
             n_ctx = off.context.ctx_size
+            self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
                 off,
@@ -325,6 +328,14 @@ class _Search:
                 start=command.start,
             ),
             prompts=shared.prompts,
+            requests=options.requests,
+            depths=options.depths,
+        )
+
+    def _check_lengths(self, n_ctx: int, remedy: str) -> None:
+        options, n_predict = self.options, self.shared.n_predict
+        check_lengths(
+            options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
     def _run(self, tuning: Tuning) -> TuneResult:

@@ -5,9 +5,10 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND
-from spectui.cli.values import DURATION, Fraction, WholeNumber
+from spectui.cli.options_common import BACKEND, REQUEST
+from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
 from spectui.options.drafters import DraftSimple, numbers_of
+from spectui.options.option import INT_MAX
 
 _TUNE = (
     click.option(
@@ -64,6 +65,18 @@ _TUNE = (
         default=0.02,
         show_default=True,
         help="Least gain that makes speculation worth it.",
+    ),
+    REQUEST,
+    click.option(
+        "--depth",
+        "depths",
+        type=ListOf(WholeNumber(0, INT_MAX)),
+        default=(),
+        metavar="N,...",
+        help=(
+            "In the end, measure the best behind prompts of N tokens, made of all prompts; 0 is "
+            "for the prompts as they are. Says up to which depth it pays."
+        ),
     ),
     click.option(
         "--dialect",

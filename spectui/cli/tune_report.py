@@ -8,6 +8,7 @@ from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
+from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.commands.launch import Launch
 from spectui.documents import Json, encoded, or_reason
@@ -17,6 +18,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
+from spectui.measure.requests import Request, requests_document
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
@@ -90,6 +92,8 @@ class Tuned:
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
+            **requests_document(result.requests),
+            **result.depths.document(setup.min_gain),
             **temperatures_document(result.temperatures),
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
@@ -190,8 +194,10 @@ def _summary(found: Tuned) -> list[str]:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
-    if (predicted := temperatures_sentence(result.temperatures)) is not None:
-        lines.append(wrapped(predicted))
+    if result.requests.value:
+        lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
+    lines += depth_lines(result.depths, setup.min_gain)
+    lines += _predicted_lines(result)
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories
@@ -199,6 +205,15 @@ def _summary(found: Tuned) -> list[str]:
         table = _categories(categories, _confirmed(result))
         lines += ["", drawn(table), wrapped(found.profiles.reason), ""]
     return lines
+
+
+def _request_line(request: Request) -> str:
+    return f"A request of {request.told}; the first token after {request.first_told}."
+
+
+def _predicted_lines(result: TuneResult) -> list[str]:
+    predicted = temperatures_sentence(result.temperatures)
+    return [] if predicted is None else [wrapped(predicted)]
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

@@ -12,6 +12,7 @@ from spectui.cli.served_session import wanted_binary
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
+from spectui.options.request import RequestShape
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.experts import Placements
@@ -37,6 +38,8 @@ class TuneOptions:
     server_url: str | None
     keeps_both: bool | None
     timeout: float
+    requests: tuple[RequestShape, ...]
+    depths: tuple[int, ...]
 
     @property
     def is_server(self) -> bool:

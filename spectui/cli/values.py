@@ -16,6 +16,7 @@ from spectui.options.drafters import (
 )
 from spectui.options.option import INT_MAX, Layers
 from spectui.options.reading import read_value
+from spectui.options.request import RequestShape
 
 
 class GpuLayers(click.ParamType[int]):
@@ -133,6 +134,29 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
         return f"numbers with commas between them, such as {example}"
 
 
+class RequestLengths(click.ParamType[RequestShape]):
+    """Lengths of a request in tokens: ``4096+512`` for the prompt and the answer."""
+
+    name = "PROMPT+ANSWER"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> RequestShape:
+        """Parse, or fail with what is accepted."""
+        if isinstance(value, RequestShape):
+            return value
+        match = re.fullmatch(r"\s*(\d{1,9})\s*\+\s*(\d{1,9})\s*", str(value))
+        if match is None:
+            told = "write the tokens of prompt and answer, such as 4096+512"
+            self.fail(f"{value!r} is no request; {told}", param, ctx)
+        shape = RequestShape(n_prompt=int(match[1]), n_answer=int(match[2]))
+        if shape.n_prompt < 1 or shape.n_answer < _FEWEST_OF_ANSWER:
+            told = f"a prompt has 1 token at least, and an answer {_FEWEST_OF_ANSWER}"
+            self.fail(f"{value!r}: {told}, since the first comes with the prompt", param, ctx)
+        return shape
+
+
+_FEWEST_OF_ANSWER = 2
 _LONGEST = 1e9
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 

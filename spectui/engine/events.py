@@ -138,6 +138,21 @@ class GenerationResult:
     stop: Stop
     rounds: tuple[RoundPrice, ...] = ()
     """Each round; empty where a server decoded."""
+    n_evaluated: int | None = None
+    """Tokens of the prompt that the target evaluated in ``prompt_s``: the others it still held.
+    None where that is not known."""
+    prompt_draft_s: float | None = None
+    """Part of ``prompt_s`` in which a draft model or MTP layers read the prompt, 0 where nobody
+    does; None where it is not known, as of a server."""
+    n_read: int | None = None
+    """Tokens that they read in it."""
+
+    @property
+    def is_prompt_new(self) -> bool:
+        """Whether the target evaluated the whole prompt, and who drafts read all of it or none."""
+        return self.n_evaluated == self.n_prompt_tokens and (
+            not self.prompt_draft_s or self.n_read == self.n_prompt_tokens
+        )
 
     @property
     def n_decoded(self) -> int:

@@ -189,7 +189,8 @@ class Generation:
         """Emitted tokens."""
         self._pieces: list[bytes] = []
         self._rounds: list[Round] = []
-        self._prompt_s = 0.0
+        self._prompt_s = self._prompt_draft_s = 0.0
+        self._n_evaluated = self._n_read = 0
         self._native_before_s = 0.0
 
     def _drafter(self) -> Drafter:
@@ -270,15 +271,17 @@ class Generation:
         """Evaluate the prompt, or take it up again, and emit the first token."""
         began = time.perf_counter()
         self._recall_prompt()
-        n_reused = self._models.target.n_past
+        n_reused, n_prompt = self._models.target.n_past, len(self._command.prompt)
+        readers = self._contexts[1:]
+        read_before_s = sum(context.native_s for context in readers)
+        self._n_evaluated = n_prompt - n_reused
+        self._n_read = n_prompt - min((one.n_past for one in readers), default=n_prompt)
         first = self._decoder.start(self._command.prompt)
         self._prompt_s = time.perf_counter() - began
+        # MTP layers may read while the target does; so it is asked what was spent in each of them.
+        self._prompt_draft_s = sum(context.native_s for context in readers) - read_before_s
         self._keep_prompt()
-        self._emit(
-            PromptEvaluated(
-                n_tokens=len(self._command.prompt), seconds=self._prompt_s, n_reused=n_reused
-            )
-        )
+        self._emit(PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused))
         self._emit_token(first, from_draft=False)
         self._native_before_s = self._native_s()
 
@@ -313,6 +316,9 @@ class Generation:
             counters=counters,
             stop=self._decoder.stop or Stop.CANCELLED,
             rounds=tuple(map(RoundPrice.of, self._rounds)),
+            n_evaluated=self._n_evaluated,
+            prompt_draft_s=self._prompt_draft_s,
+            n_read=self._n_read,
         )
 
     def _follow_up(self, stop: Stop) -> None:

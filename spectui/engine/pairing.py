@@ -217,6 +217,9 @@ class PairGeneration:
         alone_s = sum(one.times.total_s for one in self._alone_rounds)
         return replace(
             speculative,
+            prompt_s=speculative.prompt_s - (speculative.prompt_draft_s or 0.0),
+            prompt_draft_s=0.0,
+            n_read=0,
             tokens=_choices(speculative.tokens, self._known),
             decode_s=decode_s,
             native_s=self._alone_native_s * decode_s / alone_s if alone_s else 0.0,

@@ -22,10 +22,13 @@ from spectui.measure.measurer import (
     throughput_document,
     total_counters,
 )
+from spectui.measure.reading import prompt_times
+from spectui.measure.requests import Request, requests_of, usual_shape
 from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.monitor.watch import MachineWatch
+from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Detail
 
@@ -91,6 +94,13 @@ class Comparison:
         if step_s is None or not baseline.n_rounds:
             return None
         return step_s / (baseline.times.verify_s / baseline.n_rounds)
+
+    def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
+        """Whole requests of ``shapes``; of what the prompts are where there is none."""
+        if self.speculation is None:
+            return Known(None, NO_BASELINE)
+        times = prompt_times(self.pairs, reads=self.speculation.model is not None)
+        return requests_of(shapes or (usual_shape(self.workload),), self.speedup, self.pairs, times)
 
     def document(self) -> Json:
         """Results in documents."""

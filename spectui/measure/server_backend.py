@@ -186,6 +186,7 @@ def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) ->
         native_s=None,
         counters=_counters(done, redoes_rounds=redoes_rounds),
         stop=_STOPS.get(done.stop, Stop.LENGTH),
+        n_evaluated=done.n_evaluated,
     )
 
 

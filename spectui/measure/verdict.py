@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
+from spectui.measure.requests import Request, together
 from spectui.measure.statistics import MIN_PROMPTS, Speedup
 from spectui.options.setup import SamplingConfig
 
@@ -77,6 +78,7 @@ def judge(
     basis: Basis | None = None,
     temp: float | None = None,
     prompt_s: float | None = None,
+    requests: Sequence[Request] = (),
 ) -> Verdict:
     """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
 
@@ -89,6 +91,8 @@ def judge(
         temp: Temperature that it was measured with, to be told; fewer drafts are accepted at a
             higher one.
         prompt_s: Seconds that one more prompt takes; None where that is not known.
+        requests: Whole requests that are to gain as well, all together; none where it is not known
+            what prompts take.
 
     Raises:
         ValueError: ``min_gain`` is negative.
@@ -100,7 +104,13 @@ def judge(
         reason = f"Leave it off: no setting was confirmed ({because})."
         return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
     return _Case(
-        speedup, min_gain=min_gain, what=what, basis=basis, temp=temp, prompt_s=prompt_s
+        speedup,
+        min_gain=min_gain,
+        what=what,
+        basis=basis,
+        temp=temp,
+        prompt_s=prompt_s,
+        requests=tuple(requests),
     ).verdict()
 
 
@@ -114,6 +124,7 @@ class _Case:
     basis: Basis | None
     temp: float | None
     prompt_s: float | None
+    requests: tuple[Request, ...]
 
     @property
     def told(self) -> Speedup:
@@ -132,9 +143,19 @@ class _Case:
 
     @property
     def answer(self) -> Answer:
+        """The answer for decoding, and where that gains, for the requests."""
+        decoding = self._decoding
+        whole = together(self.requests) if decoding is Answer.USE else None
+        return decoding if whole is None else self._answer(whole[1:])
+
+    @property
+    def _decoding(self) -> Answer:
         interval = self.told.interval
         if interval is None or self._unjudged is not None:
             return Answer.UNDECIDED
+        return self._answer(interval)
+
+    def _answer(self, interval: tuple[float, float]) -> Answer:
         low, high = interval
         if low > 1 + self.min_gain:
             return Answer.USE
@@ -151,7 +172,7 @@ class _Case:
         speedup, n = self.measured, self.measured.n_prompts
         if speedup.low is None or speedup.high is None:
             return max(1, MIN_PROMPTS - n)
-        if self.answer is not Answer.UNDECIDED or self._unjudged is not None:
+        if self._decoding is not Answer.UNDECIDED or self._unjudged is not None:
             return None
         far = math.log(speedup.estimate / (1 + self.min_gain))
         end = speedup.low if far > 0 else speedup.high
@@ -183,10 +204,14 @@ class _Case:
             f"{100 * speedup.level:g} % interval {gain_percent(gain_low, decimals)} to "
             f"{gain_percent(gain_high, decimals)}, {self._prompts}{self._cap}"
         )
+        if self._decoding is Answer.USE and answer is not Answer.USE:
+            return self._refused(answer, f"{self.what} gains {value} ({within}) in decoding")
         match answer:
             case Answer.USE:
                 spread = self._spread(gain, gain_low, gain_high, decimals)
-                return f"Use it: {self.what} is worth {value}{spread} ({within})."
+                whole = self._whole()
+                gains = f"{self.what} is worth {value}{spread} ({within}){whole}"
+                return f"Use it: {gains}.{self._beyond}"
             case Answer.NO_DIFFERENCE:
                 return (
                     f"Leave it off: no difference worth having: {self.what} gives {value} "
@@ -212,6 +237,48 @@ class _Case:
             value = gain_percent(gain, _decimals([gain], [0.0]))
             told = f"{self.what} measured {value} on {self._prompts}{self._cap}"
         return f"Not decided, so leave it off: {told}; {because}."
+
+    def _whole(self) -> str:
+        """The gains of the requests, after that of decoding."""
+        if not self.requests:
+            return ""
+        many = len(self.requests) > 1
+        told = [
+            f"{self._request_gain(one)} for requests of {one.shape.text}"
+            f"{f' ({one.pays})' if many and one.pays else ''}"
+            for one in self.requests
+        ]
+        pays = "" if many else self.requests[0].pays
+        return f" in decoding, and {' and '.join(told)}{f'; {pays}' if pays else ''}"
+
+    def _refused(self, answer: Answer, decoding: str) -> str:
+        """Why decoding gains, and the requests do not."""
+        speedup, low, high = together(self.requests) or (1.0, 1.0, 1.0)
+        gains = [_gain(one) for one in (speedup, low, high)]
+        decimals = _decimals(gains, [0.0, 100 * self.min_gain])
+        value, least, most = (gain_percent(gain, decimals) for gain in gains)
+        shapes = f"requests of {' and '.join(one.shape.text for one in self.requests)}"
+        told = dict.fromkeys(one.pays for one in self.requests if one.pays)
+        pays = "".join(f"; {one}" for one in told)
+        whole = f"the whole request {value} (95 % interval {least} to {most})"
+        beyond = self._beyond
+        if answer is Answer.UNDECIDED:
+            return f"Not decided for {shapes}, so leave it off: {decoding}, {whole}{pays}.{beyond}"
+        costs = "costs more than that saves" if high < 1 else "costs about what that saves"
+        reading = f"reading the prompt with the draft {costs} ({value})"
+        return f"Leave it off for {shapes}: {decoding}, but {reading}{pays}.{beyond}"
+
+    @property
+    def _beyond(self) -> str:
+        """A sentence on requests whose prompts are longer than any that was evaluated."""
+        beyond = [one.shape for one in self.requests if not one.is_covered]
+        longest = max((one.n_prompt for one in beyond), default=0)
+        told = f" No prompt of about {longest:,} tokens was evaluated, so that is extrapolated."
+        return told if beyond else ""
+
+    def _request_gain(self, request: Request) -> str:
+        gain = _gain(request.speedup)
+        return gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
 
     @property
     def _prompts(self) -> str:

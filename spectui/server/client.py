@@ -59,6 +59,8 @@ class Completion:
     """Seconds of evaluating the part of the prompt that was not cached."""
     stop: str
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
+    n_evaluated: int | None = None
+    """Tokens of that part; None where the server does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +212,7 @@ class LlamaClient(Closing):
             n_accepted=reply.timings.n_accepted,
             prompt_s=reply.timings.prompt_ms / 1000,
             stop=reply.stop_type,
+            n_evaluated=reply.timings.prompt_n,
         )
 
     def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:

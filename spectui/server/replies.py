@@ -70,6 +70,7 @@ class _Timings(msgspec.Struct):
     predicted_n: _Count
     predicted_ms: _Milliseconds
     prompt_ms: _Milliseconds
+    prompt_n: _Count | None = None
     # Both are absent when nothing was drafted.
     draft_n: _Count | None = None
     draft_n_accepted: _Count | None = None

@@ -56,6 +56,26 @@ class ConfirmationStarted:
     n_prompts: int
     """Upper bound: the race ends when it is decided."""
 
+    @property
+    def n_runs(self) -> int:
+        """Most runs with speculation."""
+        return self.n_prompts * (1 + len(self.rivals))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthStarted:
+    """The race's leader is measured against off behind longer prompts."""
+
+    arm: Arm
+    n_tokens: int
+    """Length of the prompts."""
+    n_prompts: int
+
+    @property
+    def n_runs(self) -> int:
+        """Runs with speculation."""
+        return self.n_prompts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemperatureStarted:
@@ -115,5 +135,6 @@ TuneEvent = (
     | SearchDecided
     | ConfirmationStarted
     | TemperatureStarted
+    | DepthStarted
     | SearchEnded
 )

@@ -87,6 +87,7 @@ class Pace:
         self._seen = {item.tokens for item in seen}
         self._move_s = move_s
         self._began_s = now_s()
+        self._reserved_s = 0.0
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
@@ -95,7 +96,11 @@ class Pace:
         """Seconds left of the time budget; infinite without one."""
         if self._budget_s is None:
             return float("inf")
-        return self._budget_s - self.took_s
+        return self._budget_s - self.took_s - self._reserved_s
+
+    def reserve(self, seconds: float) -> None:
+        """Keep so much of the time for what comes in the end."""
+        self._reserved_s = seconds
 
     @property
     def took_s(self) -> float:

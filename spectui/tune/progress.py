@@ -8,6 +8,7 @@ from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
+    DepthStarted,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -124,13 +125,13 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             )
         case SearchDecided() | SearchEnded():
             state = replace(state, current=None)
-        case ConfirmationStarted():
+        case ConfirmationStarted() | DepthStarted():
             state = replace(
                 state,
                 phase=_keep_stopping(state, Phase.CONFIRMING),
                 current=event.arm,
                 n_confirmed=0,
-                n_to_confirm=event.n_prompts * (1 + len(event.rivals)),
+                n_to_confirm=event.n_runs,
             )
     return state
 

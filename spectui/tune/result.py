@@ -9,16 +9,19 @@ from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
+from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
 from spectui.tune.conditions import Conditions
+from spectui.tune.depths import Depths
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.temperatures import Temperatures
 from spectui.tune.trials import TrialRecord, speedup_estimate
 
+_UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
 _UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
 
 
@@ -40,6 +43,10 @@ class TuneResult:
     """Standings of the race, the leader first."""
     speedup: Speedup | None
     """Speedup of the leader over off."""
+    requests: Known[tuple[Request, ...]] = _UNKNOWN
+    """Whole requests with the leader, prompts included."""
+    depths: Depths = field(default_factory=Depths)
+    """The leader behind longer prompts."""
     temperatures: Temperatures = _UNKNOWN_TEMPERATURES
     """The leader at other temperatures."""
     verdict: Verdict

@@ -16,6 +16,7 @@ from spectui.measure.measurer import Pair
 from spectui.measure.verdict import Basis, judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.division import LATER_ERROR
 from spectui.tune.estimates import estimates, finalists
 from spectui.tune.events import (
@@ -65,6 +66,7 @@ class Search:
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
+        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
         self._temperatures = TemperatureRuns(self._setup, self._pace)
 
     def _begun_pace(self) -> Pace:
@@ -85,10 +87,12 @@ class Search:
         try:
             self._setup.measurer.warm_up(None)
             self._forecast()
+            self._depths.reserve(self._confirmation.race_s(self._best_arms(), 1))
             self._search()
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
+            self._depths.run(self._confirmation.conclude())
             self._temperatures.run(self._confirmation.conclude())
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
@@ -105,6 +109,8 @@ class Search:
         best, speedup = next(iter(self._best_arms()), None), None
         if standings and standings[0].speedup is not None:
             best, speedup = standings[0].arm, standings[0].speedup
+        depths = self._depths.conclude()
+        requests = raced_requests(standings, self._setup.requests, depths)
         return TuneResult(
             trials=records,
             best=best,
@@ -121,7 +127,10 @@ class Search:
                 basis=self._confirmation.basis if speedup else None,
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
+                requests=requests.value or (),
             ),
+            requests=requests,
+            depths=depths,
             temperatures=self._temperatures.conclude(),
             lossless=lossless,
             interrupted=interrupted,

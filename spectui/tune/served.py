@@ -3,11 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from spectui.documents import Json, or_reason
 from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.header import header
+from spectui.measure.reading import prompt_times
+from spectui.measure.requests import Request, requests_of, together
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
 from spectui.measure.statistics import Speedup
@@ -115,7 +118,14 @@ def serve(
         for arm, one in found
         if one.summary is not None and one.ended is None
     }
-    preference = preferred(result.verdict, result.best, deliveries, min_gain=tuning.setup.min_gain)
+    requests = {arm: _requests(tuning, arm, one) for arm, one in found}
+    preference = preferred(
+        result.verdict,
+        result.best,
+        deliveries,
+        min_gain=tuning.setup.min_gain,
+        requests=requests,
+    )
     return Served(
         found=found,
         preference=preference,
@@ -123,6 +133,14 @@ def serve(
         limited=room.reason,
         took_s=time.monotonic() - began_s,
     )
+
+
+def _requests(tuning: Tuning, arm: Arm, found: Verified) -> tuple[Request, ...]:
+    """Whole requests by the servers' numbers; none where prompts or tokens are not known."""
+    speedup = None if found.summary is None else found.summary.speedup
+    reads = arm.speculation is not None and arm.speculation.model is not None
+    times = prompt_times(found.pairs, reads=reads)
+    return requests_of(tuning.setup.shapes, speedup, found.pairs, times).value or ()
 
 
 def _verified(
@@ -197,7 +215,12 @@ def _claim(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Cla
 
 
 def preferred(
-    verdict: Verdict, best: Arm, deliveries: Mapping[Arm, Speedup], *, min_gain: float
+    verdict: Verdict,
+    best: Arm,
+    deliveries: Mapping[Arm, Speedup],
+    *,
+    min_gain: float,
+    requests: Mapping[Arm, Sequence[Request]] = MappingProxyType({}),
 ) -> Preference:
     """Rank off and the settings by the server's speedups.
 
@@ -208,6 +231,7 @@ def preferred(
         best: the setting of that verdict.
         deliveries: speedups of that setting, and of other open ones.
         min_gain: least gain for which speculation is advised.
+        requests: whole requests by the server's numbers.
     """
     stays = Preference(
         arm=best if verdict.use_speculation else OFF, verdict=verdict, is_other=False
@@ -217,14 +241,16 @@ def preferred(
         return stays
     fastest = max(possible, key=lambda arm: deliveries[arm].estimate)
     speedup = deliveries[fastest]
-    own = judge(speedup, min_gain=min_gain, what=fastest.label)
+    whole = requests.get(fastest, ())
+    own = judge(speedup, min_gain=min_gain, what=fastest.label, requests=whole)
     if not verdict.use_speculation:
         # The servers continued the prompts themselves, on which the setting was chosen then.
         is_judged = verdict.basis not in {Basis.LATER, Basis.SAME}
         is_use = own.use_speculation and is_judged
         return _instead(fastest, own, "to leave it off") if is_use else stays
     # An advice stands as long as off is not faster: few prompts need not show it once more.
-    if speedup.estimate <= 1 + min_gain:
+    gained, *_ = together(whole) or (speedup.estimate,)
+    if min(gained, speedup.estimate) <= 1 + min_gain:
         return _instead(OFF, own, "to use it")
     if fastest == best:
         return stays

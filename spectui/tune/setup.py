@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload
+from spectui.options.request import RequestShape
 from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
 from spectui.tune.studies.study import TuningStudy
@@ -48,3 +49,7 @@ class SearchSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
+    requests: tuple[RequestShape, ...] = ()
+    """Requests that are to gain."""

@@ -13,10 +13,12 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.promise import Case, Promise, lasting, observed_of
+from spectui.measure.requests import usual_shape
 from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
+from spectui.options.request import RequestShape
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
@@ -93,6 +95,8 @@ class TuningSetup:
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
     screen_threads: int | None = None
     """Compute threads beside a screen that keeps a core; None where they are the server's."""
+    requests: tuple[RequestShape, ...] = ()
+    """Requests that the user runs; empty for those that the prompts are."""
 
     @property
     def measured_context(self) -> ContextOptions:
@@ -100,6 +104,14 @@ class TuningSetup:
         if self.screen_threads is None:
             return self.off.context
         return replace(self.off.context, threads=self.screen_threads)
+
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
+
+    @property
+    def shapes(self) -> tuple[RequestShape, ...]:
+        """Requests that are to gain: the user's, or what the prompts are."""
+        return self.requests or (usual_shape(self.workload),)
 
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
@@ -189,6 +201,8 @@ class Tuning:
                 limits=setup.limits,
                 min_gain=setup.min_gain,
                 on_event=on_event,
+                depths=setup.depths,
+                requests=setup.shapes,
             )
             before = hottest_c()
             with MachineWatch() as watch:

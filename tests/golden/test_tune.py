@@ -11,6 +11,7 @@ PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
 FEW_PROMPTS = (*PAIR[:-1], "ten.jsonl")
 NOTHING_LEFT = (*PAIR[:4], "-c", 48, *RUN[2:-1], "ten.jsonl")
 FEW = ("--trials", 3)
+LONGEST_ROUND = 10
 LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
 SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
@@ -91,3 +92,24 @@ def test_verified(golden: Golden, place: Place) -> None:
         found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
         texts |= tuned(place, cost, name, *found)
     golden("tune/verified", texts)
+
+
+def dear_prompts(model: str, n_tokens: int) -> float:
+    """A draft that drafts cheaply and reads prompts as slowly as the target does."""
+    is_prompt = n_tokens > LONGEST_ROUND and model != "target"
+    return 0.001 * n_tokens if is_prompt else memory_bound(model, n_tokens)
+
+
+def test_requests(golden: Golden, place: Place) -> None:
+    depths, requests = ("--depth", "0,60,200"), ("--request", "12+24", "--request", "200+16")
+    trials = ("--trials", 3)
+    texts = {
+        **tuned(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths),
+        **tuned(place, dear_prompts, "dear", *PAIR, *MODEL, *trials, "--request", "200+8"),
+        **tuned(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests),
+    }
+    texts["refused.txt"] = "\n".join(
+        place.run("tune", *PAIR, *MODEL, *wrong).text
+        for wrong in (("--depth", "0,300"), ("--request", "250+24"), ("--request", "many"))
+    )
+    golden("tune/requests", texts)

@@ -78,6 +78,15 @@ def test_a_completion_is_a_result_of_the_engine_as_far_as_it_tells() -> None:
     assert (result.counters.alpha, result.native_s) == (None, None)
 
 
+def test_a_server_tells_how_much_of_the_prompt_it_evaluated() -> None:
+    def new(n_evaluated: int | None) -> bool:
+        done = completion(n_evaluated=n_evaluated)
+        return result_of(done, 3, redoes_rounds=False).is_prompt_new
+
+    assert [new(n) for n in (3, 2, None)] == [True, False, False]
+    assert result_of(completion(n_evaluated=3), 3, redoes_rounds=False).prompt_draft_s is None
+
+
 @pytest.mark.parametrize(
     ("changes", "redoes_rounds", "n_rounds"),
     [

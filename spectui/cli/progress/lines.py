@@ -13,6 +13,7 @@ from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
+    DepthStarted,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -86,7 +87,7 @@ class Lines(Progress):
                 self.say(words.forecast(forecasts))
             case SearchDecided():
                 self.say(words.decided(event))
-            case ConfirmationStarted() | TemperatureStarted():
+            case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._task = "confirming"
                 self.say(words.confirming(event))
             case _:

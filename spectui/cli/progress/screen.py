@@ -22,6 +22,7 @@ from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
     ConfirmationStarted,
+    DepthStarted,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -99,7 +100,7 @@ class Screen(Progress):
                 self._records.append(record)
             case SearchDecided():
                 self._status = words.decided(event)
-            case ConfirmationStarted() | TemperatureStarted():
+            case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._live_counters = Counters()
                 self._status = self._task = words.confirming(event)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):

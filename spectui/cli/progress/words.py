@@ -8,6 +8,7 @@ from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
+    DepthStarted,
     SearchDecided,
     StudyResumed,
     TemperatureStarted,
@@ -82,11 +83,14 @@ def decided(event: SearchDecided) -> str:
     return f"no more trials: the best setting not tried yet is expected to add {gain}"
 
 
-def confirming(event: ConfirmationStarted | TemperatureStarted) -> str:
+def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -> str:
     """Describe the measurement against off, or what is counted after it."""
     if isinstance(event, TemperatureStarted):
         prompts = counted(event.n_prompts, "prompt")
         return f"counting what is accepted of {prompts} ({event.sampling.label})"
+    if isinstance(event, DepthStarted):
+        prompts = counted(event.n_prompts, "prompt")
+        return f"measuring {event.arm.label} against off on {prompts} of {event.n_tokens:,} tokens"
     arms = " and ".join(arm.label for arm in (event.arm, *event.rivals))
     return f"confirming {arms} against off on {counted(event.n_prompts, 'prompt')}"
 

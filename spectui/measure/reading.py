@@ -1,0 +1,184 @@
+"""Seconds of evaluating prompts, by their length, without and with a draft. Pure.
+
+They rest on prompts that were evaluated for the first time, by the target and by the draft.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spectui.engine.events import GenerationResult
+from spectui.known import Known
+from spectui.measure.measurer import Pair
+
+_BEYOND = 1.25
+"""Factor by which a prompt may be longer than all measured ones, and count as one of them."""
+_TERMS = (((1,), 1.0), ((0, 1), 1.5), ((1, 2), 2.0), ((0, 1, 2), 2.0))
+"""Powers of a prompt's length that its seconds may be made of, the simplest first; and how many
+times as long as the shortest prompt the longest has to be for that."""
+_BETTER = 0.95
+"""Part of the misfit that further terms may leave, to be worth having."""
+_ROUNDS = 60
+_LEAST_MISFIT = 1e-9
+
+_Array = npt.NDArray[np.float64]
+
+
+class Reading(NamedTuple):
+    """A prompt that was evaluated as a whole."""
+
+    n_tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingTime:
+    """Seconds of evaluating a prompt, by its length."""
+
+    factors: tuple[float, float, float]
+    """Seconds, seconds per token, and per token squared, as attention takes; none is negative."""
+    longest: int
+    """Tokens of the longest prompt that it rests on."""
+
+    def seconds(self, n_tokens: int) -> float:
+        """Seconds of a prompt."""
+        zero, one, two = self.factors
+        return zero + one * n_tokens + two * n_tokens**2
+
+
+def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
+    """Fit seconds by length, so that few disturbed readings move nothing; None of no reading.
+
+    It minimises the sum of relative deviations, by least squares that are weighted again and again.
+    """
+    if not readings:
+        return None
+    lengths, seconds = np.array(readings, np.float64).T
+    longest = int(lengths.max())
+    none = ReadingTime(factors=(0.0, 0.0, 0.0), longest=longest)
+    if median(seconds) <= 0:
+        return none
+    # A reading of no time says nothing relative to itself.
+    is_read = seconds > 0
+    lengths, seconds = lengths[is_read], seconds[is_read]
+    found, least = none, math.inf
+    for powers, spread in _TERMS:
+        has_data = len(lengths) > len(powers) and lengths.max() >= spread * lengths.min()
+        if len(powers) > 1 and not has_data:
+            continue
+        # In units of the longest prompt: powers of thousands would hide one another.
+        rows = np.stack([(lengths / longest) ** power / seconds for power in powers], axis=1)
+        factors, misfit = _least_deviations(rows)
+        if factors.min() >= 0 and misfit < _BETTER * least:
+            scaled = np.zeros(3)
+            scaled[list(powers)] = factors / longest ** np.array(powers, np.float64)
+            zero, one, two = scaled.tolist()
+            found, least = replace(none, factors=(zero, one, two)), misfit
+    return found
+
+
+def _least_deviations(rows: _Array) -> tuple[_Array, float]:
+    """Factors for which every row comes near to 1, and the sum of what is missing."""
+    weights: _Array = np.ones(len(rows))
+    factors: _Array = np.zeros(rows.shape[1])
+    for _ in range(_ROUNDS):
+        root = np.sqrt(weights)
+        found = np.linalg.lstsq(rows * root[:, None], root, rcond=None)[0]
+        factors = found.astype(np.float64)
+        misfits = np.abs(rows @ factors - 1)
+        weights = 1 / np.maximum(misfits, _LEAST_MISFIT)
+    return factors, max(float(misfits.sum()), _LEAST_MISFIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTimes:
+    """Seconds until the first token, by the prompt's length."""
+
+    off: ReadingTime
+    """The target alone."""
+    on: tuple[ReadingTime, ...]
+    """Those who read the prompt with speculation, one after the other; or all of them at once."""
+
+    def on_s(self, n_tokens: int) -> float:
+        """Seconds with speculation."""
+        return sum(each.seconds(n_tokens) for each in self.on)
+
+    def covers(self, n_tokens: int) -> bool:
+        """Whether about as long a prompt was measured."""
+        return is_covered(n_tokens, min(each.longest for each in (self.off, *self.on)))
+
+
+def is_covered(n_tokens: int, longest: int) -> bool:
+    """Whether a prompt is hardly longer than the longest one that was measured."""
+    return n_tokens <= _BEYOND * longest
+
+
+NOT_READ = "no prompt was evaluated for the first time while it was measured"
+
+
+def prompt_times(
+    pairs: Sequence[Pair],
+    *,
+    beside: Sequence[Pair] = (),
+    alike: Sequence[Pair] = (),
+    reads: bool = True,
+) -> Known[PromptTimes]:
+    """How long prompts take without and with a setting.
+
+    Args:
+        pairs: prompts that were continued without and with the setting.
+        beside: more prompts, with the target in the same place, whoever drafted.
+        alike: more prompts with the same draft.
+        reads: whether a model drafts, which reads the prompt as well.
+    """
+    every = [*pairs, *beside, *alike]
+    off = [pair.baseline for pair in every]
+    on = [pair.speculative for pair in (*pairs, *alike)]
+    if not reads:
+        alone = fit_readings([*_target(off), *_target(on)])
+        return (
+            Known(None, NOT_READ) if alone is None else Known(PromptTimes(off=alone, on=(alone,)))
+        )
+    target = [pair.speculative for pair in every]
+    parts = (
+        [fit_readings(_whole(on))]
+        if _whole(on)
+        else [*map(fit_readings, (_target(target), _draft(on)))]
+    )
+    alone = fit_readings(_target(off))
+    known = [one for one in parts if one is not None]
+    if alone is None or len(known) < len(parts):
+        return Known(None, NOT_READ)
+    return Known(PromptTimes(off=alone, on=tuple(known)))
+
+
+def _target(results: Iterable[GenerationResult]) -> list[Reading]:
+    """Readings of the target alone, and of servers."""
+    return [
+        Reading(one.n_prompt_tokens, one.prompt_s - (one.prompt_draft_s or 0.0))
+        for one in results
+        if one.n_evaluated == one.n_prompt_tokens
+    ]
+
+
+def _draft(results: Iterable[GenerationResult]) -> list[Reading]:
+    """Readings of the draft."""
+    return [
+        Reading(one.n_prompt_tokens, one.prompt_draft_s)
+        for one in results
+        if one.prompt_draft_s is not None and one.n_read == one.n_prompt_tokens
+    ]
+
+
+def _whole(results: Iterable[GenerationResult]) -> list[Reading]:
+    """Readings of servers with speculation, which do not tell who took how long."""
+    return [
+        Reading(one.n_prompt_tokens, one.prompt_s)
+        for one in results
+        if one.prompt_draft_s is None and one.n_evaluated == one.n_prompt_tokens
+    ]

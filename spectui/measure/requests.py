@@ -1,0 +1,195 @@
+"""Whole requests: the prompt's evaluation and the answer, without and with speculation. Pure.
+
+A draft model reads the prompt as well, so that the first token comes later than without one, and an
+answer has to be long enough to win that back. What evaluating a prompt takes follows from prompts
+that were evaluated for the first time; what is known of decoding has an interval, and these seconds
+are point estimates beside it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from spectui.documents import Json, or_reason
+from spectui.format import seconds_text, times_text
+from spectui.known import Known
+from spectui.measure.measurer import Pair, throughput
+from spectui.measure.reading import PromptTimes
+from spectui.measure.statistics import NO_INTERVAL, Speedup
+from spectui.measure.workload import Workload
+from spectui.options.request import RequestShape
+
+
+def usual_shape(workload: Workload) -> RequestShape:
+    """Lengths of the user's requests: the median of the prompts, and what is predicted."""
+    lengths = [len(item.tokens) for item in workload.items]
+    return RequestShape(n_prompt=round(median(lengths)), n_answer=workload.n_predict)
+
+
+_SHORTEST = 2
+"""Tokens of the shortest answer of which anything is decoded: the first comes with the prompt."""
+
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Seconds of requests of one shape, without and with speculation."""
+
+    shape: RequestShape
+    prompt_off_s: float
+    """Seconds until the first token, which comes with the prompt."""
+    prompt_on_s: float
+    token_s: float
+    """Seconds of a further token without speculation."""
+    decoding: Speedup
+    """Speedup of these tokens."""
+    is_covered: bool
+    """Whether prompts of about that length were measured."""
+
+    @property
+    def off_s(self) -> float:
+        """Seconds without speculation."""
+        return self.prompt_off_s + self._decode_s
+
+    @property
+    def on_s(self) -> float:
+        """Seconds with speculation."""
+        return self._on_s(self.decoding.capped.estimate)
+
+    @property
+    def speedup(self) -> float:
+        """Speedup of the whole request."""
+        return self.off_s / self.on_s
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its ends where decoding has an interval; the prompt's seconds are point estimates."""
+        ends = self.ends_s
+        return None if ends is None else (self.off_s / ends[0], self.off_s / ends[1])
+
+    @property
+    def ends_s(self) -> tuple[float, float] | None:
+        """Seconds with speculation at either end of decoding's interval, the slowest first."""
+        ends = self.decoding.capped.interval
+        return None if ends is None else (self._on_s(ends[0]), self._on_s(ends[1]))
+
+    @property
+    def break_even(self) -> int | None:
+        """Shortest answer, in tokens, that is not slower with speculation; 0 for any.
+
+        None where decoding gains nothing that could win back what the prompt costs.
+        """
+        extra_s = self.prompt_on_s - self.prompt_off_s
+        if extra_s <= 0:
+            return 0
+        saved_s = self.token_s * (1 - 1 / self.decoding.capped.estimate)
+        if saved_s <= 0:
+            return None
+        # A sum of seconds may be off in its last digit.
+        return 1 + math.ceil(round(extra_s / saved_s, _DIGITS))
+
+    @property
+    def _decode_s(self) -> float:
+        return self.token_s * max(self.shape.n_answer - 1, 0)
+
+    def _on_s(self, speedup: float) -> float:
+        return self.prompt_on_s + self._decode_s / speedup
+
+    @property
+    def pays(self) -> str:
+        """From which answers on it pays, in a clause; empty where any answer does."""
+        least = self.break_even
+        if least is None:
+            return "it never pays"
+        return f"it pays from answers of {least:,} tokens on" if least > _SHORTEST else ""
+
+    @property
+    def told(self) -> str:
+        """Its seconds without and with speculation, for reports."""
+        beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
+        return (
+            f"{self.shape.text}: {seconds_text(self.off_s)} off, {seconds_text(self.on_s)} on "
+            f"({times_text(self.speedup)}){beyond}"
+        )
+
+    @property
+    def first_told(self) -> str:
+        """Its seconds until the first token, for reports."""
+        return f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
+
+    def document(self) -> Json:
+        """The request in documents; ``break_even`` is in tokens."""
+        no_interval = self.decoding.interval_reason or NO_INTERVAL
+        return {
+            "n_prompt": self.shape.n_prompt,
+            "n_answer": self.shape.n_answer,
+            "time_to_first_token_s": {"off": self.prompt_off_s, "on": self.prompt_on_s},
+            "total_s": {"off": self.off_s, "on": self.on_s},
+            "decoding_speedup": self.decoding.capped.estimate,
+            "speedup": self.speedup,
+            **or_reason("speedup_ci95", self.interval, no_interval),
+            **or_reason("break_even", self.break_even, "decoding gains nothing"),
+            "is_extrapolated": not self.is_covered,
+        }
+
+
+def request_of(
+    shape: RequestShape, times: PromptTimes, speedup: Speedup, token_s: float
+) -> Request:
+    """A request, from what prompts and tokens take.
+
+    Args:
+        shape: its lengths.
+        times: seconds of prompts.
+        speedup: of decoding.
+        token_s: seconds of a token of the target alone.
+    """
+    return Request(
+        shape=shape,
+        prompt_off_s=times.off.seconds(shape.n_prompt),
+        prompt_on_s=times.on_s(shape.n_prompt),
+        token_s=token_s,
+        decoding=speedup,
+        is_covered=times.covers(shape.n_prompt),
+    )
+
+
+def requests_of(
+    shapes: Sequence[RequestShape],
+    speedup: Speedup | None,
+    pairs: Sequence[Pair],
+    times: Known[PromptTimes],
+) -> Known[tuple[Request, ...]]:
+    """Requests of every shape.
+
+    Args:
+        shapes: their lengths.
+        speedup: of decoding; None where nothing was compared.
+        pairs: prompts that it was measured on.
+        times: seconds of prompts.
+    """
+    rate, known = throughput([pair.baseline for pair in pairs]), times.value
+    if speedup is None or not rate:
+        return Known(None, "no setting was confirmed")
+    if known is None:
+        return Known(None, times.reason)
+    return Known(tuple(request_of(shape, known, speedup, 1 / rate) for shape in shapes))
+
+
+def together(requests: Sequence[Request]) -> tuple[float, float, float] | None:
+    """Speedup of all requests, one of each, and its interval; None where there is none."""
+    ends = [one.ends_s for one in requests]
+    known = [each for each in ends if each is not None]
+    if not requests or len(known) < len(ends):
+        return None
+    off_s = sum(one.off_s for one in requests)
+    slowest_s, fastest_s = (sum(each) for each in zip(*known, strict=True))
+    return off_s / sum(one.on_s for one in requests), off_s / slowest_s, off_s / fastest_s
+
+
+def requests_document(requests: Known[tuple[Request, ...]]) -> Json:
+    """The field ``requests`` of documents."""
+    found = None if requests.value is None else [one.document() for one in requests.value]
+    return or_reason("requests", found, requests.reason or "")

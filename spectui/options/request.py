@@ -1,0 +1,55 @@
+"""Lengths of requests, as a user asks for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectui.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestShape:
+    """Lengths of a request, in tokens."""
+
+    n_prompt: int
+    n_answer: int
+
+    @property
+    def text(self) -> str:
+        """Such as ``1,200 + 300 tokens``."""
+        return f"{self.n_prompt:,} + {self.n_answer:,} tokens"
+
+
+def check_lengths(
+    requests: Sequence[RequestShape],
+    depths: Sequence[int],
+    *,
+    n_predict: int,
+    n_ctx: int,
+    remedy: str,
+) -> None:
+    """Refuse requests and depths for which there is no room.
+
+    Args:
+        requests: lengths that a user has given.
+        depths: lengths of prompts that a user has given.
+        n_predict: tokens that prompts of those lengths are continued by.
+        n_ctx: tokens that there is room for.
+        remedy: what to do where that is too little.
+
+    Raises:
+        UsageError: one does not fit.
+    """
+    # As for prompts: a token stays free.
+    for one in requests:
+        n_answer = max(one.n_answer, n_predict)
+        if one.n_prompt + n_answer + 1 > n_ctx:
+            raise UsageError(
+                f"--request {one.n_prompt}+{one.n_answer} needs a context of "
+                f"{one.n_prompt + n_answer + 1}, but it has {n_ctx}; {remedy}"
+            )
+    for depth in depths:
+        if depth + n_predict + 1 > n_ctx:
+            raise UsageError(
+                f"--depth {depth} and {n_predict} tokens to predict need a context of "
+                f"{depth + n_predict + 1}, but it has {n_ctx}; {remedy}"
+            )

@@ -1,0 +1,281 @@
+"""Speculation at depth: the race's leader against off behind prompts of other lengths.
+
+What a token of the target costs grows with the text before it, and so does a round; and a draft may
+guess worse behind much text. Prompts of the race are lengthened with the others before them, so
+that what follows them is the same kind of text at every depth. The few prompts of a depth may gain
+more or less than all do, at any depth: so they are compared with themselves in the race, and the
+race's gain changes by that factor.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from spectui.documents import Json, or_reason
+from spectui.engine.events import GenerationResult
+from spectui.known import Known
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import (
+    NO_ROUNDS,
+    NOTHING_DRAFTED,
+    Pair,
+    measurements,
+    steady,
+    throughput,
+    total_counters,
+)
+from spectui.measure.reading import PromptTimes, is_covered, prompt_times
+from spectui.measure.requests import Request, requests_of
+from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.workload import WorkItem, Workload, with_length
+from spectui.options.request import RequestShape
+from spectui.speculative.counters import Counters
+from spectui.tune.events import DepthStarted
+from spectui.tune.pace import Pace
+from spectui.tune.race import Standing
+from spectui.tune.setup import SearchSetup
+
+_MOST, _FEWEST = 4, 2
+"""Prompts of a depth."""
+_SHARE = 1 / 3
+"""Part of the time budget that is kept for depths, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """The leader against off behind prompts of one length."""
+
+    n_tokens: int
+    """Length of the prompts; 0 for those of the race as they are."""
+    pairs: tuple[Pair, ...]
+    speedup: Speedup
+    """Of decoding, for all prompts of the race."""
+    prompts: Known[PromptTimes]
+    repeats_text: bool = False
+    """Whether the prompts have too little text for that length, so that it stands there twice."""
+
+    @property
+    def token_s(self) -> float:
+        """Seconds of a token of the target alone."""
+        return 1 / (throughput([pair.baseline for pair in self.pairs]) or float("inf"))
+
+    @property
+    def counters(self) -> Counters:
+        """Counts of the rounds."""
+        return total_counters([pair.speculative for pair in self.pairs])
+
+    @property
+    def round_s(self) -> float | None:
+        """Seconds of a round; None where their number is not known."""
+        n_rounds = self.counters.known_rounds
+        decode_s = sum(pair.speculative.decode_s for pair in self.pairs)
+        return decode_s / n_rounds if n_rounds else None
+
+    @property
+    def n_prompt(self) -> int:
+        """Tokens of its longest prompt."""
+        return max(len(pair.item.tokens) for pair in self.pairs)
+
+    def document(self) -> Json:
+        """The depth in documents."""
+        times, n = self.prompts.value, self.n_prompt
+        seconds = None if times is None else {"off": times.off.seconds(n), "on": times.on_s(n)}
+        return {
+            "depth": self.n_tokens,
+            "n_prompts": len({pair.item.id for pair in self.pairs}),
+            **self.speedup.document(),
+            **or_reason("acceptance_rate", self.counters.acceptance_rate, NOTHING_DRAFTED),
+            "token_s": self.token_s,
+            **or_reason("round_s", self.round_s, NO_ROUNDS),
+            **or_reason("prompt_s", seconds, self.prompts.reason or ""),
+            "repeats_text": self.repeats_text,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depths:
+    """All depths that were measured, and what was left out."""
+
+    found: tuple[Depth, ...] = ()
+    """By length, that of the race first."""
+    left_out: tuple[int, ...] = ()
+    """Lengths for which there was no time."""
+
+    def limit(self, min_gain: float) -> int | None:
+        """Depth beyond which decoding gains less than ``min_gain``, between measured ones.
+
+        None where it gains as much at every depth, or at none.
+        """
+        bound = 1 + min_gain
+        for before, after in pairwise(self.found):
+            high, low = before.speedup.estimate, after.speedup.estimate
+            if high >= bound > low:
+                share = (high - bound) / (high - low)
+                return round(before.n_tokens + share * (after.n_tokens - before.n_tokens))
+        return None
+
+    def at(self, n_tokens: int) -> Depth | None:
+        """What was measured at a length."""
+        return next((one for one in self.found if one.n_tokens == n_tokens), None)
+
+    def document(self, min_gain: float) -> Json:
+        """The depths in documents."""
+        no_limit = "it pays at every measured depth, or at none"
+        return {
+            "depths": [one.document() for one in self.found],
+            **or_reason("depth_limit", self.limit(min_gain), no_limit),
+            "depths_left_out": list(self.left_out),
+        }
+
+
+class DepthRuns:
+    """Measures depths after a race. Use it once."""
+
+    def __init__(
+        self,
+        setup: SearchSetup,
+        pace: Pace,
+        on_decoded: Callable[[WorkItem, GenerationResult], None],
+    ) -> None:
+        """Prepare; nothing is measured yet.
+
+        Args:
+            setup: setup of the search, with the depths and the requests that were asked for.
+            pace: time keeper of the search.
+            on_decoded: told of every prompt.
+        """
+        self._setup = setup
+        self._pace = pace
+        self._on_decoded = on_decoded
+        longest = max((len(one.tokens) for one in setup.workload.items), default=0)
+        wanted = {n for n in setup.depths if n}
+        wanted |= {one.n_prompt for one in setup.requests if not is_covered(one.n_prompt, longest)}
+        self._lengths = sorted(wanted)
+        self._found: list[Depth] = []
+        self._left_out: list[int] = []
+
+    def reserve(self, block_s: float) -> None:
+        """Keep the race from taking all of the time; ``block_s`` seconds decode a prompt twice."""
+        needed_s = sum(self._seconds(n, _FEWEST, block_s) for n in self._lengths)
+        self._pace.reserve(min(needed_s, _SHARE * (self._pace.budget_s or 0.0)))
+
+    def run(self, standings: Sequence[Standing]) -> None:
+        """Measure the leader at every length for which there is time. May be interrupted."""
+        self._pace.reserve(0.0)
+        if not standings or standings[0].speedup is None:
+            return
+        leader, race = standings[0], standings[0].speedup
+        if self._setup.depths:
+            times = raced_times(standings)
+            self._found.append(Depth(n_tokens=0, pairs=leader.pairs, speedup=race, prompts=times))
+        runs = [run for pair in leader.pairs for run in (pair.baseline, pair.speculative)]
+        block_s = 2 * sum(run.decode_s for run in runs) / len(runs)
+        for n_tokens in self._lengths:
+            left_s, choices = self._pace.left_s, (_MOST, _FEWEST)
+            fitting = (n for n in choices if self._seconds(n_tokens, n, block_s) <= left_s)
+            n_prompts = next(fitting, 0)
+            if n_prompts:
+                self._measure(leader, race, n_tokens, n_prompts)
+            else:
+                self._left_out.append(n_tokens)
+
+    def _measure(self, leader: Standing, race: Speedup, n_tokens: int, n_prompts: int) -> None:
+        setup, speculation = self._setup, leader.arm.speculation
+        decoded = [pair.item for pair in leader.pairs if pair.has_decoded]
+        raced = list({item.id: item for item in decoded}.values())
+        items, pairs = self._lengthened(raced, n_tokens)[:n_prompts], list[Pair]()
+        setup.on_event(DepthStarted(arm=leader.arm, n_tokens=n_tokens, n_prompts=len(items)))
+        setup.loader.load(leader.arm.draft)
+        for pair in setup.measurer.pairs(items, speculation):
+            pairs.append(pair)
+            self._on_decoded(pair.item, pair.speculative)
+        found, names = steady(pairs), {item.id for item in items}
+        before = [pair for pair in leader.pairs if pair.item.id in names]
+        if not measurements(found) or not measurements(before):
+            self._left_out.append(n_tokens)
+            return
+        deep, own = (paired_speedup(measurements(each)).estimate for each in (found, before))
+        self._found.append(
+            Depth(
+                n_tokens=n_tokens,
+                pairs=found,
+                speedup=scaled(race, deep / own),
+                prompts=prompt_times(found, reads=_reader(leader.arm) is not None),
+                repeats_text=sum(len(item.tokens) for item in self._text(raced)) < n_tokens,
+            )
+        )
+
+    def _text(self, raced: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+        """All prompts, those of the race first and as they are there."""
+        names = {item.id for item in raced}
+        return (*raced, *(one for one in self._setup.workload.items if one.id not in names))
+
+    def _lengthened(self, raced: Sequence[WorkItem], n_tokens: int) -> tuple[WorkItem, ...]:
+        workload: Workload = replace(self._setup.workload, items=self._text(raced))
+        return with_length(workload, n_tokens).items
+
+    def _seconds(self, n_tokens: int, n_prompts: int, block_s: float) -> float:
+        """Estimate of a depth: its prompts are new to target and draft."""
+        return n_prompts * (n_tokens * self._setup.measurer.prompt_token_s + block_s)
+
+    def conclude(self) -> Depths:
+        """What was measured, also after an interrupt."""
+        return Depths(found=tuple(self._found), left_out=tuple(self._left_out))
+
+
+def scaled(speedup: Speedup, factor: float) -> Speedup:
+    """A speedup where all of it is ``factor`` times as large."""
+    low, high = (None if end is None else end * factor for end in (speedup.low, speedup.high))
+    return replace(speedup, estimate=speedup.estimate * factor, low=low, high=high)
+
+
+def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:
+    """Seconds of prompts with the leader of a race.
+
+    A prompt is evaluated once: by the target in the run of whichever finalist came first, and by
+    the leader's draft in that of the first finalist that drafts with it.
+    """
+    leader, *others = standings
+    beside = [one for one in others if one.arm.n_cpu_moe == leader.arm.n_cpu_moe]
+    alike = [one for one in beside if _reader(one.arm) == _reader(leader.arm)]
+    return prompt_times(
+        leader.pairs,
+        beside=_pairs(beside),
+        alike=_pairs(alike),
+        reads=_reader(leader.arm) is not None,
+    )
+
+
+def _reader(arm: Arm) -> str | None:
+    """Who reads the prompt beside the target; None where no model drafts."""
+    speculation = arm.speculation
+    return arm.draft if speculation is not None and speculation.model is not None else None
+
+
+def _pairs(standings: Sequence[Standing]) -> list[Pair]:
+    return [pair for one in standings for pair in one.pairs]
+
+
+def raced_requests(
+    standings: Sequence[Standing], shapes: Sequence[RequestShape], depths: Depths
+) -> Known[tuple[Request, ...]]:
+    """Requests with the leader: at the depth of their prompts, where that was measured.
+
+    Args:
+        standings: of the race, the leader first.
+        shapes: lengths of the requests.
+        depths: what was measured at depth.
+    """
+    if not standings or standings[0].speedup is None:
+        return Known(None, "no setting was confirmed")
+    leader, found = standings[0], list[Request]()
+    for shape in shapes:
+        deep = depths.at(shape.n_prompt)
+        speedup, pairs, times = leader.speedup, leader.pairs, raced_times(standings)
+        if deep is not None and deep.prompts.value is not None:
+            speedup, pairs, times = deep.speedup, deep.pairs, deep.prompts
+        one = requests_of([shape], speedup, pairs, times)
+        if one.value is None:
+            return one
+        found += one.value
+    return Known(tuple(found))

@@ -1,0 +1,103 @@
+"""Seconds of a prompt, by who reads it: the target, and who drafts."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectui.engine.commands import Generate, GeneratePair
+from spectui.engine.driver import Engine
+from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.speculation import Speculation
+from tests.support.engine import ENDLESS, MAX_DRAFT
+from tests.support.models import Tiny, write_tiny
+from tests.support.mtp import write_qwen35
+from tests.support.recurrent import write_lfm2
+
+WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
+    "llama": write_tiny,
+    "lfm2": write_lfm2,
+    "qwen35": write_qwen35,
+}
+PROMPT = tuple(range(40, 240))
+"""Longer than a batch: MTP layers read its beginning while the target goes on."""
+SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)
+NGRAM = Speculation(NgramSimple(size_n=4, size_m=8))
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def architecture(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def engine(architecture: str, tmp_path: Path) -> Iterator[Engine]:
+    write, is_mtp = WRITERS[architecture], architecture == "qwen35"
+    write(Tiny(), tmp_path / "target.gguf")
+    with Engine() as started:
+        options = ModelOptions(path=tmp_path / "target.gguf")
+        started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
+        if not is_mtp:
+            write(Tiny(noise=0.1), tmp_path / "draft.gguf")
+            started.load_draft(ModelOptions(path=tmp_path / "draft.gguf"))
+        yield started
+
+
+def command(architecture: str, schedule: Schedule = Schedule.SERVER) -> Generate:
+    own = DraftMtp(draft_max=2) if architecture == "qwen35" else DraftSimple(draft_max=2)
+    return Generate(
+        prompt=PROMPT,
+        n_predict=6,
+        sampling=ENDLESS,
+        speculation=Speculation(own),
+        schedule=schedule,
+        reuse_prompt=True,
+    )
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_new_prompt_tells_what_target_and_draft_took(
+    engine: Engine, architecture: str, schedule: Schedule
+) -> None:
+    result = engine.generate(command(architecture, schedule))
+    assert result.is_prompt_new
+    assert (result.n_evaluated, result.n_read) == (len(PROMPT), len(PROMPT))
+    assert result.prompt_draft_s is not None
+    assert 0 < result.prompt_draft_s < result.prompt_s
+
+
+def test_a_prompt_that_is_taken_up_again_is_none(engine: Engine, architecture: str) -> None:
+    engine.generate(command(architecture))
+    again = engine.generate(command(architecture))
+    assert not again.is_prompt_new
+    assert (again.n_evaluated, again.n_read, again.prompt_draft_s) == (0, 0, 0)
+
+
+def test_the_draft_may_read_what_the_target_has_evaluated_before(
+    engine: Engine, architecture: str
+) -> None:
+    wanted = command(architecture)
+    alone = engine.generate(replace(wanted, speculation=None))
+    assert (alone.is_prompt_new, alone.n_read, alone.prompt_draft_s) == (True, 0, 0)
+    result = engine.generate(wanted)
+    assert result.n_read == len(PROMPT)
+    assert (result.prompt_draft_s or 0) > 0
+    # MTP layers read what the target makes of a prompt: it has to evaluate it for them.
+    assert result.n_evaluated == (len(PROMPT) if architecture == "qwen35" else 0)
+
+
+def test_ngram_drafters_take_no_time(engine: Engine, architecture: str) -> None:
+    result = engine.generate(replace(command(architecture), speculation=NGRAM))
+    assert (result.is_prompt_new, result.n_read, result.prompt_draft_s) == (True, 0, 0)
+
+
+def test_both_sides_of_a_pair_add_up(engine: Engine, architecture: str) -> None:
+    done = engine.generate_pair(
+        GeneratePair(speculative=command(architecture), baseline_first=True)
+    )
+    off, on = done.baseline, done.speculative
+    assert on.prompt_draft_s is not None
+    assert off.prompt_s + on.prompt_draft_s == pytest.approx(on.prompt_s)
+    assert (off.is_prompt_new, off.n_read, off.prompt_draft_s) == (True, 0, 0)

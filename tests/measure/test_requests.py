@@ -1,0 +1,342 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.engine.events import GenerationResult
+from spectui.errors import UsageError
+from spectui.measure.measurer import Pair
+from spectui.measure.reading import (
+    NOT_READ,
+    PromptTimes,
+    Reading,
+    ReadingTime,
+    fit_readings,
+    prompt_times,
+)
+from spectui.measure.requests import Request, request_of, requests_of, together, usual_shape
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Answer, judge
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.request import RequestShape, check_lengths
+from spectui.options.setup import SamplingConfig
+from tests.support.search import result
+
+MINUS = "\N{MINUS SIGN}"
+LENGTHS = (100, 180, 250, 400, 600, 800, 1200, 1600)
+
+
+def curve(n: int, zero: float, one: float, two: float) -> float:
+    return zero + one * n + two * n * n
+
+
+def readings(zero: float, one: float, two: float) -> list[Reading]:
+    return [Reading(n, curve(n, zero, one, two)) for n in LENGTHS]
+
+
+# --- The fit ----------------------------------------------------------------------------------
+
+factors = st.tuples(
+    st.sampled_from([0.0, 0.05, 0.4]), st.floats(1e-4, 1e-2), st.sampled_from([0.0, 1e-7, 2e-6])
+)
+
+
+@given(factors)
+def test_a_fit_finds_what_made_its_readings(made_of: tuple[float, float, float]) -> None:
+    found = fit_readings(readings(*made_of))
+    assert found is not None
+    for n in (100, 333, 1600, 1900):
+        assert found.seconds(n) == pytest.approx(curve(n, *made_of), rel=0.04)
+
+
+@given(factors, st.integers(0, len(LENGTHS) - 1), st.floats(1.5, 20))
+def test_a_disturbed_reading_moves_little(
+    made_of: tuple[float, float, float], which: int, slower: float
+) -> None:
+    told = readings(*made_of)
+    told[which] = Reading(told[which].n_tokens, told[which].seconds * slower)
+    found = fit_readings(told)
+    assert found is not None
+    for n in (180, 700, 1500):
+        assert found.seconds(n) == pytest.approx(curve(n, *made_of), rel=0.08)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4000), st.floats(1e-3, 100)), min_size=1, max_size=12))
+def test_a_longer_prompt_never_takes_less(given_: list[tuple[int, float]]) -> None:
+    found = fit_readings([Reading(*each) for each in given_])
+    assert found is not None
+    assert min(found.factors) >= 0
+    assert found.seconds(10) <= found.seconds(100) <= found.seconds(10_000)
+    assert math.isfinite(found.seconds(10_000))
+
+
+@given(factors, st.floats(0.1, 10))
+def test_seconds_of_a_slower_machine_scale(
+    made_of: tuple[float, float, float], slower: float
+) -> None:
+    fast = fit_readings(readings(*made_of))
+    slow = fit_readings([Reading(n, slower * seconds) for n, seconds in readings(*made_of)])
+    assert fast is not None
+    assert slow is not None
+    assert slow.seconds(777) == pytest.approx(slower * fast.seconds(777), rel=1e-3)
+
+
+def test_prompts_of_one_length_say_what_a_token_takes() -> None:
+    found = fit_readings([Reading(200, seconds) for seconds in (0.41, 0.40, 0.90)])
+    assert found is not None
+    assert found.seconds(100) == pytest.approx(0.205, rel=0.03)
+    assert found.factors[0] == found.factors[2] == 0
+
+
+def test_nothing_was_read() -> None:
+    assert fit_readings([]) is None
+    free = fit_readings([Reading(100, 0.0), Reading(200, 0.0)])
+    assert free is not None
+    assert free.seconds(1000) == 0
+
+
+# --- What was read ----------------------------------------------------------------------------
+
+
+def read(
+    n: int, prompt_s: float, draft_s: float | None, *, kept: int = 0, n_read: int | None = None
+) -> GenerationResult:
+    """A result of a prompt of ``n`` tokens, of which the target still held ``kept``."""
+    return replace(
+        result(10.0),
+        n_prompt_tokens=n,
+        prompt_s=prompt_s,
+        prompt_draft_s=draft_s,
+        n_evaluated=n - kept,
+        n_read=(n if draft_s else 0) if n_read is None else n_read,
+    )
+
+
+def pair(n: int, off: GenerationResult, on: GenerationResult) -> Pair:
+    return Pair(
+        item=WorkItem(id=f"p{n}", category="c", tokens=tuple(range(n))),
+        baseline=off,
+        speculative=on,
+    )
+
+
+def here(n: int) -> Pair:
+    """A prompt that the engine evaluated: 10 ms a token, and 4 ms of the draft."""
+    return pair(n, read(n, 0.01 * n, 0.0), read(n, 0.014 * n, 0.004 * n))
+
+
+def served(n: int) -> Pair:
+    """A prompt that two servers evaluated."""
+    return pair(n, read(n, 0.01 * n, None), read(n, 0.014 * n, None))
+
+
+@pytest.mark.parametrize("one", [here, served])
+def test_a_fresh_evaluation_tells_what_both_ways_take(one: Callable[[int], Pair]) -> None:
+    times = prompt_times([one(n) for n in (100, 200, 400)]).value
+    assert times is not None
+    assert times.off.seconds(300) == pytest.approx(3.0)
+    assert times.on_s(300) == pytest.approx(4.2)
+    assert times.covers(500)
+    assert not times.covers(501)
+
+
+def test_prompts_that_were_taken_up_again_tell_nothing() -> None:
+    recalled = pair(100, read(100, 0.001, 0.0, kept=100), read(100, 0.001, 0.0, kept=100, n_read=0))
+    assert prompt_times([recalled]).reason == NOT_READ
+    partly = pair(100, read(100, 0.1, 0.0, kept=30), read(100, 0.5, 0.4, kept=30))
+    assert prompt_times([partly]).reason == NOT_READ
+    times = prompt_times([recalled, here(200)]).value
+    assert times is not None
+    assert times.off.seconds(200) == pytest.approx(2.0)
+
+
+def test_the_target_may_have_read_for_another_draft() -> None:
+    """The first finalist's run evaluates the prompt; a later one's draft reads it alone."""
+    other = here(200)
+    own = pair(200, read(200, 0.001, 0.0, kept=200), read(200, 1.0, 1.0, kept=200))
+    times = prompt_times([own], beside=[other]).value
+    assert times is not None
+    assert times.off.seconds(200) == pytest.approx(2.0)
+    assert times.on_s(200) == pytest.approx(3.0)
+    assert prompt_times([own]).reason == NOT_READ
+
+
+def test_ngram_drafters_read_no_prompt() -> None:
+    noisy = [pair(n, read(n, 0.01 * n, None), read(n, 0.011 * n, None)) for n in (100, 200)]
+    times = prompt_times(noisy, reads=False).value
+    assert times is not None
+    assert times.on_s(150) == times.off.seconds(150)
+
+
+# --- Requests ---------------------------------------------------------------------------------
+
+
+def times(draft_token_s: float = 0.004) -> PromptTimes:
+    off = ReadingTime(factors=(0.0, 0.01, 0.0), longest=1000)
+    return PromptTimes(
+        off=off, on=(off, ReadingTime(factors=(0.0, draft_token_s, 0.0), longest=1000))
+    )
+
+
+def gain(low: float, estimate: float, high: float) -> Speedup:
+    return Speedup(estimate=estimate, low=low, high=high, n_pairs=16, n_prompts=16)
+
+
+def request(
+    n_prompt: int = 1000,
+    n_answer: int = 301,
+    speedup: Speedup | None = None,
+    draft_token_s: float = 0.004,
+) -> Request:
+    shape = RequestShape(n_prompt=n_prompt, n_answer=n_answer)
+    return request_of(shape, times(draft_token_s), speedup or gain(1.2, 1.25, 1.3), 0.1)
+
+
+def test_a_request_in_seconds() -> None:
+    one = request()
+    assert one.off_s == pytest.approx(10 + 30)
+    assert one.on_s == pytest.approx(14 + 24)
+    assert one.speedup == pytest.approx(40 / 38)
+    assert one.interval == pytest.approx((40 / 39, 40 / (14 + 30 / 1.3)))
+    # 4 s more, and each further token saves 20 ms.
+    assert one.break_even == 201
+    document = one.document()
+    assert document["time_to_first_token_s"] == {"off": 10.0, "on": 14.0}
+    assert document["is_extrapolated"] is False
+
+
+@given(
+    st.integers(1, 5000),
+    st.integers(2, 3000),
+    st.floats(1.001, 4),
+    st.floats(0.0001, 0.02),
+)
+def test_at_the_break_even_a_request_takes_as_long(
+    n_prompt: int, n_answer: int, estimate: float, draft_token_s: float
+) -> None:
+    one = request(n_prompt, n_answer, gain(estimate, estimate, estimate), draft_token_s)
+    least = one.break_even
+    assert least is not None
+
+    def lead(n: int) -> float:
+        changed = replace(one, shape=RequestShape(n_prompt=n_prompt, n_answer=n))
+        return changed.off_s - changed.on_s
+
+    assert lead(least) >= -1e-6
+    assert lead(least - 1) <= 1e-6
+    assert (one.speedup >= 1 - 1e-9) is (n_answer >= least or math.isclose(one.speedup, 1))
+
+
+def test_there_is_no_break_even_where_decoding_gains_nothing() -> None:
+    assert request(speedup=gain(0.9, 0.95, 1.0)).break_even is None
+    assert request(speedup=gain(0.9, 0.95, 1.0), draft_token_s=0.0).break_even == 0
+
+
+def test_a_request_of_which_no_such_prompt_was_read_says_so() -> None:
+    one = request(n_prompt=2000)
+    assert one.document()["is_extrapolated"] is True
+    assert "no prompt was as long" in one.told
+
+
+def test_the_usual_request_is_the_median_prompt() -> None:
+    items = tuple(WorkItem(id=str(n), category="c", tokens=tuple(range(n))) for n in (10, 20, 400))
+    workload = Workload(items=items, n_predict=64, sampling=SamplingConfig())
+    assert usual_shape(workload) == RequestShape(n_prompt=20, n_answer=64)
+
+
+def test_requests_need_a_comparison() -> None:
+    known = prompt_times([here(100)])
+    shape = RequestShape(n_prompt=100, n_answer=10)
+    assert requests_of([shape], None, [here(100)], known).value is None
+    found = requests_of([shape], gain(1.1, 1.2, 1.3), [here(100)], known).value
+    assert found is not None
+    assert found[0].token_s == pytest.approx(0.1)
+
+
+def test_requests_and_depths_have_to_fit() -> None:
+    def check(n_answer: int = 27, depths: tuple[int, ...] = (), n_predict: int = 8) -> None:
+        shape = RequestShape(n_prompt=100, n_answer=n_answer)
+        check_lengths([shape], depths, n_predict=n_predict, n_ctx=128, remedy="raise -c")
+
+    check(27, (0, 119))
+    with pytest.raises(
+        UsageError, match=r"--request 100\+28 needs a context of 129, but it has 128"
+    ):
+        check(28)
+    # A prompt of that length is continued as all are.
+    with pytest.raises(UsageError, match=r"--request 100\+27 needs a context of 141"):
+        check(27, n_predict=40)
+    with pytest.raises(
+        UsageError, match="--depth 120 and 8 tokens to predict need a context of 129"
+    ):
+        check(27, (0, 120))
+
+
+# --- The verdict ------------------------------------------------------------------------------
+
+
+def test_the_verdict_tells_of_decoding_and_of_the_request() -> None:
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 601)])
+    assert found.answer is Answer.USE
+    assert found.reason == (
+        "Use it: X is worth +25 % ± 5 (95 % interval +20 % to +30 %, 16 prompts) in decoding, and "
+        "+13 % for requests of 1,000 + 601 tokens; it pays from answers of 201 tokens on."
+    )
+
+
+def test_a_request_that_loses_turns_the_answer() -> None:
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 65)])
+    assert found.answer is Answer.OFF
+    assert not found.use_speculation
+    assert found.reason == (
+        "Leave it off for requests of 1,000 + 65 tokens: X gains +25 % (95 % interval +20 % to "
+        "+30 %, 16 prompts) in decoding, but reading the prompt with the draft costs more than "
+        f"that saves ({MINUS}14 %); it pays from answers of 201 tokens on."
+    )
+
+
+def test_a_request_that_may_gain_is_not_decided() -> None:
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 241)])
+    assert found.answer is Answer.UNDECIDED
+    assert found.more_prompts is None
+    assert found.reason.startswith(
+        "Not decided for requests of 1,000 + 241 tokens, so leave it off"
+    )
+
+
+def test_a_request_that_loses_changes_nothing_where_decoding_does() -> None:
+    loss = gain(0.8, 0.85, 0.9)
+    plain = judge(loss, min_gain=0.02, what="X")
+    assert judge(loss, min_gain=0.02, what="X", requests=[request(speedup=loss)]) == plain
+
+
+def test_several_requests_are_judged_together() -> None:
+    both = [request(1000, 65), request(100, 2001)]
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=both)
+    whole = together(both)
+    assert whole is not None
+    assert whole[0] == pytest.approx(sum(r.off_s for r in both) / sum(r.on_s for r in both))
+    assert found.use_speculation
+    assert "+25 % for requests of 100 + 2,001 tokens (it pays from answers of 21" in found.reason
+
+
+def test_nothing_extra_is_no_condition() -> None:
+    found = judge(
+        gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(draft_token_s=0.0)]
+    )
+    assert found.reason.endswith("for requests of 1,000 + 301 tokens.")
+
+
+@given(st.integers(2, 4000), st.integers(2, 2000), st.floats(1.0, 1.5))
+def test_use_only_where_the_requests_gain(n_prompt: int, n_answer: int, estimate: float) -> None:
+    speedup = gain(estimate * 0.97, estimate, estimate * 1.03)
+    one = request(n_prompt, n_answer, speedup)
+    found = judge(speedup, min_gain=0.02, requests=[one])
+    if found.use_speculation:
+        assert one.interval is not None
+        assert one.interval[0] > 1.02
+    plain = judge(speedup, min_gain=0.02)
+    assert not found.use_speculation or plain.use_speculation

@@ -1,0 +1,347 @@
+"""Depths: what is measured behind longer prompts, with what time, and what follows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.engine.events import GenerationResult
+from spectui.known import Known
+from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.request import RequestShape
+from spectui.options.setup import SamplingConfig
+from spectui.options.speculation import Speculation
+from spectui.tune.depths import Depth, DepthRuns, Depths, raced_requests, raced_times, scaled
+from spectui.tune.division import divide
+from spectui.tune.events import DepthStarted, TuneEvent
+from spectui.tune.pace import Pace
+from spectui.tune.race import Standing
+from spectui.tune.setup import Limits, SearchSetup
+from tests.support.search import result
+
+LEADER = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
+NGRAM = Arm(draft=None, speculation=Speculation(NgramSimple()))
+READ_TOKEN_S = 0.01
+DRAFT_TOKEN_S = 0.005
+N_PROMPTS = 8
+LENGTH = 100
+HALVED_AT = 4000
+"""Tokens of a prompt at which speculation has lost half of its speed."""
+
+
+def items(n: int = N_PROMPTS) -> tuple[WorkItem, ...]:
+    return tuple(
+        WorkItem(id=f"p{i}", category="c", tokens=tuple(range(1000 * i, 1000 * i + LENGTH)))
+        for i in range(n)
+    )
+
+
+def off_result(item: WorkItem) -> GenerationResult:
+    n = len(item.tokens)
+    seconds = READ_TOKEN_S * n
+    return replace(
+        result(10 / (1 + n / 8000)),
+        n_prompt_tokens=n,
+        prompt_s=seconds,
+        n_evaluated=n,
+        prompt_draft_s=0.0,
+        n_read=0,
+    )
+
+
+def gain_of(item: WorkItem) -> float:
+    """Prompts differ, and all gain less the deeper they are."""
+    own = 1.5 + 0.05 * (int(item.id[1:]) % 4)
+    return own / (1 + len(item.tokens) / HALVED_AT)
+
+
+def pair_of(item: WorkItem, *, reads: bool = True) -> Pair:
+    n, off = len(item.tokens), off_result(item)
+    draft_s = DRAFT_TOKEN_S * n if reads else 0.0
+    on = replace(
+        result((off.tokens_per_s or 0.0) * gain_of(item), drafted=48),
+        n_prompt_tokens=n,
+        prompt_s=off.prompt_s + draft_s,
+        n_evaluated=n,
+        prompt_draft_s=draft_s,
+        n_read=n if reads else 0,
+    )
+    return Pair(item=item, baseline=off, speculative=on)
+
+
+class DeepMeasurer:
+    """Has what depths use of a measurer; the clock goes on with what is measured."""
+
+    prompt_token_s = READ_TOKEN_S + DRAFT_TOKEN_S
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.measured: list[tuple[int, int]] = []
+        self.interrupt_at: int | None = None
+
+    n_beside_off = None
+
+    def pairs(self, some: Sequence[WorkItem], _speculation: Speculation | None) -> Iterator[Pair]:
+        self.measured.append((len(some[0].tokens), len(some)))
+        for item in some:
+            if len(item.tokens) == self.interrupt_at:
+                raise KeyboardInterrupt
+            pair = pair_of(item)
+            runs = (pair.baseline, pair.speculative)
+            self.now_s += pair.speculative.prompt_s + sum(run.decode_s for run in runs)
+            yield pair
+
+
+class Loads:
+    def __init__(self) -> None:
+        self.loaded: list[str | None] = []
+
+    def load(self, draft: str | None) -> None:
+        self.loaded.append(draft)
+
+
+def standing(arm: Arm = LEADER) -> Standing:
+    pairs = tuple(pair_of(item, reads=arm.draft is not None) for item in items())
+    measured = [one for pair in pairs if (one := pair.measurement) is not None]
+    return Standing(arm=arm, speedup=paired_speedup(measured), n_pairs=len(pairs), pairs=pairs)
+
+
+class Ground:
+    """Depths over a scripted measurer."""
+
+    def __init__(
+        self,
+        *depths: int,
+        requests: tuple[RequestShape, ...] = (),
+        budget_s: float | None = None,
+    ) -> None:
+        self.measurer = DeepMeasurer()
+        self.loads = Loads()
+        self.events: list[TuneEvent] = []
+        self.decoded: list[str] = []
+        workload = Workload(items=items(), n_predict=33, sampling=SamplingConfig(temp=0))
+        unused: Any = None
+        setup = SearchSetup(
+            engine=unused,
+            study=unused,
+            workload=workload,
+            division=divide(workload, 4),
+            n_ctx=100_000,
+            measurer=cast("Measurer", self.measurer),
+            loader=cast("Any", self.loads),
+            limits=Limits(time_budget_s=budget_s),
+            min_gain=0.02,
+            on_event=self.events.append,
+            depths=depths,
+            requests=requests,
+        )
+        self.pace = Pace(budget_s, lambda: self.measurer.now_s, self.measurer, ())
+        self.runs = DepthRuns(setup, self.pace, lambda item, _result: self.decoded.append(item.id))
+
+    def run(self, leader: Standing | None = None) -> Depths:
+        self.runs.run([standing() if leader is None else leader])
+        return self.runs.conclude()
+
+
+def test_the_leader_is_measured_behind_longer_prompts() -> None:
+    ground = Ground(0, 400, 2000)
+    found = ground.run().found
+    assert [one.n_tokens for one in found] == [0, 400, 2000]
+    assert ground.measurer.measured == [(400, 4), (2000, 4)]
+    assert ground.loads.loaded == ["good", "good"]
+    assert ground.decoded == ["p0", "p1", "p2", "p3"] * 2
+    assert [
+        (one.n_tokens, one.n_prompts) for one in ground.events if isinstance(one, DepthStarted)
+    ] == [(400, 4), (2000, 4)]
+    for one, n in zip(found[1:], (400, 2000), strict=True):
+        race = found[0].speedup
+        factor = (1 + LENGTH / HALVED_AT) / (1 + n / HALVED_AT)
+        # Four prompts, of which two gain less than most: the race's gain changes, not theirs.
+        assert one.speedup.estimate == pytest.approx(race.estimate * factor, rel=1e-3)
+        assert one.token_s == pytest.approx(0.1 * (1 + n / 8000))
+        assert one.counters.acceptance_rate == 0.5
+        known = one.prompts.value
+        assert known is not None
+        assert known.off.seconds(n) == pytest.approx(READ_TOKEN_S * n)
+        assert known.on_s(n) == pytest.approx((READ_TOKEN_S + DRAFT_TOKEN_S) * n)
+
+
+def test_the_end_of_each_prompt_stays() -> None:
+    ground = Ground(250)
+    (_, deep) = ground.run().found
+    for pair in deep.pairs:
+        own = next(item for item in items() if item.id == pair.item.id)
+        assert len(pair.item.tokens) == 250
+        assert pair.item.tokens[-LENGTH + 1 :] == own.tokens[1:]
+
+
+def test_text_that_repeats_is_told() -> None:
+    (_, fits, repeats) = Ground(N_PROMPTS * LENGTH, N_PROMPTS * LENGTH + 1).run().found
+    assert (fits.repeats_text, repeats.repeats_text) == (False, True)
+
+
+def test_nothing_is_measured_unless_asked_for() -> None:
+    ground = Ground(requests=(RequestShape(n_prompt=125, n_answer=33),))
+    assert ground.run() == Depths()
+    assert ground.measurer.measured == []
+
+
+def test_without_a_confirmed_setting_nothing_is_measured() -> None:
+    ground = Ground(400)
+    assert ground.run(replace(standing(), speedup=None)) == Depths()
+    ground.runs.run([])
+    assert ground.measurer.measured == []
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "measured", "left_out"),
+    [
+        (1000.0, [(400, 4), (4000, 4)], ()),
+        (190.0, [(400, 4), (4000, 2)], ()),
+        (30.0, [(400, 2)], (4000,)),
+        (5.0, [], (400, 4000)),
+    ],
+)
+def test_depths_keep_within_the_time(
+    budget_s: float, measured: list[tuple[int, int]], left_out: tuple[int, ...]
+) -> None:
+    ground = Ground(400, 4000, budget_s=budget_s)
+    found = ground.run()
+    assert ground.measurer.measured == measured
+    assert found.left_out == left_out
+
+
+def test_the_race_leaves_time_for_two_prompts_of_each_depth_but_not_more_than_a_third() -> None:
+    ground = Ground(400, budget_s=300.0)
+    ground.runs.reserve(5.0)
+    assert ground.pace.left_s == pytest.approx(300 - 2 * (400 * 0.015 + 5))
+    deep = Ground(400, 90_000, budget_s=300.0)
+    deep.runs.reserve(5.0)
+    assert deep.pace.left_s == pytest.approx(200)
+    deep.run()
+    assert deep.pace.left_s <= 300
+    endless = Ground(400)
+    endless.runs.reserve(5.0)
+    assert endless.pace.left_s == float("inf")
+
+
+def test_an_interrupt_leaves_what_was_measured() -> None:
+    ground = Ground(400, 2000)
+    ground.measurer.interrupt_at = 2000
+    with pytest.raises(KeyboardInterrupt):
+        ground.run()
+    assert [one.n_tokens for one in ground.runs.conclude().found] == [0, 400]
+
+
+# --- Where it stops paying --------------------------------------------------------------------
+
+
+def depth(n_tokens: int, estimate: float) -> Depth:
+    found = Speedup(estimate=estimate, low=None, high=None, n_pairs=4, n_prompts=4)
+    pairs = (pair_of(items()[0]),)
+    return Depth(n_tokens=n_tokens, pairs=pairs, speedup=found, prompts=Known(None, "unknown"))
+
+
+def limit(*gains: tuple[int, float]) -> int | None:
+    return Depths(found=tuple(depth(n, gain) for n, gain in gains)).limit(0.02)
+
+
+def test_between_two_depths_it_stops_paying() -> None:
+    assert limit((0, 1.32), (4096, 1.12), (16384, 0.92)) == round(4096 + 0.5 * 12288)
+    assert limit((0, 1.3), (4096, 1.2)) is None
+    assert limit((0, 1.0), (4096, 0.9)) is None
+    assert limit((0, 0.9), (4096, 1.1)) is None
+    assert limit() is None
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=6))
+def test_the_limit_lies_between_a_depth_that_pays_and_one_that_does_not(gains: list[float]) -> None:
+    told = [(1000 * n, gain) for n, gain in enumerate(gains)]
+    found = limit(*told)
+    crossings = [n for (n, high), (_, low) in pairwise(told) if high >= 1.02 > low]
+    assert (found is None) is not bool(crossings)
+    if found is not None:
+        assert crossings[0] <= found <= crossings[0] + 1000
+
+
+def test_documents_say_why_there_is_no_limit() -> None:
+    document = Ground(400).run().document(0.02)
+    assert [one["depth"] for one in document["depths"]] == [0, 400]
+    assert document["depth_limit"] is None
+    assert document["depths_left_out"] == []
+    assert document["depths"][1]["prompt_s"] == {
+        "off": pytest.approx(4.0),
+        "on": pytest.approx(6.0),
+    }
+
+
+# --- Requests ---------------------------------------------------------------------------------
+
+
+def test_a_long_request_rests_on_its_depth() -> None:
+    near, far = (RequestShape(n_prompt=n, n_answer=201) for n in (LENGTH, 2000))
+    ground = Ground(requests=(near, far))
+    depths = ground.run()
+    assert ground.measurer.measured == [(2000, 4)]
+    found = raced_requests([standing()], (near, far), depths).value
+    assert found is not None
+    assert [one.is_covered for one in found] == [True, True]
+    assert found[0].decoding == standing().speedup
+    assert found[1].decoding == depths.found[0].speedup
+    assert found[1].token_s == pytest.approx(0.1 * 1.25)
+    assert found[1].prompt_on_s == pytest.approx(2000 * 0.015)
+
+
+def test_a_long_request_without_its_depth_is_extrapolated() -> None:
+    far = RequestShape(n_prompt=2000, n_answer=201)
+    found = raced_requests([standing()], (far,), Depths()).value
+    assert found is not None
+    assert not found[0].is_covered
+    assert found[0].prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
+
+
+def test_ngram_leaders_read_no_prompt() -> None:
+    times = raced_times([standing(NGRAM), standing()]).value
+    assert times is not None
+    assert times.on_s(100) == times.off.seconds(100)
+
+
+def test_a_rivals_run_may_have_read_the_prompts() -> None:
+    """With the same draft, whoever came first had both models evaluate it."""
+
+    def recalled(one: GenerationResult) -> GenerationResult:
+        return replace(one, prompt_s=0.01, n_evaluated=0, n_read=0, prompt_draft_s=0.0)
+
+    rival = standing(replace(LEADER, speculation=Speculation(DraftSimple(draft_max=8))))
+    own = tuple(
+        replace(one, baseline=recalled(one.baseline), speculative=recalled(one.speculative))
+        for one in standing().pairs
+    )
+    leader = replace(standing(), pairs=own)
+    times = raced_times([leader, rival]).value
+    assert times is not None
+    assert times.on_s(100) == pytest.approx(1.5)
+    stranger = replace(rival, arm=replace(rival.arm, draft="other"))
+    assert raced_times([leader, stranger]).value is None
+
+
+def test_no_race_no_requests() -> None:
+    shape = RequestShape(n_prompt=100, n_answer=10)
+    assert raced_requests([], (shape,), Depths()).value is None
+
+
+@given(st.floats(0.1, 3), st.floats(0.5, 2))
+def test_scaling_moves_all_of_an_interval(estimate: float, factor: float) -> None:
+    one = Speedup(estimate=estimate, low=estimate * 0.9, high=None, n_pairs=1, n_prompts=1)
+    found = scaled(one, factor)
+    assert found.estimate == estimate * factor
+    assert found.low == pytest.approx(0.9 * found.estimate)
+    assert found.high is None
