@@ -121,7 +121,8 @@ def summary(promised: list[Pair], delivered: list[Pair]) -> dict[str, Any]:
     ratio = ratio_of(ours, theirs)
     if ratio is None:
         raise RuntimeError("no prompt was decoded on both sides")
-    counts = compare_counts(delivered, {pair.item.tokens: pair.speculative for pair in promised})
+    results = {(pair.item.tokens, pair.item.sample): pair.speculative for pair in promised}
+    counts = compare_counts(delivered, results)
     totals = {"promised": summarise(theirs), "delivered": summarise(ours)}
     return {
         "verdict": verdict(totals["promised"].speedup, totals["delivered"].speedup, ratio),

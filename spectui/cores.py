@@ -1,7 +1,8 @@
-"""The number of compute threads that llama-server takes by itself."""
+"""The number of compute threads that llama-server takes by itself, and what a process may use."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def _may_run_on(cpu: int) -> bool:
 def default_threads(
     devices: Path = _DEVICES, may_run_on: Callable[[int], bool] = _may_run_on
 ) -> int:
-    """Threads without ``-t``, as ``common_cpu_get_num_math`` of llama.cpp counts them on Linux.
+    """llama-server's threads without ``-t``, by the rule of its ``common_cpu_get_num_math``.
 
     One per physical core; efficiency cores of hybrid processors are left out. The machine counts,
     not the affinity of the process; a cgroup's share only as llama.cpp notices it. What looks odd
@@ -80,3 +81,83 @@ def _processors(path: Path) -> frozenset[int]:
     return frozenset(
         cpu for low, _, high in ranges for cpu in range(int(low), int(high or low) + 1)
     )
+
+
+def threads_to_take(reserved: int = 0) -> int:
+    """Threads to measure with where nobody chose: 0 for llama-server's own number.
+
+    More threads than processors wait for each other in every step. So it is another number where
+    this process may not use as many processors as llama-server counts on the machine, or leaves
+    some of them to others. That number then has to stand in a command: the server would not know.
+
+    Args:
+        reserved: processors left to others.
+    """
+    own = default_threads()
+    found = max(1, min(own, usable_processors()) - reserved)
+    return 0 if found == own else found
+
+
+def usable_processors(root: Path = Path("/")) -> int:
+    """Processors that this process may use at once: its affinity, and the tightest cgroup limit.
+
+    Args:
+        root: folder of ``proc`` and of the mounts of cgroups.
+    """
+    usable = [os.cpu_count() or _FEW]
+    if hasattr(os, "sched_getaffinity"):
+        usable.append(len(os.sched_getaffinity(0)))
+    for folder, _version in cgroups(root):
+        with suppress(OSError, ValueError):
+            allowed = cores_allowed(folder)
+            # A thread that is held back for part of the time holds back all.
+            usable += [] if allowed is None else [int(allowed)]
+    return max(1, min(usable))
+
+
+def cores_allowed(folder: Path) -> float | None:
+    """The CPU limit of a cgroup in cores; None if it has none.
+
+    Raises:
+        OSError: its files cannot be read.
+        ValueError: they hold something else.
+    """
+    if (folder / "cpu.max").is_file():
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    if (folder / "cpu.cfs_quota_us").is_file():
+        n_us = int((folder / "cpu.cfs_quota_us").read_text())
+        return None if n_us <= 0 else n_us / int((folder / "cpu.cfs_period_us").read_text())
+    return None
+
+
+def cgroups(root: Path) -> Iterator[tuple[Path, int]]:
+    """Yield this process's cgroups for CPU time, innermost first, with their version, 1 or 2.
+
+    Those above are among them, as far as they are visible from here.
+    """
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    paths = {kind: path for _, kind, path in (line.split(":", 2) for line in groups)}
+    for line in mounts:
+        before, _, after = line.partition(" - ")
+        inside, point = before.split()[3:5]
+        kind, _, options = after.split(maxsplit=2)
+        if kind == "cgroup2" and "" in paths:
+            path, version = paths[""], 2
+        elif kind == "cgroup" and "cpu" in options.split(","):
+            path = next((path for one, path in paths.items() if "cpu" in one.split(",")), "/")
+            version = 1
+        else:
+            continue
+        top = root / point.lstrip("/")
+        # A container sees its own cgroup where the mount begins.
+        below = path.removeprefix(inside.rstrip("/")).strip("/")
+        folder = top / below if (top / below).is_dir() else top
+        for one in (folder, *folder.parents):
+            yield one, version
+            if one == top:
+                break

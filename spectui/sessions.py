@@ -25,8 +25,6 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     target: ModelOptions
     draft: ModelOptions | None
     context: ContextOptions
-    server_threads: int
-    """Threads that an exported command asks for, 0 for the server's own choice."""
     extra: tuple[str, ...]
     """Arguments of the user's own command that spectui does not know."""
 

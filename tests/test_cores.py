@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cores import default_threads
+from spectui import cores
+from spectui.cores import default_threads, threads_to_take, usable_processors
+from tests.support.machine import Machine
 
 
 def tree(folder: Path, siblings: Mapping[int, str], **lists: str) -> Path:
@@ -98,3 +100,48 @@ def test_asking_where_threads_may_run_leaves_this_one_where_it_was(tmp_path: Pat
     beyond = tree(tmp_path / "beyond", {0: "1", 1: "2"}, cpu_core="0-4095", online="0-4095")
     assert default_threads(beyond) == 2
     assert os.sched_getaffinity(0) == allowed
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may use all of 16 processors."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(16)))
+
+
+@pytest.mark.usefixtures("free")
+def test_a_process_may_use_what_its_affinity_and_its_cgroups_leave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert usable_processors(tmp_path) == 16
+    machine = Machine(tmp_path)
+    machine.limit_v2(quota="250000 100000", throttled_us=0)
+    assert usable_processors(tmp_path) == 2
+    machine.limit_v2(quota="max 100000", throttled_us=0)
+    assert usable_processors(tmp_path) == 16
+    machine.limit_v2(quota="50000 100000", throttled_us=0)
+    assert usable_processors(tmp_path) == 1
+    machine.limit_v1(quota_us=400000, throttled_ns=0)
+    assert usable_processors(tmp_path) == 4
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3, 5, 7})
+    assert usable_processors(tmp_path) == 3
+
+
+@pytest.mark.parametrize(
+    ("own", "usable", "reserved", "expected"),
+    [
+        (8, 16, 0, 0),
+        (8, 8, 0, 0),
+        (8, 4, 0, 4),
+        (8, 16, 1, 7),
+        (8, 4, 1, 3),
+        (2, 1, 1, 1),
+        (1, 1, 1, 0),
+    ],
+)
+def test_another_number_is_named_exactly_where_llama_server_would_not_take_it(
+    own: int, usable: int, reserved: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "default_threads", lambda: own)
+    monkeypatch.setattr(cores, "usable_processors", lambda: usable)
+    assert threads_to_take(reserved) == expected

@@ -10,10 +10,12 @@ from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_common import (
     BACKEND,
+    PARALLEL,
     REQUEST,
     SERVER_BIN,
     BackendKind,
     check_no_servers,
+    check_one_stream,
 )
 from spectui.cli.values import ListOf, WholeNumber
 from spectui.errors import UsageError
@@ -34,7 +36,7 @@ _OF_RUNNING = frozenset(
 
 @click.command(name="bench")
 @sweep_options
-@add_options(*MEASURED, *BACKEND, SERVER_BIN)
+@add_options(*MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
 @click.option(
     "--server-url",
     metavar="ADDRESS",
@@ -77,7 +79,7 @@ def command(ctx: click.Context, /, **parsed: Any) -> None:
     Every prompt is decoded without and with the draft, one right after the other. Prints the
     speedup with its interval, and checks that the output is the same. With several temperatures or
     lengths of prompt it prints a table. With --backend server your own llama-server decodes, once
-    without and once with the draft, in turns.
+    without and once with the draft, in turns; with -np as many streams at once.
     """
     from spectui.cli.run_bench import bench
 
@@ -103,6 +105,8 @@ def _check_backend(parsed: dict[str, Any]) -> None:
         )
     if not starts:
         check_no_servers(parsed)
+    if not starts and not is_running:
+        check_one_stream(is_one={*parsed["parallel"]} <= {1})
 
 
 def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
+from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text
 from spectui.measure.comparison import Comparison
@@ -15,6 +16,7 @@ from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
 from spectui.measure.requests import Request, requests_document
+from spectui.measure.slots import SlotResult, slots_document
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import NOISE, doubt
 from spectui.monitor.machine import Machine, this_machine
@@ -27,7 +29,7 @@ class BenchRun:
     """Results of a benchmark, and what decoded them."""
 
     found: Sequence[Comparison]
-    """One for every temperature and length of prompt."""
+    """One for every temperature and length of prompt; with the first number of slots."""
     ended: BaseException | None
     """The error that ended it early."""
     target: Json
@@ -45,14 +47,32 @@ class BenchRun:
     """Reason why the number of drafted tokens is unknown; None if it is known."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that were asked for; empty for those that the prompts are."""
+    by_slots: Sequence[tuple[int, Sequence[Comparison]]] = ()
+    """Numbers of slots, with ``found`` for each as far as it was measured; empty for one slot that
+    nobody asked for."""
 
     @property
     def n_runs(self) -> int:
         """Number of measurements."""
-        return sum(len(one.runs) for one in self.found)
+        return sum(len(one.runs) for one in self.comparisons)
 
-    def document(self, one: Comparison, machine: Machine) -> Json:
-        """``spectui.bench/1``."""
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """All that was measured."""
+        groups = [found for _n_slots, found in self.by_slots] or [self.found]
+        return [one for found in groups for one in found]
+
+    def slots(self, index: int) -> list[SlotResult]:
+        """Results of one temperature and length by the number of slots."""
+        return [
+            SlotResult(n_slots=n_slots, found=found[index])
+            for n_slots, found in self.by_slots
+            if index < len(found)
+        ]
+
+    def document(self, index: int, machine: Machine) -> Json:
+        """``spectui.bench/1`` of one temperature and length; ``slots`` where -np was given."""
+        one, slots = self.found[index], self.slots(index)
         length = one.workload.prompt_length
         found = one.document()
         return {
@@ -63,11 +83,13 @@ class BenchRun:
                 **self.setting,
                 **one.workload.document(),
                 **({} if length is None else {"prompt_length": length}),
+                **({"n_slots": slots[0].n_slots} if slots else {}),
             },
             **(found if self.untold is None else _without_counts(found, self.untold)),
             **requests_document(one.requests(self.requests)),
             **self.backend,
             "notes": list(self.notes),
+            **(slots_document(slots) if slots else {}),
         }
 
 
@@ -106,7 +128,7 @@ def report(run: BenchRun, json_path: str | None, *, is_sweep: bool) -> None:
         is_sweep: whether several temperatures or lengths were asked for.
     """
     machine = this_machine()
-    documents = [run.document(one, machine) for one in run.found]
+    documents = [run.document(index, machine) for index in range(len(run.found))]
     document = documents[0]
     if is_sweep:
         document = {**header("benches", machine), "runs": documents}
@@ -120,11 +142,16 @@ def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
         for one in run.found:
             lines += [*([_heading(one)] if is_sweep else []), *_alone(run, one)]
         lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
+    elif any(n_slots > 1 for n_slots, _found in run.by_slots):
+        lines = []
+        for index, one in enumerate(run.found):
+            lines += [*([_heading(one)] if is_sweep else []), *slots_lines(run.slots(index))]
+        lines += [wrapped(SLOTS_LEGEND)]
     elif is_sweep:
         lines = [drawn(_table(run)), "", wrapped(_LEGEND + _of_noise(run))]
     else:
         lines = _summary(run, first, first.speedup)
-    seen = [one.disturbance.value for one in run.found]
+    seen = [one.disturbance.value for one in run.comparisons]
     disturbed = [note for one in seen if one is not None for note in one.notes]
     return [*lines, *(f"NOTE: {note}." for note in run.notes), *(f"NOTE: {n}" for n in disturbed)]
 

@@ -106,17 +106,13 @@ _LENGTH: Decorator = click.option(
 )
 
 
-def _schedule(default: Schedule) -> Decorator:
-    return click.option(
-        "--schedule",
-        type=click.Choice([str(s) for s in Schedule]),
-        default=str(default),
-        show_default=True,
-        help="Work per round: as llama-server does it, or without its waste.",
-    )
-
-
-_SCHEDULE = _schedule(Schedule.SERVER)
+_SCHEDULE: Decorator = click.option(
+    "--schedule",
+    type=click.Choice([str(s) for s in Schedule]),
+    default=str(Schedule.SERVER),
+    show_default=True,
+    help="Work per round: as llama-server does it, or without its waste.",
+)
 
 OF_A_RUN: tuple[Decorator, ...] = (
     *_PAIR,
@@ -146,7 +142,7 @@ _RUN: tuple[Decorator, ...] = (
 
 
 COCKPIT: tuple[Decorator, ...] = (
-    _schedule(Schedule.FAST),
+    _SCHEDULE,
     click.option(
         "-n",
         "--n-predict",

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator
-from spectui.cli.values import DURATION, RequestLengths
+from spectui.cli.values import DURATION, ListOf, RequestLengths, WholeNumber
 from spectui.errors import UsageError
+from spectui.options.setup import MOST_SLOTS
 
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
@@ -82,6 +83,32 @@ REQUEST: Decorator = click.option(
         "seconds are told with the prompt's (default: the median prompt, and -n). May be repeated."
     ),
 )
+
+
+PARALLEL: Decorator = click.option(
+    "-np",
+    "--parallel",
+    type=ListOf(WholeNumber(1, MOST_SLOTS)),
+    default=(),
+    metavar="N,...",
+    help=(
+        "With --backend server: as many streams at once, on servers with as many slots, each with "
+        "a context of -c (default: as the command of --from, else 1)."
+    ),
+)
+
+
+def check_one_stream(*, is_one: bool) -> None:
+    """Refuse several streams where nothing is served.
+
+    Raises:
+        UsageError: they were asked for.
+    """
+    if not is_one:
+        raise UsageError(
+            "-np: the engine in this process has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
 
 
 def check_no_servers(parsed: Mapping[str, Any]) -> None:

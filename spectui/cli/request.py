@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from spectui.cores import threads_to_take
 from spectui.errors import UsageError
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -48,7 +49,9 @@ class RunOptions:
             **{
                 **given,
                 "placement": {one.parameter: parsed[one.parameter] for one in catalogue.PLACEMENT},
-                "context": context_of(parsed),
+                "context": context_of(
+                    {**parsed, "threads": parsed["threads"] or threads_to_take()}
+                ),
                 "sampling": SamplingConfig(
                     **{field.name: parsed[field.name] for field in fields(SamplingConfig)}
                 ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,20 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
-from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
+from spectui.cli.served_session import (
+    check_schedule,
+    served_extra,
+    wanted_binary,
+    wanted_slots,
+    with_slot_context,
+)
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
 from spectui.documents import Json, or_reason
-from spectui.errors import (
-    BadInputError,
-    HopelessError,
-    ServerError,
-    SpectuiError,
-)
+from spectui.errors import BadInputError, HopelessError, ServerError, SpectuiError
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
-from spectui.measure.measurer import Measurer
 from spectui.measure.served_models import NOT_LOADED, ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, remembers
 from spectui.measure.servers import (
@@ -39,6 +40,7 @@ from spectui.measure.servers import (
     plan,
     served_by,
 )
+from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, served_workload, variations
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import (
@@ -61,7 +63,7 @@ from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 _OF_BENCH = frozenset(
     {
         *("backend", "server_bin", "server_url", "baseline_url", "keeps_both", "timeout"),
-        *("temp", "lengths", "repeats", "requests"),
+        *("parallel", "temp", "lengths", "repeats", "requests"),
     }
 )
 """Parameters that other commands have not, or not in this form."""
@@ -143,7 +145,7 @@ class _Bench:
                 self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
             workload = tokenized(engine, self.prompts, self.options, target)
             workloads = self._varied(workload, target.n_ctx)
-            found, ended = self._measure(engine, workloads, speculation, schedule)
+            found, ended = self._measure(_by(engine, workloads), speculation, schedule)
         return BenchRun(
             found=found,
             ended=ended,
@@ -162,15 +164,22 @@ class _Bench:
         target = look_at(setup.target)
         draft = None if setup.draft is None else look_at(setup.draft)
         speculation = _with_kind(speculation, draft, is_named=names_kind)
-        setup = replace(setup, speculation=speculation)
-        keeps_both = keeps_off(setup.target, (setup.draft,), wanted=self.parsed["keeps_both"])
+        slots = wanted_slots(self.parsed["parallel"])
+        setup = with_slot_context(replace(setup, speculation=speculation), slots[0])
+        keeps_both = keeps_off(
+            setup.target,
+            (setup.draft,),
+            wanted=self.parsed["keeps_both"],
+            slot_tokens=(max(slots) - 1) * setup.context.ctx_size,
+        )
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),
             "on": measuring_arguments(setup, binary),
         }
         n_ctx = setup.context.ctx_size
-        self.progress.say(plan(*self._plan, keeps_off=keeps_both))
+        n_prompts, n_runs = self._plan
+        self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=keeps_both))
         with open_fleet(
             binary,
             keeps_off=keeps_both,
@@ -180,9 +189,16 @@ class _Bench:
         ) as fleet:
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
             backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
-            found, ended = self._measure(backend, workloads, speculation)
+            backends = map(backend.with_slots, slots)
+            found, ended = self._measure(list(product(backends, workloads)), speculation)
+        n_kinds = len(workloads)
+        by_slots = tuple(
+            (n_slots, found[at : at + n_kinds])
+            for n_slots, at in zip(slots, range(0, len(found), n_kinds), strict=False)
+        )
         return BenchRun(
-            found=found,
+            found=found[:n_kinds],
+            by_slots=() if slots == (1,) else by_slots,
             ended=ended,
             target=target.document(n_ctx),
             draft=_draft(None if draft is None else draft.document(n_ctx), speculation),
@@ -204,9 +220,9 @@ class _Bench:
             workloads = self._served_workloads(client, n_ctx, remedy=_REMEDY)
             if baseline is not None:
                 self.progress.say(plan(*self._plan, keeps_off=True))
+            backend = ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True)
             found, ended = self._measure(
-                ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True),
-                workloads,
+                _by(backend, workloads),
                 None if baseline is None else Speculation(),
                 running=running,
             )
@@ -270,8 +286,7 @@ class _Bench:
 
     def _measure(
         self,
-        backend: Backend,
-        workloads: Sequence[Workload],
+        work: Sequence[tuple[Backend, Workload]],
         speculation: Speculation | None,
         schedule: Schedule = Schedule.SERVER,
         *,
@@ -280,17 +295,16 @@ class _Bench:
         """Return the measurements, and the error that ended them early if there are any by then.
 
         Args:
-            backend: decodes.
-            workloads: one for every temperature and length.
+            work: who decodes which workload.
             speculation: as ``compare``.
             schedule: schedule of drafting.
             running: processes of the servers that decode, where spectui has not started them.
         """
         found: list[Comparison] = []
-        for workload in workloads:
+        for backend, workload in work:
             try:
                 one = compare(
-                    Measurer(backend, workload, schedule),
+                    measurer_of(backend, workload, schedule),
                     speculation,
                     repeats=self.parsed["repeats"],
                     on_run=self.progress.on_run,
@@ -325,6 +339,11 @@ class _Bench:
         timeout_s = self.parsed["timeout"]
         client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
         return client, facts, sample.whereabouts.process
+
+
+def _by(backend: Backend, workloads: Sequence[Workload]) -> list[tuple[Backend, Workload]]:
+    """Work for one who decodes."""
+    return [(backend, workload) for workload in workloads]
 
 
 def _watch(running: Sequence[Known[ProcessSample]]) -> Known[MachineWatch]:

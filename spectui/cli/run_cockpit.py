@@ -2,7 +2,7 @@
 
 import gc
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
-from spectui.cores import default_threads
+from spectui.cores import default_threads, threads_to_take
 from spectui.demo.recipes import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -80,7 +80,8 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     speculation, others = take_drafting(parsed)
     options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
     given = {key: value for key, value in others.items() if key not in own}
-    shared = RunOptions.of(given)
+    chosen = given["threads"]
+    shared = RunOptions.of({**given, "threads": chosen or threads_beside_a_screen()})
     check_drafting(shared, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
@@ -101,7 +102,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         pair=pair,
         demo=demo,
         monitor_replay=options.monitor_replay,
-        notice=_notice(shared.context.threads),
+        notice=_notice(chosen),
         theme=options.theme,
         ascii=options.ascii,
     )
@@ -140,17 +141,13 @@ def _check_recording(path: Path) -> None:
 def _setup(
     shared: RunOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
 ) -> LiveSetup:
-    context = shared.context
-    if not context.threads:
-        context = replace(context, threads=threads_beside_a_screen())
     if pair.draft is not None and isinstance(speculation.own, DraftMtp):
         # Chosen on the screen, where the command line wanted MTP layers: it is to be used.
         speculation = Speculation(with_kind(speculation.own, MODEL_KIND), speculation.ahead)
     return LiveSetup(
         target=shared.target_options(pair.target),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
-        context=context,
-        server_threads=shared.context.threads,
+        context=shared.context,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
         schedule=shared.schedule,
         sampling=shared.sampling,
@@ -160,19 +157,20 @@ def _setup(
 
 
 def threads_beside_a_screen() -> int:
-    """llama-server's number of compute threads, less one.
+    """One compute thread less than there could be; 0 where llama-server takes no more.
 
     With as many as cores, ggml's threads wait for the one that the screen has put off its core.
     """
-    return max(1, default_threads() - 1)
+    return threads_to_take(reserved=1)
 
 
 def _notice(threads: int) -> str | None:
-    if threads < default_threads() or threads <= threads_beside_a_screen():
+    fewer = threads_beside_a_screen()
+    if threads < default_threads() or not 0 < fewer < threads:
         return None
     return (
         f"{threads} compute threads leave no core to the screen: whatever it draws costs tokens/s. "
-        f"-t {threads_beside_a_screen()} leaves it one, and is the default here."
+        f"-t {fewer} leaves it one, and is the default here."
     )
 
 

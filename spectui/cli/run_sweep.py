@@ -11,12 +11,18 @@ from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import find_models
 from spectui.cli.interrupts import interrupts
-from spectui.cli.options_common import BackendKind, check_no_servers
+from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import check_schedule, served_extra, wanted_binary
+from spectui.cli.served_session import (
+    check_schedule,
+    served_extra,
+    wanted_binary,
+    wanted_slots,
+    with_slot_context,
+)
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.sweep_report import (
     check_folder,
@@ -101,7 +107,13 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        setup = _setup(parsed, grid, _default(axes, shared), shared, progress)
+        setup = _setup(
+            parsed,
+            grid,
+            _default(axes, shared, parsed),
+            shared,
+            progress,
+        )
         sweep = Sweep(replace(setup, left_out=left_out))
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
@@ -124,8 +136,11 @@ def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> R
     return RunOptions.of({**parsed, **of_axes, "spec_type": ()})
 
 
-def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions) -> Cell:
+def _default(
+    axes: Mapping[str, tuple[Any, ...]], shared: RunOptions, parsed: Mapping[str, Any]
+) -> Cell:
     """Values for cells where a grid is silent: a preset's first values, else the shared options."""
+    is_server = parsed["backend"] == BackendKind.SERVER
     numbers = {
         one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
     }
@@ -135,6 +150,7 @@ def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions) -> Cell:
             threads=shared.context.threads,
             cache_type_k=shared.placement["cache_type_k"],
             cache_type_v=shared.placement["cache_type_v"],
+            n_slots=wanted_slots(parsed["parallel"])[0] if is_server else 1,
         ),
         task=Task(
             prompt_length=(axes["prompt_length"] or (None,))[0],
@@ -149,6 +165,7 @@ def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
     if is_server:
         return
     check_no_servers(parsed)
+    check_one_stream(is_one=not grid.has_slots)
     check_engine(sorted(grid.kinds))
 
 
@@ -176,16 +193,17 @@ def _setup(
         progress.say(f"left out {refused.name}: {refused.reason}")
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
+    base = Setup(
+        target=shared.target_options(models.target),
+        draft=None,
+        context=shared.context,
+        speculation=None,
+        extra=served_extra(),
+    )
     return SweepSetup(
         grid=grid,
         default=default,
-        base=Setup(
-            target=shared.target_options(models.target),
-            draft=None,
-            context=shared.context,
-            speculation=None,
-            extra=served_extra(),
-        ),
+        base=with_slot_context(base, 1) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=shared.sampling,
         schedule=shared.schedule,

@@ -11,7 +11,7 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import check_schedule, served_extra
+from spectui.cli.served_session import check_schedule, served_extra, with_slot_context, with_slots
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -30,6 +30,7 @@ from spectui.cli.tune_request import (
     takes_mtp,
     verifying_binary,
 )
+from spectui.cli.tune_slots import slots_measured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, CancelledError
@@ -91,7 +92,9 @@ def tune(parsed: dict[str, Any]) -> None:
         options=options,
         limits=Limits(
             n_trials=options.trials,
-            time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
+            time_budget_s=search_budget_s(
+                options.time_budget, has_server=verifying is not None or len(options.slots) > 1
+            ),
             n_confirmations=options.repeats,
         ),
         prompts=prompts,
@@ -106,7 +109,7 @@ def tune(parsed: dict[str, Any]) -> None:
     finally:
         progress.close()
     report(found, served, unmeasured, shared.json_path)
-    _raise_ended(found.result, found.tuning, served)
+    _raise_ended(found, served)
 
 
 def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
@@ -204,7 +207,8 @@ class _Search:
         models = find_candidates(shared, self.progress)
         target = look_at(shared.target_options(models.target))
         drafts = _served_drafts(shared, models, self.progress)
-        off = _alone(shared, target.options, served_extra())
+        alone = _alone(shared, target.options, served_extra())
+        off = with_slot_context(alone, self.options.slots[0])
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space, mtp_layers = self._served_space(binary, target, drafts)
@@ -222,8 +226,10 @@ class _Search:
                 self._served_workload(fleet.of(off), n_ctx),
                 mtp_layers=mtp_layers,
             )
+            backend.company = tuple(item.tokens for item in setup.workload.items)
             tuning = Tuning(setup, Served(backend, binary, target, drafts))
             result = self._run(tuning)
+            by_slots = slots_measured(self.options, setup, result, backend, self.progress)
         return Tuned(
             tuning=tuning,
             result=result,
@@ -237,6 +243,7 @@ class _Search:
             alteration=target.alteration,
             memory_bytes=models.memory_bytes,
             present=present,
+            by_slots=by_slots,
         )
 
     def _fleet(
@@ -244,7 +251,12 @@ class _Search:
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
-        stays = keeps_off(target.options, tuple(drafts.values()), wanted=options.keeps_both)
+        stays = keeps_off(
+            target.options,
+            tuple(drafts.values()),
+            wanted=options.keeps_both,
+            slot_tokens=(max(options.slots) - 1) * self.shared.context.ctx_size,
+        )
         self.progress.say(_plan(options, target, keeps_off=stays))
         return open_fleet(
             binary,
@@ -319,11 +331,11 @@ class _Search:
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
             ),
-            command=CommandOptions(dialect=dialect)
+            command=CommandOptions(dialect=dialect, extra=with_slots((), options.parallel))
             if command is None
             else CommandOptions(
                 dialect=dialect,
-                extra=command.kept,
+                extra=with_slots(command.kept, options.parallel),
                 given=command.given,
                 start=command.start,
             ),
@@ -445,14 +457,16 @@ def _ranked(found: Tuned, served: Finalists | None, search: _Search) -> Tuned:
     return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
 
 
-def _raise_ended(result: TuneResult, tuning: Tuning, served: Finalists | None) -> None:
+def _raise_ended(found: Tuned, served: Finalists | None) -> None:
     """Raise the error that ended the search, once the findings are printed.
 
     Raises:
         CancelledError: it was interrupted.
     """
-    if served is not None and served.ended is not None:
-        raise failure_of(served.ended)
+    result, tuning = found.result, found.tuning
+    ended = found.by_slots.ended if served is None else served.ended
+    if ended is not None:
+        raise failure_of(ended)
     if result.error is not None:
         raise result.error
     if result.interrupted:

@@ -1,10 +1,16 @@
 """Options of commands that measure through a llama-server that they start."""
 
+from dataclasses import replace
+
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import taken
+from spectui.cli.taken import is_taken, taken
+from spectui.commands.items import divide, words_of
 from spectui.errors import UsageError
-from spectui.options.setup import Schedule
+from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
+
+_SLOTS = "parallel"
+"""llama-server's name of ``-np``."""
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
@@ -36,3 +42,34 @@ def served_extra() -> tuple[str, ...]:
     """The arguments of ``--from`` for a server that is started in its place; none without it."""
     found = taken()
     return () if found is None else found.served
+
+
+def wanted_slots(given: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of slots to measure with: those of ``-np``, else that of ``--from``, else one."""
+    return given or (_slots_of_command() or 1,)
+
+
+def with_slot_context(setup: Setup, n_slots: int) -> Setup:
+    """The setup with so many slots, each with the context of ``-c``.
+
+    That of the command of ``--from`` is divided, as its llama-server does.
+    """
+    theirs, context = _slots_of_command(), setup.context
+    if theirs is not None and is_taken("ctx-size"):
+        context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
+    return replace(setup, context=context, n_slots=n_slots)
+
+
+def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...]:
+    """Arguments of a command, with the first number of ``-np`` where that was typed."""
+    if not given:
+        return extra
+    others = words_of(one for one in divide(extra) if one.name != _SLOTS)
+    return (*others, "-np", str(given[0]))
+
+
+def _slots_of_command() -> int | None:
+    """Value of ``-np`` in the command of ``--from``; None where llama-server chooses it."""
+    values = [one.value for one in divide(served_extra()) if one.name == _SLOTS]
+    is_number = bool(values) and values[-1].isdecimal()
+    return int(values[-1]) if is_number and 1 <= int(values[-1]) <= MOST_SLOTS else None

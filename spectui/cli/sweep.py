@@ -10,7 +10,7 @@ from spectui.cli.click_options import Decorator, listed
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.options import add_options, grid_options
-from spectui.cli.options_common import BACKEND, SERVER_BIN
+from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
@@ -77,7 +77,7 @@ _COURSE: tuple[Decorator, ...] = (
 
 @click.command(name="sweep")
 @grid_options
-@add_options(*_AXES, *_COURSE, *BACKEND, SERVER_BIN)
+@add_options(*_AXES, *_COURSE, *BACKEND, SERVER_BIN, PARALLEL)
 @click.pass_context
 def command(context: click.Context, /, **parsed: Any) -> None:
     """Measure a grid of configurations against the target alone, in random order.

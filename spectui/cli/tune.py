@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND, REQUEST
+from spectui.cli.options_common import BACKEND, PARALLEL, REQUEST
 from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import INT_MAX
@@ -100,7 +100,7 @@ _TUNE = (
 
 @click.command(name="tune")
 @search_options
-@add_options(*_TUNE, *BACKEND)
+@add_options(*_TUNE, *BACKEND, PARALLEL)
 def command(**options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
@@ -108,7 +108,8 @@ def command(**options: Any) -> None:
     first. Tries those, then measures the best against the target alone on all prompts. Ends with
     the verdict, why it is so, and a llama-server command. Ctrl-C keeps what was measured; the same
     command goes on from there. With --backend server your own llama-server measures: nothing is
-    recorded then, and each setting starts a server.
+    recorded then, and each setting starts a server; with -np it searches with as many streams at
+    once as the first number says, and measures the best with the others.
     """
     from spectui.cli.run_tune import tune
 

@@ -1,16 +1,18 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.output import write_result
+from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
 from spectui.commands.launch import Launch
+from spectui.cores import default_threads, threads_to_take
 from spectui.documents import Json, encoded, or_reason
 from spectui.format import duration_text, times_text
 from spectui.measure.arm import Arm
@@ -20,6 +22,7 @@ from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
 from spectui.measure.measurer import measurements
 from spectui.measure.requests import Request, requests_document
 from spectui.measure.server_backend import REMEMBERS, remembers
+from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
 from spectui.tune.categories import (
@@ -35,6 +38,7 @@ from spectui.tune.pace import Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
+from spectui.tune.slots import SlotsMeasured
 from spectui.tune.temperatures import temperatures_document, temperatures_sentence
 from spectui.tune.trials import TrialRecord, speedup_estimate
 from spectui.tune.tuning import Tuning, TuningSetup
@@ -61,6 +65,8 @@ class Tuned:
     """Estimates of drafts that were not loaded, by name."""
     present: PresentArm | None
     """The present setting of the command of ``--from``; None without one."""
+    by_slots: SlotsMeasured = field(default_factory=SlotsMeasured)
+    """The best setting by the number of slots, as far as several were asked for."""
 
     def document(self, unmeasured: Sequence[str], served: Served | None) -> Json:
         """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
@@ -113,6 +119,7 @@ class Tuned:
             **self.backend,
             **({} if served is None else served.document()),
             **present_document(self.present, result),
+            **(slots_document(self.by_slots.results) if self.by_slots.results else {}),
         }
 
     def launch(self, arm: Arm) -> Launch:
@@ -165,39 +172,24 @@ def report(
     lines = _summary(found)
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
+    lines += _slots(found)
     lines += _commands(found)
     write_result(found.document(unmeasured, served), "\n".join(lines), json_path)
 
 
 def _summary(found: Tuned) -> list[str]:
-    result, setup = found.result, found.tuning.setup
+    result = found.result
     lines = [result.verdict.reason, *present_lines(found.present, result)]
-    if found.alteration is not None:
-        lines.append(f"NOTE: {found.alteration}.")
-    if result.off.n_cpu_moe is not None and result.speedup is not None:
-        lines.append(
-            f"NOTE: compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which "
-            "fits without a draft."
-        )
-    if setup.schedule_of(result.best) is Schedule.FAST:
-        lines.append(
-            "NOTE: measured on the fast schedule, which llama-server does not have: this is what "
-            "would be possible, not what the command gives."
-        )
-    is_served = found.backend != ENGINE
-    if is_served and result.best is not None and remembers(result.best.speculation):
-        lines.append(f"NOTE: {REMEMBERS}.")
-    met = () if result.conditions is None else result.conditions.notes
-    notes = (*met, *_time_notes(result.spent, interrupted=result.interrupted))
-    lines += [f"NOTE: {note}" for note in notes]
+    lines += [f"NOTE: {note}" for note in _notes(found)]
     if result.lossless is not None:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
-    lines += depth_lines(result.depths, setup.min_gain)
-    lines += _predicted_lines(result)
+    lines += depth_lines(result.depths, found.tuning.setup.min_gain)
+    if (predicted := temperatures_sentence(result.temperatures)) is not None:
+        lines.append(wrapped(predicted))
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories
@@ -207,13 +199,46 @@ def _summary(found: Tuned) -> list[str]:
     return lines
 
 
+def _notes(found: Tuned) -> Iterator[str]:
+    """What a reader of the verdict has to know of how it was measured."""
+    result, setup = found.result, found.tuning.setup
+    if found.alteration is not None:
+        yield f"{found.alteration}."
+    if result.off.n_cpu_moe is not None and result.speedup is not None:
+        yield (
+            f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "
+            "without a draft."
+        )
+    if setup.schedule_of(result.best) is Schedule.FAST:
+        yield (
+            "measured on the fast schedule, which llama-server does not have: this is what would "
+            "be possible, not what the command gives."
+        )
+    threads = setup.off.context.threads
+    if threads and threads == threads_to_take():
+        yield (
+            f"measured with -t {threads}, as many as this process may use, which the command "
+            f"says: llama-server would take {default_threads()}."
+        )
+    is_served = found.backend != ENGINE
+    if is_served and result.best is not None and remembers(result.best.speculation):
+        yield f"{REMEMBERS}."
+    if result.conditions is not None:
+        yield from result.conditions.notes
+    yield from _time_notes(result.spent, interrupted=result.interrupted)
+
+
 def _request_line(request: Request) -> str:
     return f"A request of {request.told}; the first token after {request.first_told}."
 
 
-def _predicted_lines(result: TuneResult) -> list[str]:
-    predicted = temperatures_sentence(result.temperatures)
-    return [] if predicted is None else [wrapped(predicted)]
+def _slots(found: Tuned) -> list[str]:
+    """The best setting by the number of slots."""
+    results, left_out = found.by_slots.results, found.by_slots.left_out
+    if not results:
+        return []
+    left = f"NOTE: for want of time not measured: -np {','.join(map(str, left_out))}."
+    return [*slots_lines(results), wrapped(SLOTS_LEGEND), *([left] if left_out else []), ""]
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

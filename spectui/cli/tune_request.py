@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import click
 from click.core import ParameterSource
 
-from spectui.cli.options_common import BackendKind
+from spectui.cli.options_common import BackendKind, check_one_stream
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import wanted_binary
+from spectui.cli.served_session import wanted_binary, wanted_slots
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
@@ -40,11 +40,17 @@ class TuneOptions:
     timeout: float
     requests: tuple[RequestShape, ...]
     depths: tuple[int, ...]
+    parallel: tuple[int, ...]
 
     @property
     def is_server(self) -> bool:
         """Whether a llama-server measures."""
         return self.backend == BackendKind.SERVER
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Numbers of slots to measure with; that of the race first."""
+        return wanted_slots(self.parallel) if self.is_server else (1,)
 
     def check(self) -> None:
         """Refuse options that no search supports.
@@ -63,6 +69,8 @@ class TuneOptions:
                 "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
                 "out"
             )
+        if not self.is_server:
+            check_one_stream(is_one={*self.parallel} <= {1})
         if self.is_server and Parameter.N_CPU_MOE in self.parameters():
             raise UsageError(
                 f"--tune {Parameter.N_CPU_MOE} plans with spectui's own engine; leave it out with "

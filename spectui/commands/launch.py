@@ -22,12 +22,14 @@ _LISTENING = ("--host", "--port")
 _ALWAYS = frozenset(
     {
         *("model", "model-draft", "spec-type"),
+        # Unset where they are the server's own number.
+        *("threads", "threads-batch"),
         *(one.option for one in numbers_of(DraftSimple)),
         # Written only where the dialect would take the target's instead.
         *("cache-type-k-draft", "cache-type-v-draft"),
     }
 )
-"""Options that are always written, since their defaults changed between versions."""
+"""Options that are written whatever a command gave: defaults changed between versions."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
 """Options that a dialect uses in place of one that it lacks."""
 _NGRAM_DEFAULTS = {

@@ -272,15 +272,17 @@ class Generation:
         began = time.perf_counter()
         self._recall_prompt()
         n_reused, n_prompt = self._models.target.n_past, len(self._command.prompt)
+        lacking = [context for context in self._contexts if context.n_past < n_prompt]
         readers = self._contexts[1:]
         read_before_s = sum(context.native_s for context in readers)
         self._n_evaluated = n_prompt - n_reused
         self._n_read = n_prompt - min((one.n_past for one in readers), default=n_prompt)
+        self._evaluate_prefix()
         first = self._decoder.start(self._command.prompt)
         self._prompt_s = time.perf_counter() - began
         # MTP layers may read while the target does; so it is asked what was spent in each of them.
         self._prompt_draft_s = sum(context.native_s for context in readers) - read_before_s
-        self._keep_prompt()
+        self._keep_prompt(lacking)
         self._emit(PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused))
         self._emit_token(first, from_draft=False)
         self._native_before_s = self._native_s()
@@ -315,10 +317,10 @@ class Generation:
             native_s=self._native_s() - self._native_before_s,
             counters=counters,
             stop=self._decoder.stop or Stop.CANCELLED,
-            rounds=tuple(map(RoundPrice.of, self._rounds)),
             n_evaluated=self._n_evaluated,
             prompt_draft_s=self._prompt_draft_s,
             n_read=self._n_read,
+            rounds=tuple(map(RoundPrice.of, self._rounds)),
         )
 
     def _follow_up(self, stop: Stop) -> None:
@@ -344,21 +346,37 @@ class Generation:
 
     def _recall_prompt(self) -> None:
         """Leave in the caches what they hold of the prompt, and nothing else."""
-        models, prompt = self._models, self._command.prompt
-        if self._command.conversation:
+        models, command = self._models, self._command
+        if command.conversation:
             self._recall_conversation()
             return
         models.conversation.put_aside(models.contexts)
         for context in self._contexts:
             context.clear()
-        if not self._command.reuse_prompt:
+        if not command.reuse_prompt:
             return
+        known = command.prompt, command.n_prefix
         if self._mtp is not None:
-            models.prompts.restore_pair(models.target, self._mtp, prompt)
+            models.prompts.restore_pair(models.target, self._mtp, *known)
             return
         if self._draft is not None:
-            models.prompts.restore_draft(self._draft, prompt)
-        models.prompts.restore_target(models.target, prompt)
+            models.prompts.restore_draft(self._draft, *known)
+        models.prompts.restore_target(models.target, *known)
+
+    def _evaluate_prefix(self) -> None:
+        """Evaluate by itself what the caches lack of the prompt's prefix.
+
+        Which tokens are decoded at once moves the last bits of what follows. That shall not depend
+        on whether the prefix was kept.
+        """
+        prefix = self._command.prompt[: self._command.n_prefix]
+        for context in (self._models.target, self._draft):
+            if context is not None and (lacking := prefix[context.n_past :]):
+                context.decode(lacking, Outputs.LAST)
+                context.settle()
+        if self._mtp is not None and self._mtp.n_past < len(prefix):
+            self._mtp.catch_up()
+            self._mtp.settle()
 
     def _recall_conversation(self) -> None:
         models, prompt = self._models, self._command.prompt
@@ -370,7 +388,8 @@ class Generation:
         else:
             models.target.keep_prefix(prompt)
 
-    def _keep_prompt(self) -> None:
+    def _keep_prompt(self, evaluated: Sequence[Context]) -> None:
+        """Keep the prompt; what was ``evaluated`` shall go on as if it had been kept."""
         models, prompt = self._models, self._command.prompt
         if not self._command.reuse_prompt or self._command.conversation:
             return
@@ -379,6 +398,8 @@ class Generation:
             models.prompts.keep_mtp(self._mtp, prompt)
         elif self._draft is not None:
             models.prompts.keep_draft(self._draft, prompt)
+        for context in evaluated:
+            context.settle()
 
     def _native_s(self) -> float:
         return sum(context.native_s for context in self._contexts)

@@ -131,6 +131,7 @@ def _of_draft(
     elif not models.prompts.restore_draft(draft, command.prompt):
         draft.decode(command.prompt, Outputs.LAST)
         models.prompts.keep_draft(draft, command.prompt)
+        draft.settle()
     began = time.perf_counter()
     chains = record_chains(
         draft, command.prompt, command.output, depth=command.depth, cancelled=cancelled
@@ -175,10 +176,12 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> None:
         target.decode(prompt[target.n_past :], Outputs.LAST)
         if command.reuse_prompt:
             prompts.keep_target(target, prompt)
+            target.settle()
     if mtp.n_past < len(prompt):
         mtp.decode(prompt[mtp.n_past :], Outputs.NONE)
         if command.reuse_prompt:
             prompts.keep_mtp(mtp, prompt)
+            mtp.settle()
 
 
 def _check(command: RecordChains, n_ctx: int) -> None:

@@ -1,6 +1,6 @@
 """Caches of evaluated prompts, as many as memory has room for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from spectui.engine.events import Role
@@ -32,7 +32,8 @@ class PromptStore:
     """Caches of target and draft right behind a prompt.
 
     A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
-    prompt was reused.
+    prompt was reused. A prompt may continue another, its prefix: from that it is gone on where it
+    is not kept itself.
 
     Measurements ask for the same prompts again and again. If what was asked for longest ago made
     room for what comes, a store that is a little too small would never hold what is asked for next.
@@ -51,7 +52,8 @@ class PromptStore:
         self._free_bytes = free_bytes
         self._kept: dict[_Key, _Kept] = {}
         self._n_asked = 0
-        self._last_asked: Tokens = ()
+        self._run: set[Tokens] = set()
+        """What the present run has asked for."""
         self._asked: dict[int, tuple[int, ...]] = {}
         """By the prompt's hash: at which requests it was asked for, the last few."""
 
@@ -60,14 +62,22 @@ class PromptStore:
         """Size of all that is kept."""
         return sum(kept.n_bytes for kept in self._kept.values())
 
-    def restore_target(self, target: TargetContext, prompt: Tokens) -> bool:
-        """Fill the target's cache with ``prompt`` if it is known."""
-        kept = self._ask(Role.TARGET, prompt)
-        if kept is None:
-            return False
-        target.restore(kept.cache, prompt)
-        target.prompt_logits = kept.logits
-        return True
+    def restore_target(self, target: TargetContext, prompt: Tokens, n_prefix: int = 0) -> bool:
+        """Fill the target's cache with ``prompt`` if it is known, or with its first tokens.
+
+        Args:
+            target: is empty.
+            prompt: the prompt.
+            n_prefix: number of its first tokens, which may have been a prompt before; 0 for none.
+
+        Returns:
+            Whether either was known.
+        """
+        for tokens, kept in self._known(Role.TARGET, prompt, n_prefix):
+            target.restore(kept.cache, tokens)
+            target.prompt_logits = kept.logits
+            return True
+        return False
 
     def keep_target(self, target: TargetContext, prompt: Tokens) -> None:
         """Keep the target's cache, which holds exactly ``prompt``, and its logits."""
@@ -78,13 +88,12 @@ class PromptStore:
         if self._make_room(key, target.state_bytes + logits.nbytes):
             self._kept[key] = _Kept(cache=target.save(), logits=logits.copy())
 
-    def restore_draft(self, draft: DraftContext, prompt: Tokens) -> bool:
-        """Fill the draft's cache with ``prompt`` if it is known."""
-        kept = self._ask(Role.DRAFT, prompt)
-        if kept is None:
-            return False
-        draft.restore(kept.cache, prompt)
-        return True
+    def restore_draft(self, draft: DraftContext, prompt: Tokens, n_prefix: int = 0) -> bool:
+        """Fill the draft's cache as ``restore_target`` does the target's."""
+        for tokens, kept in self._known(Role.DRAFT, prompt, n_prefix):
+            draft.restore(kept.cache, tokens)
+            return True
+        return False
 
     def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
         """Keep the draft's cache, which holds exactly ``prompt``."""
@@ -92,15 +101,19 @@ class PromptStore:
         if key not in self._kept and self._make_room(key, draft.state_bytes):
             self._kept[key] = _Kept(cache=draft.save())
 
-    def restore_pair(self, target: TargetContext, mtp: MtpContext, prompt: Tokens) -> None:
-        """Fill the caches of a target and of its MTP layers with ``prompt`` if both are known.
+    def restore_pair(
+        self, target: TargetContext, mtp: MtpContext, prompt: Tokens, n_prefix: int = 0
+    ) -> None:
+        """Fill the caches of a target and of its MTP layers as ``restore_target`` does, with both.
 
         The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
         """
-        kept = self._ask(Role.TARGET, prompt)
-        if kept is not None and kept.mtp is not None:
-            mtp.restore(kept.mtp, prompt)
-            self.restore_target(target, prompt)
+        for tokens, kept in self._known(Role.TARGET, prompt, n_prefix):
+            if kept.mtp is not None:
+                mtp.restore(kept.mtp, tokens)
+                target.restore(kept.cache, tokens)
+                target.prompt_logits = kept.logits
+                return
 
     def keep_mtp(self, mtp: MtpContext, prompt: Tokens) -> None:
         """Keep the cache of the MTP layers beside the target's, if that is kept.
@@ -123,13 +136,22 @@ class PromptStore:
         """Drop all caches, since another target has other ones."""
         self._kept.clear()
         self._asked.clear()
-        self._last_asked = ()
+        self._run.clear()
 
-    def _ask(self, role: Role, prompt: Tokens) -> _Kept | None:
+    def _known(self, role: Role, prompt: Tokens, n_prefix: int) -> Iterator[tuple[Tokens, _Kept]]:
+        """Yield what is kept of ``prompt``; then, if that was not enough, of its prefix."""
         self._give_back()
         # The runs of a pair, and the models of a run, ask for the same prompt in a row.
-        if prompt != self._last_asked:
-            self._last_asked = prompt
+        if prompt not in self._run:
+            self._run.clear()
+        for tokens in filter(None, (prompt, prompt[:n_prefix])):
+            kept = self._ask(role, tokens)
+            if kept is not None:
+                yield tokens, kept
+
+    def _ask(self, role: Role, prompt: Tokens) -> _Kept | None:
+        if prompt not in self._run:
+            self._run.add(prompt)
             self._n_asked += 1
             asked = (*self._asked.get(hash(prompt), ()), self._n_asked)
             self._asked[hash(prompt)] = asked[-_OFTEN:]

@@ -73,12 +73,11 @@ def _tuning_setup(
         n_ctx=target.n_ctx,
         remedy=target.remedy,
     )
-    threads = setup.context.threads
     return TuningSetup(
         off=Setup(
             target=setup.target,
             draft=None,
-            context=replace(setup.context, threads=setup.server_threads),
+            context=setup.context,
             speculation=None,
             extra=setup.extra,
         ),
@@ -90,13 +89,11 @@ def _tuning_setup(
             max_draft=longest_draft(setup.context),
             mtp_layers=target.mtp_layers,
         ),
-        # The result is meant for llama-server.
-        schedule=Schedule.SERVER,
+        schedule=setup.schedule,
         limits=limits,
         command=CommandOptions(extra=setup.extra),
         prompts=path,
         is_chat=path is None and prompts != builtin_suite(),
-        screen_threads=threads if threads != setup.server_threads else None,
     )
 
 

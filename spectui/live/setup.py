@@ -24,14 +24,11 @@ if TYPE_CHECKING:
 class LiveSetup(Setup):
     """One pair with all its options."""
 
-    server_threads: int = 0
-    """Threads that an exported command asks for, 0 for the server's own choice: here one core may
-    be left to the screen."""
     speculation: Speculation | None = field(default_factory=Speculation)
     """None leaves the draft unused."""
     resting: Speculation | None = None
     """The way in which it drafted before that was switched off."""
-    schedule: Schedule = Schedule.FAST
+    schedule: Schedule = Schedule.SERVER
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     n_predict: int = -1
     """Most tokens per answer, -1 for as many as the context holds."""
@@ -45,6 +42,12 @@ class LiveSetup(Setup):
         if speculation is None or (speculation.needs_draft and self.draft is None):
             return None
         return speculation
+
+    @property
+    def drafting_schedule(self) -> Schedule | None:
+        """The work per round of the model that drafts; None where none does."""
+        drafting = self.drafting
+        return None if drafting is None or drafting.model is None else self.schedule
 
     @property
     def wanted(self) -> Speculation:

@@ -43,6 +43,7 @@ def known_costs(
     schedule: Schedule,
     tuned: Costs | None,
     *,
+    tuned_on: Schedule = Schedule.SERVER,
     mtp: bool = False,
 ) -> KnownCosts:
     """Return the best costs that there are.
@@ -51,14 +52,16 @@ def known_costs(
         runs: runs that generated the session's answers.
         baseline: the target alone.
         schedule: the work per round of the answers to come.
-        tuned: costs that tuning measured for this pair, on the ``server`` schedule.
+        tuned: costs that tuning measured for this pair.
+        tuned_on: the schedule that it measured on; nothing follows from ``fast`` for ``server``.
         mtp: the target's own MTP layers draft, not a draft model.
     """
     drafting = [run for run in runs if _drafts_as(run, schedule, mtp=mtp)]
-    if tuned is not None:
-        lacking = _lacking(drafting) if mtp else 1.0
-        costs = on_schedule(tuned, schedule, n_lacking=lacking)
-        return KnownCosts(costs=costs, source="as tuning measured them")
+    if tuned is not None and tuned_on in {Schedule.SERVER, schedule}:
+        if tuned_on is not schedule:
+            lacking = _lacking(drafting) if mtp else 1.0
+            tuned = on_schedule(tuned, schedule, n_lacking=lacking)
+        return KnownCosts(costs=tuned, source="as tuning measured them")
     alone = [run for run in (*runs, baseline) if run is not None and run.speculation is None]
     chat = _frequent(_observed(drafting, schedule, mtp=mtp))
     # The target alone tells what verifying one token takes, and nothing of a draft.
@@ -164,7 +167,7 @@ class WhatIfState:
     recording: ChatRecording | None = None
     """None where nothing is recorded; ``reason`` says why."""
     reason: str | None = None
-    schedule: Schedule = Schedule.FAST
+    schedule: Schedule = Schedule.SERVER
     """The work per round of the answers to come."""
     known: KnownCosts = _UNKNOWN
     measured: tuple[Measured, ...] = ()
@@ -180,6 +183,7 @@ def whatif_state(
     schedule: Schedule,
     applied: Speculation | None,
     tuned: Costs | None = None,
+    tuned_on: Schedule = Schedule.SERVER,
     trials: Sequence[TrialRecord] = (),
 ) -> WhatIfState:
     """Put together what is known.
@@ -189,6 +193,7 @@ def whatif_state(
         schedule: the work per round of the answers to come.
         applied: drafting of the next answers.
         tuned: costs that tuning measured of this pair with who is recorded.
+        tuned_on: the schedule that the search measures on.
         trials: trials of the search.
     """
     alone = recording.alone(applied)
@@ -196,9 +201,17 @@ def whatif_state(
         recording=recording,
         schedule=schedule,
         known=known_costs(
-            recording.runs, recording.baseline, schedule, tuned, mtp=recording.is_mtp
+            recording.runs,
+            recording.baseline,
+            schedule,
+            tuned,
+            tuned_on=tuned_on,
+            mtp=recording.is_mtp,
         ),
-        measured=(*chat_points(recording, schedule), *trial_points(recording, trials)),
+        measured=(
+            *chat_points(recording, schedule),
+            *trial_points(recording, trials if tuned_on is schedule else ()),
+        ),
         applied=alone,
         other=applied if alone is None else None,
     )

@@ -370,6 +370,15 @@ class Context(Closing):
             raise RuntimeError("llama.cpp refused a state that it had saved")
         self.tokens.extend(tokens)
 
+    def settle(self) -> None:
+        """Lie in memory as after ``restore``. No logits are left.
+
+        A window that was filled while tokens were decoded lies elsewhere than one that comes back,
+        and sums are rounded in another order then.
+        """
+        if self._memory.has_window:
+            self.restore(self.save(), tuple(self.tokens))
+
     def close(self) -> None:
         """Free caches and buffers."""
         if self.c:

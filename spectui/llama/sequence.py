@@ -109,6 +109,11 @@ class SequenceMemory:
         self.n_snapshots = 0
         """Those of a recurrent state that may be gone back to: at most those that there are."""
 
+    @property
+    def has_window(self) -> bool:
+        """Whether a layer forgets what lies behind a window."""
+        return self._window > 0
+
     def tried(self) -> None:
         """Find out how it forgets, once two tokens have been decoded; it is empty afterwards."""
         self.n_snapshots = C.llama_n_rs_seq(self._context)

@@ -185,6 +185,7 @@ class Measurer:
                 n_predict=_ANCHOR_TOKENS,
                 sampling=sampling,
                 reuse_prompt=True,
+                n_prefix=self.workload.items[0].n_prefix,
             )
         )
         _check_complete(result)
@@ -299,6 +300,7 @@ class Measurer:
             speculation=speculation,
             schedule=self._schedule,
             reuse_prompt=True,
+            n_prefix=item.n_prefix,
         )
 
     def _learn(self, result: GenerationResult) -> None:

@@ -44,6 +44,7 @@ class Case(Setup):
             context=self.context,
             speculation=None,
             extra=self.extra,
+            n_slots=self.n_slots,
         )
 
 
@@ -66,7 +67,8 @@ class Promise:
     is_chat: bool = False
     """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
     screen_threads: int | None = None
-    """Compute threads beside a screen that kept a core; None where they were the case's."""
+    """Compute threads of older promises that were made beside a screen, which kept a core; None
+    where they were the case's."""
     basis: Basis | None = None
     """Text that it was measured on; None where nothing was chosen, and in older promises."""
 

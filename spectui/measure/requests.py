@@ -21,10 +21,16 @@ from spectui.measure.workload import Workload
 from spectui.options.request import RequestShape
 
 
-def usual_shape(workload: Workload) -> RequestShape:
-    """Lengths of the user's requests: the median of the prompts, and what is predicted."""
-    lengths = [len(item.tokens) for item in workload.items]
-    return RequestShape(n_prompt=round(median(lengths)), n_answer=workload.n_predict)
+def usual_shape(workload: Workload, n_ctx: int | None = None) -> RequestShape:
+    """Lengths of the user's requests: the median of the prompts, and what is predicted.
+
+    Args:
+        workload: prompts, and tokens to predict.
+        n_ctx: tokens that answers may fill in use; None where they end after what is predicted.
+    """
+    n_prompt = round(median(len(item.tokens) for item in workload.items))
+    longest = None if n_ctx is None else n_ctx - n_prompt
+    return RequestShape(n_prompt=n_prompt, n_answer=workload.n_predict, longest_answer=longest)
 
 
 _SHORTEST = 2
@@ -89,6 +95,12 @@ class Request:
             return None
         # A sum of seconds may be off in its last digit.
         return 1 + math.ceil(round(extra_s / saved_s, _DIGITS))
+
+    @property
+    def pays_later(self) -> bool:
+        """Whether its answer may go on until it pays."""
+        least, longest = self.break_even, self.shape.longest_answer
+        return least is not None and longest is not None and least <= longest
 
     @property
     def _decode_s(self) -> float:
@@ -176,6 +188,11 @@ def requests_of(
     if known is None:
         return Known(None, times.reason)
     return Known(tuple(request_of(shape, known, speedup, 1 / rate) for shape in shapes))
+
+
+def binding(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """The requests without whose gain speculation is not worth it."""
+    return tuple(one for one in requests if not one.pays_later)
 
 
 def together(requests: Sequence[Request]) -> tuple[float, float, float] | None:

@@ -89,19 +89,29 @@ def look_at(options: ModelOptions) -> ServedModel:
 
 
 def keeps_off(
-    target: ModelOptions, drafts: Sequence[ModelOptions | None], *, wanted: bool | None
+    target: ModelOptions,
+    drafts: Sequence[ModelOptions | None],
+    *,
+    wanted: bool | None,
+    slot_tokens: int = 0,
 ) -> bool:
     """Whether the server of the target alone stays alive beside one with any draft.
 
-    ``wanted`` is what the user has said; without that they do where they fit.
+    Args:
+        target: the target.
+        drafts: drafts of the servers that speculate, one at a time.
+        wanted: what the user has said; without that they do where they fit.
+        slot_tokens: tokens that the slots beyond the first have room for.
     """
     if wanted is not None:
         return wanted
     machine = this_machine()
-    return all(both_fit(target, draft, machine) for draft in drafts or (None,))
+    return all(both_fit(target, draft, machine, slot_tokens) for draft in drafts or (None,))
 
 
-def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine) -> bool:
+def both_fit(
+    target: ModelOptions, draft: ModelOptions | None, machine: Machine, slot_tokens: int = 0
+) -> bool:
     """Return whether a server with the draft fits beside one without.
 
     Where a GPU holds weights, that is not known, and the answer no.
@@ -109,13 +119,26 @@ def both_fit(target: ModelOptions, draft: ModelOptions | None, machine: Machine)
     layers = [options.n_gpu_layers for options in (target, draft) if options is not None]
     if machine.gpus and any(layers):
         return False
-    return needed_bytes(target, draft) <= psutil.virtual_memory().available
+    return needed_bytes(target, draft, slot_tokens) <= psutil.virtual_memory().available
 
 
-def needed_bytes(target: ModelOptions, draft: ModelOptions | None) -> int:
-    """Estimated memory of both servers: files may be mapped once, but weights are also copied."""
-    weights = 2 * size_bytes(target.path) + (0 if draft is None else size_bytes(draft.path))
-    return round(_SPARE * weights)
+def needed_bytes(target: ModelOptions, draft: ModelOptions | None, slot_tokens: int = 0) -> int:
+    """Estimated memory of both servers: files may be mapped once, but weights are also copied.
+
+    Arguments as ``keeps_off``. The caches of the first slot are within the spare.
+    """
+    models = [target, target, *(() if draft is None else (draft,))]
+    weights = sum(size_bytes(one.path) for one in models)
+    caches = sum(_token_bytes(one.path) for one in models) * slot_tokens if slot_tokens else 0
+    return round(_SPARE * weights) + caches
+
+
+def _token_bytes(path: Path) -> int:
+    """Bytes per token in a model's cache; 0 where its header does not tell."""
+    try:
+        return facts_of(path, read_gguf(path)).kv_bytes_per_token or 0
+    except BadInputError:
+        return 0
 
 
 def size_bytes(path: Path) -> int:

@@ -1,10 +1,11 @@
 """Llama-servers behind the engine's interface, for measurements that are written for the engine."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from spectui.documents import Json
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
@@ -12,6 +13,7 @@ from spectui.measure.backend import one_after_the_other
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaClient
+from spectui.server.client import completion_body
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 
@@ -99,6 +101,10 @@ class ServerBackend:
         self._clock = clock
         self._had: dict[Setup, set[Tokens]] = {}
         """Prompts that servers have seen, as far as their drafters remember them."""
+        self.n_slots = base.n_slots
+        """Requests that are in flight whenever anything is measured."""
+        self.company: tuple[Tokens, ...] = ()
+        """Prompts of the other slots while one is measured alone; empty for copies of it."""
         self.n_beside_off: int | None = int(servers.keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
@@ -106,6 +112,17 @@ class ServerBackend:
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
         self._draft = None if draft is None else self._drafts.get(draft)
+
+    def with_slots(self, n_slots: int) -> "ServerBackend":
+        """Return one of servers with so many slots, for the same models."""
+        base = replace(self._base, n_slots=n_slots)
+        return ServerBackend(
+            self._servers,
+            base,
+            self._drafts,
+            redoes_rounds=self._redoes_rounds,
+            clock=self._clock,
+        )
 
     def setup(self, speculation: Speculation | None) -> Setup:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
@@ -117,25 +134,57 @@ class ServerBackend:
     def generate(self, command: Generate) -> GenerationResult:
         """Continue a prompt on the server of the setting, which is started if necessary.
 
-        One whose drafters remember that they had the prompt before is started anew.
+        Its other slots are kept busy meanwhile. Raises as ``generate_together``.
+        """
+        return self.generate_together((command,))[0][0]
+
+    def generate_together(
+        self, commands: Sequence[Generate]
+    ) -> list[tuple[GenerationResult, float]]:
+        """Continue prompts on the server of their setting, with all of its slots busy throughout.
+
+        A server whose drafters remember that they had one of the prompts before is started anew.
+
+        Args:
+            commands: what to continue, all with one setting.
+
+        Returns:
+            The results, each with the seconds from asking to the answer.
 
         Raises:
             HopelessError: it does not run as it was started.
             ServerError: it does not start, or fails; it is ended then.
         """
-        setup = self.setup(command.speculation)
+        setup = self.setup(commands[0].speculation)
+        prompts = {command.prompt for command in commands}
         # It would draft what it answered then.
-        if command.prompt in self._had.get(setup, ()):
+        if not prompts.isdisjoint(self._had.get(setup, ())):
             self._servers.end(setup)
         try:
-            done = _complete(self._started(setup), command)
-            self._servers.check(setup, done)
+            done = self._completed(self._started(setup), commands, setup)
+            for one, _took_s in done:
+                self._servers.check(setup, one)
         except ServerError:
             self._servers.end(setup)
             raise
         if remembers(setup.speculation):
-            self._had.setdefault(setup, set()).add(command.prompt)
-        return result_of(done, len(command.prompt), redoes_rounds=self._redoes_rounds)
+            self._had.setdefault(setup, set()).update(prompts)
+        return [
+            (result_of(one, len(command.prompt), redoes_rounds=self._redoes_rounds), took_s)
+            for command, (one, took_s) in zip(commands, done, strict=True)
+        ]
+
+    def _completed(
+        self, server: LlamaClient, commands: Sequence[Generate], setup: Setup
+    ) -> list[tuple[Completion, float]]:
+        wanted = [_body(command) for command in commands]
+        fillers = wanted
+        if self.company and not remembers(setup.speculation):
+            # Experts of a mixture are shared by prompts that are alike.
+            prompts = {command.prompt for command in commands}
+            others = [one for one in self.company if one not in prompts]
+            fillers = [{**wanted[0], "prompt": list(one)} for one in others] or wanted
+        return server.complete_together(wanted, fillers, setup.n_slots)
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:
         """Continue a prompt on two servers, one after the other; raises as ``generate``."""
@@ -153,12 +202,12 @@ class ServerBackend:
         return server
 
 
-def _complete(server: LlamaClient, command: Generate) -> Completion:
-    """Have a server continue a prompt, evaluated anew, with spectui's sampling."""
+def _body(command: Generate) -> Json:
+    """Request to continue a prompt, evaluated anew, with spectui's sampling."""
     sampling, drawn = command.sampling, dict[str, Any]()
     if not sampling.is_greedy:
         drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
-    return server.complete(
+    return completion_body(
         command.prompt,
         n_predict=command.n_predict,
         temperature=sampling.temp,

@@ -27,8 +27,8 @@ _WARM_UP_TEXT = "The quick brown fox"
 def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     """Arguments of a server for measurements, in the binary's dialect.
 
-    One slot, as one user has, and no prompt cache. The user's own arguments stay, but for those
-    that say who may reach the server, or that would write the user's files.
+    No prompt cache, and each slot with the context of the setup. The user's own arguments stay, but
+    for those that say who may reach the server, or that would write the user's files.
 
     Raises:
         BadInputError: the binary has no words for what is asked for.
@@ -37,14 +37,14 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     written = ExportSetup(
         target=setup.target,
         draft=setup.draft,
-        context=setup.context,
+        context=setup.shared_context,
         speculation=setup.speculation,
         extra=own_arguments(setup.extra),
         name="spectui",
         accepted=accepted,
     ).arguments(binary.dialect)
     cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
-    return (*written, "-np", "1", *cache)
+    return (*written, "-np", str(setup.n_slots), *cache)
 
 
 _MOST_OF_NAME = 80
@@ -145,7 +145,8 @@ class Fleet(Closing):
 
     def _make_room(self, setup: Setup) -> None:
         for other in tuple(self._alive):
-            if not self.keeps_off or other.is_off == setup.is_off:
+            is_beside = other.is_off != setup.is_off and other.n_slots == setup.n_slots
+            if not (self.keeps_off and is_beside):
                 self.end(other)
 
 
@@ -170,6 +171,7 @@ def open_fleet(
     def started(setup: Setup) -> None:
         size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
         what = "without speculation" if setup.is_off else f"with {name(setup)}"
+        what += f" and {setup.n_slots} slots" if setup.n_slots > 1 else ""
         say(f"starting llama-server {what} ({size} to load)")
 
     def warm_up(server: LlamaServer) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
-from spectui.measure.requests import Request, together
+from spectui.measure.requests import Request, binding, together
 from spectui.measure.statistics import MIN_PROMPTS, Speedup
 from spectui.options.setup import SamplingConfig
 
@@ -91,8 +91,8 @@ def judge(
         temp: Temperature that it was measured with, to be told; fewer drafts are accepted at a
             higher one.
         prompt_s: Seconds that one more prompt takes; None where that is not known.
-        requests: Whole requests that are to gain as well, all together; none where it is not known
-            what prompts take.
+        requests: Whole requests; those whose answers do not go on until it pays are to gain as
+            well, all together. None where it is not known what prompts take.
 
     Raises:
         ValueError: ``min_gain`` is negative.
@@ -145,7 +145,7 @@ class _Case:
     def answer(self) -> Answer:
         """The answer for decoding, and where that gains, for the requests."""
         decoding = self._decoding
-        whole = together(self.requests) if decoding is Answer.USE else None
+        whole = together(binding(self.requests)) if decoding is Answer.USE else None
         return decoding if whole is None else self._answer(whole[1:])
 
     @property
@@ -211,7 +211,7 @@ class _Case:
                 spread = self._spread(gain, gain_low, gain_high, decimals)
                 whole = self._whole()
                 gains = f"{self.what} is worth {value}{spread} ({within}){whole}"
-                return f"Use it: {gains}.{self._beyond}"
+                return f"{self._use_it}: {gains}.{self._beyond}"
             case Answer.NO_DIFFERENCE:
                 return (
                     f"Leave it off: no difference worth having: {self.what} gives {value} "
@@ -238,6 +238,13 @@ class _Case:
             told = f"{self.what} measured {value} on {self._prompts}{self._cap}"
         return f"Not decided, so leave it off: {told}; {because}."
 
+    @property
+    def _use_it(self) -> str:
+        """The advice, with the answers that are too short for it."""
+        late = [one for one in self.requests if (one.break_even or 0) > one.shape.n_answer]
+        least = max((one.break_even or 0 for one in late if one.pays_later), default=0)
+        return f"Use it for answers of {least:,} tokens or more" if least else "Use it"
+
     def _whole(self) -> str:
         """The gains of the requests, after that of decoding."""
         if not self.requests:
@@ -248,17 +255,18 @@ class _Case:
             f"{f' ({one.pays})' if many and one.pays else ''}"
             for one in self.requests
         ]
-        pays = "" if many else self.requests[0].pays
+        pays = "" if many or self._use_it != "Use it" else self.requests[0].pays
         return f" in decoding, and {' and '.join(told)}{f'; {pays}' if pays else ''}"
 
     def _refused(self, answer: Answer, decoding: str) -> str:
         """Why decoding gains, and the requests do not."""
-        speedup, low, high = together(self.requests) or (1.0, 1.0, 1.0)
+        requests = binding(self.requests)
+        speedup, low, high = together(requests) or (1.0, 1.0, 1.0)
         gains = [_gain(one) for one in (speedup, low, high)]
         decimals = _decimals(gains, [0.0, 100 * self.min_gain])
         value, least, most = (gain_percent(gain, decimals) for gain in gains)
-        shapes = f"requests of {' and '.join(one.shape.text for one in self.requests)}"
-        told = dict.fromkeys(one.pays for one in self.requests if one.pays)
+        shapes = f"requests of {' and '.join(one.shape.text for one in requests)}"
+        told = dict.fromkeys(one.pays for one in requests if one.pays)
         pays = "".join(f"; {one}" for one in told)
         whole = f"the whole request {value} (95 % interval {least} to {most})"
         beyond = self._beyond

@@ -25,6 +25,8 @@ class WorkItem:
     tokens: tuple[int, ...]
     sample: int = 0
     """Which of the prompt's samples, from 0: each is drawn with a seed of its own."""
+    n_prefix: int = 0
+    """Tokens at the beginning that are a prompt of their own, which the rest continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

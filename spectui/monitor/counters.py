@@ -8,7 +8,7 @@ import os
 import re
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import psutil
 
 from spectui.closing import Closing
+from spectui.cores import cgroups, cores_allowed
 from spectui.monitor.host import ProcFile
 from spectui.monitor.processes import Key, Processes
 from spectui.monitor.readings import Reading
@@ -233,8 +234,8 @@ def _pressed(name: str, file: ProcFile | None) -> Reading:
     return Reading(None, _NO_PRESSURE.format(name))
 
 
-_V2 = b"throttled_usec", 1e6
-_V1 = b"throttled_time", 1e9
+_THROTTLED = {1: (b"throttled_time", 1e9), 2: (b"throttled_usec", 1e6)}
+"""By the version of cgroups: key and units of a second."""
 _Throttling = tuple[tuple[ProcFile, tuple[bytes, float]], ...]
 
 
@@ -248,53 +249,13 @@ def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
         The files, or why there are none; and cores, or None without a limit.
     """
     found, limits, is_seen = [], list[float](), False
-    for folder, (key, per_s) in _cgroups(root):
+    for folder, version in cgroups(root):
         with suppress(OSError, ValueError):
             is_seen = is_seen or (folder / "cpu.stat").is_file()
-            n_cores = _cores_allowed(folder)
+            n_cores = cores_allowed(folder)
             if n_cores is not None:
-                found.append((ProcFile(folder / "cpu.stat", _SMALL_BYTES), (key, per_s)))
+                found.append((ProcFile(folder / "cpu.stat", _SMALL_BYTES), _THROTTLED[version]))
                 limits.append(n_cores)
     if not (found or is_seen):
         return "no cgroup with a CPU controller is visible here", None
     return tuple(found), min(limits, default=None)
-
-
-def _cores_allowed(folder: Path) -> float | None:
-    """The limit of a cgroup in cores; None if it has none."""
-    if (folder / "cpu.max").is_file():
-        quota, period = (folder / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    if (folder / "cpu.cfs_quota_us").is_file():
-        n_us = int((folder / "cpu.cfs_quota_us").read_text())
-        return None if n_us <= 0 else n_us / int((folder / "cpu.cfs_period_us").read_text())
-    return None
-
-
-def _cgroups(root: Path) -> Iterator[tuple[Path, tuple[bytes, float]]]:
-    """Yield the cgroups of this process that have CPU times, innermost first, with their form."""
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
-    except OSError:
-        return
-    paths = {kind: path for _, kind, path in (line.split(":", 2) for line in groups)}
-    for line in mounts:
-        before, _, after = line.partition(" - ")
-        inside, point = before.split()[3:5]
-        kind, _, options = after.split(maxsplit=2)
-        if kind == "cgroup2" and "" in paths:
-            path, form = paths[""], _V2
-        elif kind == "cgroup" and "cpu" in options.split(","):
-            path = next((path for one, path in paths.items() if "cpu" in one.split(",")), "/")
-            form = _V1
-        else:
-            continue
-        top = root / point.lstrip("/")
-        # A container sees its own cgroup where the mount begins.
-        below = path.removeprefix(inside.rstrip("/")).strip("/")
-        folder = top / below if (top / below).is_dir() else top
-        for one in (folder, *folder.parents):
-            yield one, form
-            if one == top:
-                break

@@ -12,6 +12,8 @@ class RequestShape:
 
     n_prompt: int
     n_answer: int
+    longest_answer: int | None = None
+    """Tokens that the answer may go on to: measurements cut it short. None where it ends there."""
 
     @property
     def text(self) -> str:

@@ -30,6 +30,8 @@ class FlashAttention(StrEnum):
     OFF = "off"
 
 
+MOST_SLOTS = 256
+"""``LLAMA_MAX_SEQ``: llama.cpp has no more."""
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 """Types of caches, as llama-server takes them."""
 
@@ -145,6 +147,8 @@ class Setup:
     """None for the target alone."""
     extra: tuple[str, ...] = ()
     """The user's own arguments for llama-server that spectui does not know, as they stand."""
+    n_slots: int = 1
+    """``-np``: requests that a server decodes at once, each in a context of this size."""
 
     @property
     def is_off(self) -> bool:
@@ -160,7 +164,13 @@ class Setup:
             context=self.context,
             speculation=None,
             extra=self.extra,
+            n_slots=self.n_slots,
         )
+
+    @property
+    def shared_context(self) -> ContextOptions:
+        """Context of a whole server, which divides ``-c`` among its slots."""
+        return replace(self.context, ctx_size=self.context.ctx_size * self.n_slots)
 
     @property
     def label(self) -> str:

@@ -8,12 +8,15 @@ from http import HTTPStatus
 from typing import Any, TypedDict, TypeVar
 
 from spectui.closing import Closing
+from spectui.documents import Json
 from spectui.errors import ServerError
+from spectui.options.setup import MOST_SLOTS
 from spectui.server.connection import (
     BrokenError,
     Connection,
     LateError,
     MalformedError,
+    Page,
     RefusedError,
     ReplyError,
     UnreachableError,
@@ -26,8 +29,11 @@ from spectui.server.replies import (
     TemplateReply,
     TokenizeReply,
 )
+from spectui.server.streams import keep_busy
 
 T = TypeVar("T")
+
+_COMPLETION = "/completion"
 
 _SPECULATION = {
     True: "it speculates now, and did not before",
@@ -86,7 +92,7 @@ class Identity:
 
 
 class LlamaClient(Closing):
-    """Talks to a llama-server that is already running, one request at a time.
+    """Talks to a llama-server that is already running.
 
     Args:
         base_url: address of the server.
@@ -109,7 +115,12 @@ class LlamaClient(Closing):
         self.api_key = api_key
         self.name = name
         self._connection = Connection(
-            base_url, api_key=api_key, timeout_s=request_timeout_s, check_peer=check_peer
+            base_url,
+            api_key=api_key,
+            timeout_s=request_timeout_s,
+            check_peer=check_peer,
+            # A stream has one, and the server may be asked for its state beside them.
+            most_connections=MOST_SLOTS + 1,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -120,7 +131,7 @@ class LlamaClient(Closing):
         if not self._is_closed:
             self._is_closed = True
             if self._loop is not None and self._thread is not None:
-                self._wait(self._connection.close())
+                self._wait(self._end())
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join()
                 self._loop.close()
@@ -167,53 +178,45 @@ class LlamaClient(Closing):
         )
 
     def complete(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        n_predict: int,
-        temperature: float = 0.0,
-        seed: int = 0,
-        ignore_eos: bool = False,
-        cache_prompt: bool = False,
-        **extra: object,
+        self, prompt: str | Sequence[int], *, n_predict: int, **options: object
     ) -> Completion:
-        """Generate up to ``n_predict`` tokens.
-
-        Args:
-            prompt: raw text, or token ids that are fed as they stand.
-            n_predict: most tokens to generate.
-            temperature: 0 is greedy.
-            seed: seed of the server's sampler.
-            ignore_eos: generate all ``n_predict`` tokens whatever they are.
-            cache_prompt: reuse the prefix of the previous prompt, which is faster but makes the
-                work of a request depend on the one before it.
-            extra: more fields of ``POST /completion``, such as ``top_k``.
+        """Generate up to ``n_predict`` tokens; arguments as ``completion_body``.
 
         Raises:
             ServerError: the server refused, failed or answered nonsense.
         """
-        body: dict[str, object] = {
-            "prompt": prompt if isinstance(prompt, str) else list(prompt),
-            "n_predict": n_predict,
-            "temperature": temperature,
-            "seed": seed,
-            "ignore_eos": ignore_eos,
-            "cache_prompt": cache_prompt,
-            "return_tokens": True,
-            **extra,
-        }
-        reply = self._post("/completion", body, CompletionReply)
-        return Completion(
-            text=reply.content,
-            tokens=reply.tokens,
-            n_predicted=reply.timings.predicted_n,
-            predicted_s=reply.timings.predicted_ms / 1000,
-            n_drafted=reply.timings.n_drafted,
-            n_accepted=reply.timings.n_accepted,
-            prompt_s=reply.timings.prompt_ms / 1000,
-            stop=reply.stop_type,
-            n_evaluated=reply.timings.prompt_n,
-        )
+        body = completion_body(prompt, n_predict=n_predict, **options)
+        ((done, _took_s),) = self.complete_together([body], [body], 1)
+        return done
+
+    def complete_together(
+        self, wanted: Sequence[Json], fillers: Sequence[Json], n_streams: int
+    ) -> list[tuple[Completion, float]]:
+        """Complete several prompts with ``n_streams`` requests in flight, as ``keep_busy``.
+
+        Args:
+            wanted: ``completion_body`` of each prompt.
+            fillers: those of requests that keep streams busy.
+            n_streams: number of requests in flight.
+
+        Returns:
+            The output of each, with the seconds from asking to the answer.
+
+        Raises:
+            ServerError: the server refused one, failed or answered nonsense.
+        """
+
+        async def ask(body: Json) -> Page:
+            return await self._connection.ask(_COMPLETION, body=body, closes="stream" in body)
+
+        # A server notices at once that nobody reads a stream any more; it would generate the whole
+        # of any other answer, and slow down what is measured next.
+        passing = [{**body, "stream": True} for body in fillers]
+        try:
+            pages = self._wait(keep_busy(ask, wanted, passing, n_streams))
+            return [(_completion(page.decode(CompletionReply)), took_s) for page, took_s in pages]
+        except ReplyError as error:
+            raise self._failure(f"POST {self.base_url}{_COMPLETION}", error) from error
 
     def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
         """Return the target's token ids of ``text``, special tokens in it parsed as such."""
@@ -255,6 +258,14 @@ class LlamaClient(Closing):
         finally:
             future.cancel()
 
+    async def _end(self) -> None:
+        """End requests that were interrupted, and close the connections."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in others:
+            one.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._connection.close()
+
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
         """Return the error of a request that failed."""
         if isinstance(error, RefusedError):
@@ -270,3 +281,40 @@ class LlamaClient(Closing):
         if isinstance(error, LateError):
             return ServerError(f"{where} {error.why}; --timeout gives it longer")
         return ServerError(f"{where}: {error.why}")
+
+
+def completion_body(prompt: str | Sequence[int], *, n_predict: int, **options: object) -> Json:
+    """Body of ``POST /completion``.
+
+    Args:
+        prompt: raw text, or token ids that are fed as they stand.
+        n_predict: most tokens to generate.
+        options: further fields, such as ``top_k``, and others than these: ``temperature`` 0, which
+            is greedy; ``seed`` 0; ``ignore_eos`` False, where True goes on after the text's end;
+            ``cache_prompt`` False, where True reuses the prefix of the previous prompt, so that the
+            work of a request depends on the one before it.
+    """
+    return {
+        "prompt": prompt if isinstance(prompt, str) else list(prompt),
+        "n_predict": n_predict,
+        "temperature": 0.0,
+        "seed": 0,
+        "ignore_eos": False,
+        "cache_prompt": False,
+        "return_tokens": True,
+        **options,
+    }
+
+
+def _completion(reply: CompletionReply) -> Completion:
+    return Completion(
+        text=reply.content,
+        tokens=reply.tokens,
+        n_predicted=reply.timings.predicted_n,
+        predicted_s=reply.timings.predicted_ms / 1000,
+        n_drafted=reply.timings.n_drafted,
+        n_accepted=reply.timings.n_accepted,
+        prompt_s=reply.timings.prompt_ms / 1000,
+        stop=reply.stop_type,
+        n_evaluated=reply.timings.prompt_n,
+    )

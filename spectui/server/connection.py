@@ -104,6 +104,7 @@ class Connection:
         timeout_s: the longest that a reply may take, unless a request says otherwise.
         check_peer: called when a connection is made, before anything is sent through it. What it
             raises, the request raises.
+        most_connections: requests that may be under way at once; further ones wait.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Connection:
         model: str | None = None,
         timeout_s: float,
         check_peer: Callable[[], None] | None = None,
+        most_connections: int = _MOST_CONNECTIONS,
     ) -> None:
         self.url = url
         self.model = model
@@ -129,7 +131,7 @@ class Connection:
             # The whole request has a limit: a trickle of bytes moves every other one.
             timeout=None,  # noqa: S113
             params=None if model is None else {"model": model, "autoload": "false"},
-            limits=httpx.Limits(max_connections=_MOST_CONNECTIONS, keepalive_expiry=_KEPT_S),
+            limits=httpx.Limits(max_connections=most_connections, keepalive_expiry=_KEPT_S),
             # A configured proxy cannot reach this machine's loopback.
             trust_env=False,
             verify=ssl.create_default_context() if url.startswith("https:") else False,
@@ -139,13 +141,22 @@ class Connection:
         """Close it. May be called again."""
         await self._http.aclose()
 
-    async def ask(self, path: str, within_s: float | None = None, body: object = None) -> Page:
+    async def ask(
+        self,
+        path: str,
+        within_s: float | None = None,
+        body: object = None,
+        *,
+        closes: bool = False,
+    ) -> Page:
         """Return the reply.
 
         Args:
             path: the requested path.
             within_s: limit for the reply; None for ``timeout_s``.
             body: sent as JSON with ``POST``; None for ``GET``.
+            closes: whether no other request may use the same connection: llama-server closes it
+                behind a streamed answer, and does not say so.
 
         Raises:
             BrokenError: there was a connection, and it broke.
@@ -157,7 +168,7 @@ class Connection:
         limit_s = self.timeout_s if within_s is None else within_s
         try:
             async with asyncio.timeout(limit_s):
-                return await self._read(path, body)
+                return await self._read(path, body, closes=closes)
         except TimeoutError as error:
             why = f"within {round(limit_s, 2):g} s"
             raise LateError(f"{path} was not answered {why}", why) from error
@@ -168,12 +179,13 @@ class Connection:
             why = _cause(error)
             raise UnreachableError(f"no connection to {self.url} ({why})", why) from error
 
-    async def _read(self, path: str, body: object) -> Page:
+    async def _read(self, path: str, body: object, *, closes: bool) -> Page:
         content = bytearray()
         async with self._http.stream(
             "GET" if body is None else "POST",
             path,
             json=body,
+            headers={"Connection": "close"} if closes else {},
             extensions={} if self._check_peer is None else {"trace": self._trace},
         ) as response:
             encoding = response.headers.get("Content-Encoding", "")

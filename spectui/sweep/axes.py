@@ -18,7 +18,7 @@ from spectui.options.drafters import (
     owners,
 )
 from spectui.options.option import INT_MAX
-from spectui.options.setup import CACHE_TYPES
+from spectui.options.setup import CACHE_TYPES, MOST_SLOTS
 
 OFF_KIND = "none"
 """The target alone, by the name in ``--spec-type``."""
@@ -35,6 +35,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
 _Counts = Annotated[tuple[_Count, ...], _NonEmpty]
 _Thread = Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)]
 _Threads = Annotated[tuple[_Thread, ...], _NonEmpty]
+_Slots = Annotated[tuple[Annotated[int, msgspec.Meta(ge=1, le=MOST_SLOTS)], ...], _NonEmpty]
 _Temps = Annotated[tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...], _NonEmpty]
 _Texts = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], _NonEmpty]
 _Times = Annotated[float, msgspec.Meta(gt=0, le=1000)]
@@ -52,6 +53,8 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     threads: _Threads = ()
     cache_type_k: _Texts = ()
     cache_type_v: _Texts = ()
+    parallel: _Slots = ()
+    """Slots of a llama-server, as many streams at once."""
     prompt_length: _Counts = ()
     temp: _Temps = ()
     n_predict_factor: _Times = 1.0
@@ -142,7 +145,7 @@ def axis_owners() -> dict[str, frozenset[str]]:
 
 def placeholders() -> frozenset[str]:
     """Names that a cell's name may hold in braces: axes, as in ``coordinates`` of a cell."""
-    around = ("threads", "cache-type", "prompt-length", "temp", "n-predict", "rerun")
+    around = ("threads", "cache-type", "parallel", "prompt-length", "temp", "n-predict", "rerun")
     return frozenset({"drafter", *around, *(one.axis for one in _NUMBERS)})
 
 

@@ -18,6 +18,8 @@ class Place:
     """``-t``, 0 for one per physical core."""
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
+    n_slots: int = 1
+    """``-np``, streams at once; a llama-server alone has more than one."""
 
     @property
     def cache_type(self) -> str:
@@ -28,7 +30,8 @@ class Place:
     def text(self) -> str:
         """Text for tables."""
         threads = f"{counted(self.threads, 'thread')}, " if self.threads else ""
-        return f"{threads}KV {self.cache_type}"
+        slots = f", {counted(self.n_slots, 'slot')}" if self.n_slots > 1 else ""
+        return f"{threads}KV {self.cache_type}{slots}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,7 @@ class Cell:
             **or_reason("threads", place.threads or None, "one per physical core"),
             "cache_type_k": place.cache_type_k,
             "cache_type_v": place.cache_type_v,
+            "n_slots": place.n_slots,
             **or_reason("prompt_length", task.prompt_length, "every prompt has its own"),
             "temp": task.temp,
             "n_predict": task.n_predict,
@@ -106,6 +110,7 @@ def coordinates(cell: Cell) -> dict[str, Value]:
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
     found["threads"] = cell.place.threads
     found["cache-type"] = cell.place.cache_type
+    found["parallel"] = cell.place.n_slots
     if cell.task.prompt_length is not None:
         found["prompt-length"] = cell.task.prompt_length
     found["temp"] = cell.task.temp
@@ -121,6 +126,7 @@ Columns = Mapping[str, Callable[[Cell], str]]
 _COLUMNS: Columns = {
     "threads": lambda cell: str(cell.place.threads or "auto"),
     "KV": lambda cell: cell.place.cache_type,
+    "slots": lambda cell: str(cell.place.n_slots),
     "prompt": lambda cell: str(cell.task.prompt_length or "own"),
     "temp": lambda cell: f"{cell.task.temp:g}",
     "n": lambda cell: str(cell.task.n_predict),

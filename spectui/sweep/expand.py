@@ -139,8 +139,11 @@ class _Expansion:
         default, keys, values = self._default.place, axes.cache_type_k, axes.cache_type_v
         lists = (keys or (default.cache_type_k,), values or (default.cache_type_v,))
         kinds = zip(keys, values, strict=True) if len(keys) == len(values) > 0 else product(*lists)
-        for threads, (key, value) in product(axes.threads or (default.threads,), tuple(kinds)):
-            yield Place(threads=threads, cache_type_k=key, cache_type_v=value)
+        around = product(
+            axes.threads or (default.threads,), tuple(kinds), axes.parallel or (default.n_slots,)
+        )
+        for threads, (key, value), n_slots in around:
+            yield Place(threads=threads, cache_type_k=key, cache_type_v=value, n_slots=n_slots)
 
     def _tasks(self, axes: Axes) -> Iterator[Task]:
         default = self._default.task

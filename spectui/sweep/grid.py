@@ -52,6 +52,11 @@ class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
         """Drafters of all cells."""
         return frozenset[str]().union(*(axes.kinds for axes in self.cells))
 
+    @property
+    def has_slots(self) -> bool:
+        """Whether several streams are asked for."""
+        return any(n > 1 for axes in self.cells for n in axes.parallel)
+
     def document(self) -> Json:
         """The grid in documents."""
         return {
@@ -145,7 +150,7 @@ def given_grid(
 
 def _is_grid(typed: Mapping[str, tuple[object, ...]]) -> bool:
     """Whether the options define a comparison; one temperature or number of threads does not."""
-    around = {"threads", "temp", "prompt_length"}
+    around = {"threads", "parallel", "temp", "prompt_length"}
     return any(name not in around or len(values) > 1 for name, values in typed.items())
 
 

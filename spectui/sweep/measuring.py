@@ -22,6 +22,7 @@ from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend, Servers
 from spectui.measure.servers import open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
+from spectui.measure.streams import StreamPair, measurer_of
 from spectui.measure.workload import (
     WorkItem,
     Workload,
@@ -114,9 +115,9 @@ class CellMeasurer(ABC):
             base.target, cache_type_k=place.cache_type_k, cache_type_v=place.cache_type_v
         )
         context = replace(base.context, threads=place.threads)
-        off = replace(base, target=target, context=context)
+        off = replace(base, target=target, context=context, n_slots=place.n_slots)
         backend, schedule, n_ctx = self.load(cell, off)
-        measurer = Measurer(backend, self._workload(cell.task, n_ctx, off), schedule)
+        measurer = measurer_of(backend, self._workload(cell.task, n_ctx, off), schedule)
         if measurer.n_beside_off != 0:
             for speculation in dict.fromkeys((None, cell.speculation)):
                 measurer.warm_up(speculation)
@@ -272,7 +273,13 @@ def open_servers(
         timeout_s: most seconds for loading the models, and for an answer.
         say: told of every start.
     """
-    stays = keeps_off(setup.base.target, tuple(setup.drafts.values()), wanted=keeps_both)
+    most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
+    stays = keeps_off(
+        setup.base.target,
+        tuple(setup.drafts.values()),
+        wanted=keeps_both,
+        slot_tokens=(most_slots - 1) * setup.base.context.ctx_size,
+    )
     how = "takes turns with it" if stays else "waits until the other has ended"
     say(f"two llama-servers: the target alone, and each setting, which {how}")
     with open_fleet(
@@ -311,16 +318,19 @@ def _check_draft(name: str, target: ModelLoaded, draft: ModelLoaded) -> None:
 
 
 def _run(pair: Pair) -> PromptRun:
+    off_s, on_s = None, None
+    if isinstance(pair, StreamPair):
+        off_s, on_s = pair.baseline_s, pair.speculative_s
     return PromptRun(
         prompt_id=pair.item.id,
         category=pair.item.category,
         n_prompt_tokens=len(pair.item.tokens),
-        off=_decoded(pair.baseline),
-        on=_decoded(pair.speculative),
+        off=_decoded(pair.baseline, off_s),
+        on=_decoded(pair.speculative, on_s),
     )
 
 
-def _decoded(result: GenerationResult) -> Decoded:
+def _decoded(result: GenerationResult, request_s: float | None) -> Decoded:
     counters = result.counters
     return Decoded(
         n_tokens=result.n_decoded,
@@ -329,4 +339,5 @@ def _decoded(result: GenerationResult) -> Decoded:
         n_accepted=counters.n_accepted,
         n_rounds=counters.known_rounds,
         output_sha256=sha256(result.tokens),
+        request_s=request_s,
     )

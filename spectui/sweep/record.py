@@ -25,6 +25,8 @@ class Decoded:
     """None if a server does not report it."""
     output_sha256: str
     """SHA-256 of the token ids as decimal numbers, one per line."""
+    request_s: float | None = None
+    """Seconds of the whole request beside others; None where it was decoded alone."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -84,6 +86,11 @@ class PromptRun:
             **or_reason("n_rounds", self.on.n_rounds, NO_ROUNDS),
             "off_output_sha256": self.off.output_sha256,
             "output_sha256": self.on.output_sha256,
+            **(
+                {}
+                if self.off.request_s is None
+                else {"off_request_s": self.off.request_s, "on_request_s": self.on.request_s}
+            ),
         }
 
 

@@ -1,6 +1,6 @@
 """Results of a sweep per cell: sums, speedups, and which cells are best. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -124,6 +124,16 @@ class CellSummary:
         """Throughput with speculation; None if nothing was decoded."""
         return _throughput([run.on for run in self.runs])
 
+    @property
+    def all_tokens_per_s(self) -> tuple[float | None, float | None]:
+        """Tokens/s of all streams without and with speculation; None for a single stream.
+
+        Evaluation of prompts included.
+        """
+        n_slots = self.cell.place.n_slots
+        off, on = [run.off for run in self.runs], [run.on for run in self.runs]
+        return together(n_slots, off), together(n_slots, on)
+
     @cached_property
     def counters(self) -> Counters:
         """Counts with speculation."""
@@ -149,6 +159,7 @@ class CellSummary:
             "n_noisy": self.n_noisy,
             **or_reason("off_tokens_per_s", self.off_tokens_per_s, _NOTHING),
             **or_reason("on_tokens_per_s", self.on_tokens_per_s, _NOTHING),
+            **self._together_document(),
             "n_tokens": sum(run.on.n_tokens for run in self.runs),
             "n_drafted": counters.n_drafted,
             "n_accepted": counters.n_accepted,
@@ -163,6 +174,15 @@ class CellSummary:
                 for record in self.complete
                 for run in record.runs
             ],
+        }
+
+    def _together_document(self) -> Json:
+        if self.cell.place.n_slots == 1:
+            return {}
+        off, on = self.all_tokens_per_s
+        return {
+            **or_reason("off_all_tokens_per_s", off, _NOTHING),
+            **or_reason("on_all_tokens_per_s", on, _NOTHING),
         }
 
     def _speedup_document(self) -> Json:
@@ -205,6 +225,28 @@ def _within(record: VisitRecord, category: str) -> VisitRecord:
 def _throughput(runs: Sequence[Decoded]) -> float | None:
     seconds = sum(run.decode_s for run in runs)
     return sum(run.n_tokens for run in runs) / seconds if seconds else None
+
+
+def together(n_slots: int, runs: Sequence[Decoded]) -> float | None:
+    """Tokens/s of as many streams as there are slots; None where they were decoded alone."""
+    # The first token of each comes with its prompt.
+    found = [(run.n_tokens + 1, run.request_s) for run in runs if run.request_s is not None]
+    seconds = sum(took_s for _n, took_s in found)
+    return n_slots * sum(n for n, _took_s in found) / seconds if seconds else None
+
+
+def turned(summaries: Iterable[CellSummary]) -> Iterator[tuple[CellSummary, CellSummary]]:
+    """Settings that are faster than off with one number of slots, and slower with another."""
+    faster, slower = dict[Cell, CellSummary](), dict[Cell, CellSummary]()
+    kinds = {Against.FASTER: faster, Against.SLOWER: slower}
+    for one in summaries:
+        found = kinds.get(against_off(one.speedup))
+        if found is not None and not one.is_idle and not one.cell.arm.is_off:
+            place = replace(one.cell.place, n_slots=1)
+            found.setdefault(replace(one.cell, place=place), one)
+    for cell, one in faster.items():
+        if cell in slower:
+            yield one, slower[cell]
 
 
 def summarise(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> tuple[CellSummary, ...]:

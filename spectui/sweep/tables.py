@@ -18,6 +18,7 @@ from spectui.sweep.summary import (
     flattenings,
     full_names,
     ranked,
+    turned,
 )
 
 _NONE = "–"
@@ -58,9 +59,20 @@ def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
 
 def _cells(summaries: Sequence[CellSummary]) -> Sheet:
     columns = varying(one.cell for one in summaries)
-    headings = ("cell", *columns, "off", "on", "speedup", "interval", "rate", "length", "note")
+    has_streams = any(one.cell.place.n_slots > 1 for one in summaries)
+    streams = ("off all", "on all") if has_streams else ()
+    headings = (
+        *("cell", *columns, "off", "on", *streams),
+        *("speedup", "interval", "rate", "length", "note"),
+    )
     rows = (
-        (one.name, *(column(one.cell) for column in columns.values()), *_numbers(one))
+        (
+            one.name,
+            *(column(one.cell) for column in columns.values()),
+            *(_fixed(rate, 1) for rate in (one.off_tokens_per_s, one.on_tokens_per_s)),
+            *(_fixed(rate, 1) for rate in (one.all_tokens_per_s if has_streams else ())),
+            *_numbers(one),
+        )
         for one in summaries
     )
     return Sheet(title="Cells", headings=headings, rows=tuple(rows), n_words=1)
@@ -68,8 +80,6 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
 
 def _numbers(one: CellSummary) -> tuple[str, ...]:
     return (
-        _fixed(one.off_tokens_per_s, 1),
-        _fixed(one.on_tokens_per_s, 1),
         *_speedup(one.speedup),
         percent_text(one.counters.acceptance_rate, 1),
         _fixed(one.counters.mean_accepted_length if one.counters.n_drafted else None),
@@ -123,6 +133,19 @@ def _lengths(summaries: Sequence[CellSummary]) -> Sheet:
     )
 
 
+def _of_slots(summaries: Sequence[CellSummary]) -> Iterator[str]:
+    for faster, slower in turned(summaries):
+        yield (
+            f"With the number of slots the verdict turns: {faster.name} is faster than off with "
+            f"{faster.cell.place.n_slots} and slower with {slower.cell.place.n_slots}."
+        )
+    if any(one.cell.place.n_slots > 1 for one in summaries):
+        yield (
+            "slots: streams at once; off and on are those of one stream while it answers, off all "
+            "and on all those of all streams together, with the evaluation of prompts."
+        )
+
+
 def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
     """Remarks on the tables, a sentence each."""
     yield (
@@ -136,6 +159,7 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
         names = [name_of(one) for one in measured if against_off(one.speedup) is against]
         if names:
             yield f"{text}: {'; '.join(names)}."
+    yield from _of_slots(summaries)
     idle = [one.name for one in summaries if one.is_idle]
     if idle:
         yield (

@@ -17,6 +17,7 @@ from spectui.errors import BadInputError
 from spectui.live.setup import LiveSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
+from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.text.display import Display
@@ -252,7 +253,7 @@ def export_choices(
         return ExportSetup(
             target=setup.target,
             draft=setup.draft,
-            context=replace(setup.context, threads=setup.server_threads),
+            context=setup.context,
             speculation=replace(setup, speculation=speculation).drafting,
             extra=setup.extra,
             name=setup.target.path.stem,
@@ -277,7 +278,12 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
         arm = best if result.verdict.use_speculation else OFF
-        return arm, f"{result.verdict.reason} Measured with -t {setup.context.threads}."
+        threads = setup.context.threads
+        # Otherwise they are as many as llama-server takes.
+        measured = f" Measured with -t {threads}, which the command says." if threads else ""
+        if state.schedule is Schedule.FAST:
+            measured += " Measured on the fast schedule, which llama-server does not have."
+        return arm, f"{result.verdict.reason}{measured}"
     trial = best_trial(state.records)
     if trial is None:
         return None

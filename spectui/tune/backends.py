@@ -64,7 +64,7 @@ class InProcess:
             options=setup.off.target,
             target=self._target,
             candidates=setup.candidates,
-            context=setup.measured_context,
+            context=setup.off.context,
             schedule=setup.schedule,
             workload=setup.workload,
             searches_experts=setup.space.placements is not None,
@@ -151,6 +151,7 @@ class Served:
             context=setup.off.context,
             workload=setup.workload,
             extra=setup.off.extra,
+            n_slots=setup.off.n_slots,
         )
 
     def prepare(

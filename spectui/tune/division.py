@@ -73,7 +73,7 @@ class Division:
         if not self.takes_later_text:
             return Judged(items=self.unseen, basis=Basis.UNSEEN)
         later = [
-            replace(item, tokens=item.tokens + written[item.id].tokens)
+            replace(item, tokens=item.tokens + written[item.id].tokens, n_prefix=len(item.tokens))
             for item in self.trial_items
             if item.id in written and written[item.id].stop is Stop.LENGTH
         ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
-from spectui.options.setup import SamplingConfig
+from spectui.options.setup import SamplingConfig, Schedule
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
@@ -117,6 +117,8 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
+    schedule: Schedule
+    """The work per round of what will be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ TuneEvent = (
     | PromptMeasured
     | SearchDecided
     | ConfirmationStarted
-    | TemperatureStarted
     | DepthStarted
+    | TemperatureStarted
     | SearchEnded
 )

@@ -143,8 +143,9 @@ class Pace:
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
         seen = set[tuple[int, ...]]() if n_moves else self._seen
-        new = {item.tokens for item in items} - seen
-        prompts_s = self._prompts.prompt_token_s * sum(map(len, new)) * (1 + n_moves)
+        new = {item.tokens: item for item in items if item.tokens not in seen}.values()
+        n_new = sum(len(item.tokens) - (0 if n_moves else item.n_prefix) for item in new)
+        prompts_s = self._prompts.prompt_token_s * n_new * (1 + n_moves)
         moves_s = self._move_s() * n_moves * n_looks
         # Each finalist has a share of a run without speculation of its own.
         n_off = BASELINE_SHARE * len(arms) - 1

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spectui.measure.arm import Arm
+from spectui.options.setup import Schedule
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -51,6 +52,8 @@ class TuningState:
     paused: bool = False
     """Whether the user paused it. A turn of the chat holds it back as well, without this."""
     study: str | None = None
+    schedule: Schedule = Schedule.SERVER
+    """The work per round that is measured."""
     n_trials: int = 0
     """Trials asked for, earlier sessions' included."""
     records: tuple[TrialRecord, ...] = ()
@@ -92,7 +95,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     """Return the state after ``event``."""
     match event:
         case StudyOpened():
-            state = replace(state, study=event.name)
+            state = replace(state, study=event.name, schedule=event.schedule)
         case StudyResumed():
             state = replace(state, records=event.records)
         case TraceProgress():

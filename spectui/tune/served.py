@@ -10,7 +10,7 @@ from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.header import header
 from spectui.measure.reading import prompt_times
-from spectui.measure.requests import Request, requests_of, together
+from spectui.measure.requests import Request, binding, requests_of, together
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
 from spectui.measure.statistics import Speedup
@@ -249,7 +249,7 @@ def preferred(
         is_use = own.use_speculation and is_judged
         return _instead(fastest, own, "to leave it off") if is_use else stays
     # An advice stands as long as off is not faster: few prompts need not show it once more.
-    gained, *_ = together(whole) or (speedup.estimate,)
+    gained, *_ = together(binding(whole)) or (speedup.estimate,)
     if min(gained, speedup.estimate) <= 1 + min_gain:
         return _instead(OFF, own, "to use it")
     if fastest == best:

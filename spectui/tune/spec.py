@@ -64,6 +64,7 @@ def served_spec(
     context: ContextOptions,
     workload: Workload,
     extra: Sequence[str],
+    n_slots: int = 1,
 ) -> dict[str, Any]:
     """The study's conditions where a llama-server measures: no study mixes backends.
 
@@ -76,6 +77,7 @@ def served_spec(
         context: context of all servers.
         workload: prompts to decode.
         extra: the user's own arguments.
+        n_slots: requests that were always in flight.
     """
     spec = {
         "machine": machine.fingerprint,
@@ -88,6 +90,7 @@ def served_spec(
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
         "extra": extra,
+        **({"n_slots": n_slots} if n_slots > 1 else {}),
     }
     return as_stored(spec)
 

@@ -19,7 +19,7 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
 from spectui.options.request import RequestShape
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
+from spectui.options.setup import ModelOptions, Schedule, Setup
 from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
@@ -93,25 +93,15 @@ class TuningSetup:
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
-    screen_threads: int | None = None
-    """Compute threads beside a screen that keeps a core; None where they are the server's."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that the user runs; empty for those that the prompts are."""
-
-    @property
-    def measured_context(self) -> ContextOptions:
-        """Context that the measurements run with."""
-        if self.screen_threads is None:
-            return self.off.context
-        return replace(self.off.context, threads=self.screen_threads)
-
     depths: tuple[int, ...] = ()
     """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
 
     @property
     def shapes(self) -> tuple[RequestShape, ...]:
         """Requests that are to gain: the user's, or what the prompts are."""
-        return self.requests or (usual_shape(self.workload),)
+        return self.requests or (usual_shape(self.workload, self.off.context.ctx_size),)
 
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
@@ -179,7 +169,7 @@ class Tuning:
         with self._open() as study:
             if setup.experts is not None and study.space.placements is not None:
                 setup.experts.check(study.space.placements, study.name)
-            on_event(StudyOpened(name=study.name))
+            on_event(StudyOpened(name=study.name, schedule=setup.schedule))
             self._study = study
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
@@ -276,6 +266,7 @@ class Tuning:
                 sampling=setup.workload.sampling,
                 n_predict=setup.workload.n_predict,
                 extra=setup.off.extra,
+                n_slots=setup.off.n_slots,
             ),
             schedule=setup.schedule_of(arm),
             prompts=setup.prompts,
@@ -286,7 +277,6 @@ class Tuning:
             llama_cpp_commit=commit,
             is_chat=setup.is_chat,
             basis=result.verdict.basis,
-            screen_threads=setup.screen_threads,
         )
         return lasting(promise)
 
@@ -299,7 +289,7 @@ class Tuning:
         return ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
-            context=self.setup.off.context,
+            context=self.setup.off.shared_context,
             speculation=arm.speculation,
             extra=command.extra,
             given=given,

@@ -405,14 +405,28 @@ def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPa
     assert chosen.drafting == Speculation(DraftSimple(draft_max=2))
 
 
+@pytest.mark.parametrize("schedule", Schedule)
+def test_the_screen_drafts_as_llama_server_does_unless_told_otherwise(
+    folder: Path, schedule: Schedule
+) -> None:
+    pair = Pair(target=folder / "qwen35.gguf", draft=None)
+    options = ("-m", pair.target, "--spec-type", "draft-mtp")
+    assert launch(*options).make_setup(pair).schedule is Schedule.SERVER
+    assert launch(*options, "--schedule", schedule).make_setup(pair).schedule is schedule
+
+
 def test_the_screen_leaves_one_of_llama_servers_threads_to_itself(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.cli.run_cockpit.default_threads", lambda: 8)
+    for module in ("cores", "cli.run_cockpit"):
+        monkeypatch.setattr(f"spectui.{module}.default_threads", lambda: 8)
+    monkeypatch.setattr("spectui.cores.usable_processors", lambda: 8)
     pair = Pair(target=folder / "qwen35.gguf", draft=None)
     options = ("-m", pair.target, "--spec-type", "draft-mtp")
     setup = launch(*options).make_setup(pair)
-    assert (setup.context.threads, setup.server_threads) == (7, 0)
+    # What is measured beside the screen is written: llama-server would take eight.
+    choices = export_choices(setup, None, has_gpu=False)
+    assert {one.setup.context.threads for one in choices} == {setup.context.threads} == {7}
     assert launch(*options, "-t", 8).notice is not None
     assert launch(*options, "-t", 7).notice is None
 

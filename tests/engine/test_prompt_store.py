@@ -22,6 +22,8 @@ from tests.support.cli import Spectui
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 N_LOGITS_BYTES = 4
+N_PREDICT = 12
+"""Tokens of an answer, which fresh text is made of, as ``pair`` asks for."""
 
 
 @dataclass
@@ -122,6 +124,24 @@ def test_prompts_that_are_measured_no_more_make_room() -> None:
     assert passes == [[], [], [], [10, 11, 12, 13]]
 
 
+def test_what_later_text_goes_on_from_stays() -> None:
+    asked = Asked(400)
+    asked.hits(range(4))
+    for _ in range(5):
+        for number in range(4):
+            target = Cached(100 - N_LOGITS_BYTES)
+            later = cast("TargetContext", target)
+            assert asked.store.restore_target(later, (number, 99), 1)
+            assert target.held == (number,)
+            asked.store.keep_target(later, (number, 99))
+    roomy = Asked(500)
+    assert roomy.hits([7]) == []
+    roomy.generate((7, 99), 100)
+    both = Cached(100 - N_LOGITS_BYTES)
+    assert roomy.store.restore_target(cast("TargetContext", both), (7, 99), 1)
+    assert both.held == (7, 99)
+
+
 def test_a_drafts_caches_go_first() -> None:
     asked = Asked(400)
     for prompt in range(4):
@@ -178,12 +198,14 @@ def test_tune_evaluates_once_what_fits_of_eight_long_prompts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     evaluated: Counter[Tokens] = Counter()
-    largest = 0
+    n_read = largest = 0
     decode = TargetContext.decode
 
     def counted(target: TargetContext, tokens: Sequence[int], outputs: Outputs) -> None:
-        nonlocal largest
+        nonlocal largest, n_read
         decode(target, tokens, outputs)
+        # Answers are decoded with all outputs; two tokens are decoded as soon as it is loaded.
+        n_read += len(tokens) if outputs is Outputs.LAST and len(tokens) > 2 else 0
         if len(tokens) > 1000:
             evaluated[tuple(tokens)] += 1
             largest = max(largest, target.state_bytes + target.logits(0).nbytes)
@@ -209,6 +231,8 @@ def test_tune_evaluates_once_what_fits_of_eight_long_prompts(
     assert code == 0, spectui.err
     once = [n for n in evaluated.values() if n == 1]
     # Four choose, and are asked for again; so is one that judges, by the anchors. The other three
-    # are asked for once, and so is what follows the answers of those that chose.
-    assert (len(evaluated), len(once)) == (12, {12: 12, 2: 9}[n_kept])
+    # are asked for once. What follows the answers of those that chose goes on from them.
+    assert (len(evaluated), len(once)) == (8, {12: 8, 2: 5}[n_kept])
     assert min(map(len, evaluated)) > 1500
+    if n_kept == 12:
+        assert n_read == sum(map(len, evaluated)) + 4 * N_PREDICT

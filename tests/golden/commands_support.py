@@ -193,9 +193,7 @@ _CONTEXT = ContextOptions(ctx_size=8192, threads=6)
 
 def make_session(path: Path) -> None:
     """Write a session with a change to settings of every kind."""
-    load = LoadOptions(
-        target=_TARGET, draft=_DRAFT, context=_CONTEXT, server_threads=8, extra=("--jinja",)
-    )
+    load = LoadOptions(target=_TARGET, draft=_DRAFT, context=_CONTEXT, extra=("--jinja",))
     started = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
     header = Header(started=started, target=str(_TARGET.path), draft=str(_DRAFT.path), load=load)
     log = SessionLog(header, path.parent)

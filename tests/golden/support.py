@@ -182,6 +182,7 @@ _MEASURED = {
     "spectui.monitor.machine._cpu_name": "A processor",
     "spectui.monitor.machine._gpu_names": (),
     "spectui.server.watch.locator.name_of": "python",
+    "spectui.cores.usable_processors": 1 << 16,
     "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""

@@ -30,7 +30,7 @@ from spectui.live.setup import BaselineMeasured, LiveSetup, TuningChanged
 from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
@@ -293,7 +293,7 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     watched: Watched, setup: LiveSetup, home: Path
 ) -> None:
     watched.load(setup)
-    own = replace(setup, server_threads=7, extra=("--jinja",))
+    own = replace(setup, extra=("--jinja",), schedule=Schedule.FAST)
     state = tuned(watched, own)
     assert state.phase is Phase.FINISHED
     assert state.result is not None
@@ -305,8 +305,9 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     outcome = study.outcome
     assert outcome is not None
     assert outcome.verdict == state.result.verdict
-    assert (outcome.context.threads, outcome.extra) == (7, ("--jinja",))
+    assert (outcome.context, outcome.extra) == (setup.context, ("--jinja",))
     assert outcome.target == setup.target
+    assert state.schedule is outcome.schedule is Schedule.FAST
     assert (outcome.speculation is None) == (not outcome.verdict.use_speculation)
     # What chats were recorded for it is kept beside it.
     assert len(list(home.rglob("*.trace.json.gz"))) == 1
@@ -466,7 +467,10 @@ def test_a_promise_of_the_screen_is_verified(
     found = json.loads(spectui.out)
     assert found["promised"]["speedup"] == result.speedup.estimate
     assert [one["id"] for one in found["prompts"]] != []
-    assert any("measured with 1 compute thread, beside a screen" in note for note in found["notes"])
+    # The server is given the threads that were measured with.
+    assert not any("compute thread" in note for note in found["notes"])
+    arguments = found["server"]["arguments"]["on"]
+    assert arguments[arguments.index("-t") + 1] == "1"
 
 
 def test_turns_of_a_chat_are_not_kept_for_a_promise(

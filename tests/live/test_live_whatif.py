@@ -234,6 +234,14 @@ def test_what_tuning_measured_comes_first() -> None:
     assert known.source == "as tuning measured them"
 
 
+def test_costs_of_the_fast_schedule_tell_nothing_about_the_servers() -> None:
+    runs = [run(known_rounds(), speculation(16))]
+    known = known_costs(runs, None, Schedule.SERVER, COSTS, tuned_on=Schedule.FAST)
+    assert known.source.startswith("fitted to")
+    same = known_costs(runs, None, Schedule.FAST, COSTS, tuned_on=Schedule.FAST)
+    assert same.costs == COSTS
+
+
 def test_on_the_fast_schedule_the_batch_is_not_evaluated_again() -> None:
     fast = on_schedule(COSTS, Schedule.FAST)
     assert fast.again_s == (0.0,) * 5
@@ -269,6 +277,8 @@ def test_what_was_measured_is_drawn_by_setting() -> None:
     assert first.tokens_per_s == pytest.approx(20.0)
     assert (second.source, second.setting) == (Source.TRIAL, drafting(3))
     assert second.tokens_per_s == pytest.approx(12.0)
+    fast = whatif_state(chat, schedule=Schedule.FAST, applied=None, trials=trials)
+    assert [one.setting for one in fast.measured] == [drafting(2)]
 
 
 def test_an_n_gram_setting_is_none_that_a_draft_could_run() -> None:

@@ -245,6 +245,7 @@ def test_the_usual_request_is_the_median_prompt() -> None:
     items = tuple(WorkItem(id=str(n), category="c", tokens=tuple(range(n))) for n in (10, 20, 400))
     workload = Workload(items=items, n_predict=64, sampling=SamplingConfig())
     assert usual_shape(workload) == RequestShape(n_prompt=20, n_answer=64)
+    assert usual_shape(workload, 512).longest_answer == 492
 
 
 def test_requests_need_a_comparison() -> None:
@@ -285,6 +286,28 @@ def test_the_verdict_tells_of_decoding_and_of_the_request() -> None:
         "Use it: X is worth +25 % ± 5 (95 % interval +20 % to +30 %, 16 prompts) in decoding, and "
         "+13 % for requests of 1,000 + 601 tokens; it pays from answers of 201 tokens on."
     )
+
+
+def going_on(n_answer: int, longest: int) -> Request:
+    shape = RequestShape(n_prompt=1000, n_answer=n_answer, longest_answer=longest)
+    return replace(request(), shape=shape)
+
+
+def test_what_was_cut_short_may_go_on_until_it_pays() -> None:
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[going_on(65, 201)])
+    assert found.answer is Answer.USE
+    assert found.reason == (
+        "Use it for answers of 201 tokens or more: X is worth +25 % ± 5 (95 % interval +20 % to "
+        f"+30 %, 16 prompts) in decoding, and {MINUS}14 % for requests of 1,000 + 65 tokens."
+    )
+    long = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[going_on(601, 700)])
+    assert long.reason.startswith("Use it: ")
+
+
+def test_an_answer_that_has_no_room_to_pay_turns_it_off() -> None:
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[going_on(65, 200)])
+    assert found.answer is Answer.OFF
+    assert found.reason.startswith("Leave it off for requests of 1,000 + 65 tokens: ")
 
 
 def test_a_request_that_loses_turns_the_answer() -> None:

@@ -13,9 +13,9 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 OWN = {
     "bench": {
-        *("backend", "baseline-url", "from", "json", "keep-both", "preset", "prompt-length"),
-        *("prompts", "quiet", "repeats", "request", "server-bin", "server-url", "timeout"),
-        "verbose",
+        *("backend", "baseline-url", "from", "json", "keep-both", "parallel", "preset"),
+        *("prompt-length", "prompts", "quiet", "repeats", "request", "server-bin", "server-url"),
+        *("timeout", "verbose"),
     },
     "cockpit": {"ascii", "from", "monitor-replay", "preset", "theme"},
     "doctor": {"from", "json", "preset", "prompts", "quiet", "verbose"},
@@ -23,10 +23,9 @@ OWN = {
         *("costs", "from", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),
     },
     "tune": {
-        *("backend", "depth", "dialect", "from", "json", "keep-both", "min-gain", "preset"),
-        "prompts",
-        *("quiet", "repeats", "request", "resume", "sampler", "server-bin", "server-url"),
-        *("storage", "study", "time-budget", "timeout", "trials", "tune", "verbose"),
+        *("backend", "depth", "dialect", "from", "json", "keep-both", "min-gain", "parallel"),
+        *("preset", "prompts", "quiet", "repeats", "request", "resume", "sampler", "server-bin"),
+        *("server-url", "storage", "study", "time-budget", "timeout", "trials", "tune", "verbose"),
     },
 }
 """Of the command line alone."""

@@ -223,9 +223,11 @@ async def _given_times(wanted: Attachment, given_s: list[float]) -> Sample:
         connection = interview._connection
         ask = connection.ask
 
-        async def noted(path: str, within_s: float | None = None, body: object = None) -> Page:
+        async def noted(
+            path: str, within_s: float | None = None, body: object = None, *, closes: bool = False
+        ) -> Page:
             given_s.append(within_s or 0.0)
-            return await ask(path, within_s, body)
+            return await ask(path, within_s, body, closes=closes)
 
         connection.ask = noted  # type: ignore[method-assign]
         return await interview.ask()

@@ -8,6 +8,9 @@ from tests.support.binaries import CURRENT, write_script
 
 OFF_MS, ON_MS = 10.0, 8.0
 """Per decoded token: speculation is worth 25 %."""
+CROWDED, CROWDED_MS = 4, 12.5
+"""Slots with which speculation costs 20 %, and its time per token then."""
+_PATIENCE_S = 30
 N_DRAFTED, N_ACCEPTED = 10, 7
 MISSTARTED = {
     "drafts always": "the llama-server without speculation drafts as well",
@@ -17,7 +20,7 @@ MISSTARTED = {
 LAST_WORDS = "llama_decode: the card fell off the bus"
 
 _PROGRAM = """#!{python} -S
-import http.server, json, os, signal, sys
+import http.server, json, os, signal, sys, threading
 
 manner = {manner!r}
 help_text = {help_text!r}
@@ -29,6 +32,8 @@ if sys.argv[1] == "--version":
     print(version, file=sys.stderr)
     sys.exit()
 is_on = "--spec-type" in sys.argv or "-md" in sys.argv
+n_slots = int((["1"] + [v for o, v in zip(sys.argv, sys.argv[1:]) if o == "-np"])[-1])
+on_ms = {crowded_ms} if n_slots >= {crowded} else {on_ms}
 port = int(sys.argv[sys.argv.index("--port") + 1])
 limit = "--spec-draft-n-max"
 longest = int(sys.argv[sys.argv.index(limit) + 1]) if limit in sys.argv else 1_000_000
@@ -38,6 +43,8 @@ if manner == "exits" or (manner == "exits with a draft" and is_on):
 if manner == "never ready":
     signal.pause()
 n_answers = 0
+# Behind its warm-up a server with several slots answers only when all of them are busy.
+all_busy = threading.Barrier(n_slots)
 wears_out = manner == "wears out"
 
 
@@ -75,7 +82,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             n_answers += 1
             if n_answers > {n_good} and (is_on or wears_out or {n_good} == 0) and self.misbehaves():
                 return
+            if n_answers > 1:
+                all_busy.wait({patience_s})
             self.answer(completion(fields["n_predict"]))
+            # As llama-server does behind a streamed answer, without a word.
+            self.close_connection = self.close_connection or fields.get("stream", False)
 
     def misbehaves(self):
         print("busy", flush=True)
@@ -98,7 +109,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def completion(n_predict):
     n = 1 if manner == "ends at once" else n_predict
-    timings = {{"predicted_n": n, "predicted_ms": ({on_ms} if is_on else {off_ms}) * (n - 1)}}
+    timings = {{"predicted_n": n, "predicted_ms": (on_ms if is_on else {off_ms}) * (n - 1)}}
     timings["prompt_ms"] = 1.0
     if is_on and manner != "drafts nothing" or manner == "drafts always":
         n_accepted = min({n_accepted}, max(2 * n // 3 - 1, 0), (n - 1) * longest // (1 + longest))
@@ -140,6 +151,9 @@ def write_server(
         last_words=LAST_WORDS,
         n_good=n_good,
         on_ms=ON_MS,
+        patience_s=_PATIENCE_S,
+        crowded=CROWDED,
+        crowded_ms=CROWDED_MS,
         off_ms=OFF_MS,
         n_drafted=N_DRAFTED,
         n_accepted=N_ACCEPTED,

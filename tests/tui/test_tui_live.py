@@ -442,7 +442,7 @@ def test_settings_are_applied_from_the_next_answer_on() -> None:
         changed = setup_of(cockpit)
         assert changed.speculation == Speculation(DraftSimple(draft_max=8, draft_p_min=0.25))
         assert changed.sampling.temp == 0.7
-        assert changed.schedule is Schedule.SERVER
+        assert changed.schedule is Schedule.FAST
         await ask(cockpit, pilot)
         (sent,) = [value for name, value in cockpit.script.asked if name == "send"]
         assert isinstance(sent, tuple)
@@ -786,7 +786,6 @@ LOAD = LoadOptions(
     ),
     draft=ModelOptions(path=DRAFT, cache_type_k="q8_0"),
     context=ContextOptions(ctx_size=1024, threads=1),
-    server_threads=6,
     extra=("--jinja",),
 )
 

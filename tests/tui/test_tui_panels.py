@@ -12,7 +12,12 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 
+from spectui.engine.events import PromptEvaluated
 from spectui.live.tally import LiveState, LiveTally
+from spectui.options.drafters import DraftSimple
+from spectui.options.setup import Schedule
+from spectui.options.speculation import Speculation
+from spectui.speculative.counters import RoundTimes
 from spectui.tui.chat.screen import Panels
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.panels.base import (
@@ -103,6 +108,23 @@ def test_an_old_baseline_says_how_old_it_is(age_min: int, text: str | None) -> N
     lines = shown(replace(state, throughput=throughput), (48, 40))
     (line,) = {line for line in lines if "12.0 tokens/s" in line and "│" not in line}
     assert line.rstrip().endswith(text or "tokens/s")
+
+
+def on_schedule(schedule: Schedule) -> LiveState:
+    tally = LiveTally()
+    tally.generation_started(Speculation(DraftSimple(draft_max=4)), schedule)
+    tally.prompt_evaluated(PromptEvaluated(n_tokens=9, seconds=0.1, n_reused=0))
+    tally.round_finished(make_round(4, 3, RoundTimes(draft_s=0.05, verify_s=0.1)))
+    return tally.state()
+
+
+def test_the_schedule_is_named_and_fast_is_called_a_possibility() -> None:
+    text = " ".join(" ".join(shown(on_schedule(Schedule.SERVER), (48, 60))).split())
+    assert "schedule server fast, not in llama-server: up to 34.5 tokens/s" in text
+    text = " ".join(" ".join(shown(on_schedule(Schedule.FAST), (48, 60))).split())
+    assert "schedule fast" in text
+    assert "up to" not in text
+    assert "llama-server has none such: only a possibility" in text
 
 
 # Charts

@@ -95,7 +95,8 @@ def test_later_text_follows_what_the_target_wrote() -> None:
     assert judged.basis is Basis.LATER
     assert judged.items[:4] == found.unseen
     for item, before in zip(judged.items[4:], found.trial_items, strict=True):
-        assert item == replace(before, tokens=(*before.tokens, *range(33)))
+        tokens, n_prefix = (*before.tokens, *range(33)), len(before.tokens)
+        assert item == replace(before, tokens=tokens, n_prefix=n_prefix)
 
 
 def test_unseen_prompts_may_do_alone_where_the_others_have_ended() -> None:

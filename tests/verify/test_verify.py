@@ -358,7 +358,8 @@ def test_a_server_whose_own_output_moves_is_unsteady() -> None:
 def test_each_sample_of_a_prompt_is_compared_with_its_own() -> None:
     one, other = (served(result(tokens)) for tokens in ((5, 6), (7, 8)))
     other = replace(other, item=replace(other.item, sample=1))
-    results = {((1, 2), 0): result((5, 6)), ((1, 2), 1): result((7, 9))}
+    tokens = one.item.tokens
+    results = {(tokens, 0): result((5, 6)), (tokens, 1): result((7, 9))}
     check = compare_counts([one, other], results)
     assert (check.n_compared, check.n_equal) == (2, 1)
 

@@ -85,12 +85,12 @@ def decided(event: SearchDecided) -> str:
 
 def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -> str:
     """Describe the measurement against off, or what is counted after it."""
-    if isinstance(event, TemperatureStarted):
-        prompts = counted(event.n_prompts, "prompt")
-        return f"counting what is accepted of {prompts} ({event.sampling.label})"
     if isinstance(event, DepthStarted):
         prompts = counted(event.n_prompts, "prompt")
         return f"measuring {event.arm.label} against off on {prompts} of {event.n_tokens:,} tokens"
+    if isinstance(event, TemperatureStarted):
+        prompts = counted(event.n_prompts, "prompt")
+        return f"counting what is accepted of {prompts} ({event.sampling.label})"
     arms = " and ".join(arm.label for arm in (event.arm, *event.rivals))
     return f"confirming {arms} against off on {counted(event.n_prompts, 'prompt')}"
 

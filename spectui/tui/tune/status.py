@@ -133,6 +133,8 @@ class TuneStatus(Vertical):
             verdict, lossless = state.result.verdict, words.lossless(state.result, glyphs)
             look = "status--good" if verdict.use_speculation else "status--against"
             facts.append(("verdict", glyphs.own_line(verdict.reason), look))
+            if (possibility := words.possibility(state)) is not None:
+                facts.append(("schedule", possibility, "status--against"))
             if lossless is not None:
                 facts.append(("output", lossless, None))
             if (machine := words.machine(state.result)) is not None:

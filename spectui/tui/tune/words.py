@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from spectui.format import counted, duration_text
 from spectui.measure.statistics import Speedup
 from spectui.options.drafters import DraftSimple, numbers_of
+from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
@@ -74,7 +75,7 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
     if state.is_running and state.seconds_left is not None:
         facts.append(f"about {duration(state.seconds_left)} left")
     if state.study is not None:
-        facts.append(f"study {glyphs.one_line(state.study)}")
+        facts += [f"study {glyphs.one_line(state.study)}", f"{state.schedule} schedule"]
     return f" {glyphs.bullet} ".join(facts)
 
 
@@ -122,6 +123,16 @@ def ended_early(result: TuneResult) -> str | None:
 def why(result: TuneResult) -> str | None:
     """Return the reasons behind the verdict; None if nothing was confirmed."""
     return None if result.speedup is None else explain_result(result).text
+
+
+def possibility(state: TuningState) -> str | None:
+    """Return that what was measured is no llama-server's; None if it is."""
+    if state.schedule is Schedule.SERVER:
+        return None
+    return (
+        f"measured on the {state.schedule} schedule, which llama-server does not have: this is "
+        "what would be possible"
+    )
 
 
 def machine(result: TuneResult) -> str | None:

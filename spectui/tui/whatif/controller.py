@@ -103,6 +103,7 @@ class WhatIfController:
             schedule=setup.schedule,
             applied=setup.speculation,
             tuned=None if search is None else search.costs.get(recording.draft),
+            tuned_on=setup.schedule if search is None else search.schedule,
             trials=() if search is None else search.records,
         )
         conversation = self._app.session.conversation

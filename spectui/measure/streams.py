@@ -1,0 +1,102 @@
+"""Prompts that are decoded as many at once as a llama-server has slots."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from spectui.engine.events import GenerationResult
+from spectui.measure.backend import Backend
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.setup import Schedule
+from spectui.options.speculation import Speculation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPair(Pair):
+    """A prompt decoded without and with speculation, beside others that were decoded as well."""
+
+    baseline_s: float
+    """Seconds of the whole request without speculation: waiting, prompt, and answer."""
+    speculative_s: float
+    """The same with speculation."""
+
+
+class StreamMeasurer(Measurer):
+    """Keeps all slots of the servers busy with prompts, which are all measured.
+
+    Blocks of as many prompts as there are slots take turns without and with speculation, as single
+    prompts do where there is one slot. Where each change loads models, halves of all prompts do.
+    """
+
+    def __init__(
+        self, servers: ServerBackend, workload: Workload, *, seed: int | None = None
+    ) -> None:
+        """Measure ``workload``; arguments as ``Measurer``."""
+        super().__init__(servers, workload, Schedule.SERVER, seed=seed)
+        self._servers = servers
+
+    def pairs(
+        self,
+        items: Sequence[WorkItem],
+        speculation: Speculation | None,
+        repeats: int = 1,
+        *,
+        turn: int = 0,
+    ) -> Iterator[Pair]:
+        """Decode every prompt without and with speculation, ``repeats`` times.
+
+        Arguments as ``Measurer.pairs``. The order of blocks is that of its prompts.
+        """
+        is_apart = self.n_beside_off == 0
+        size = -(-len(items) // 2) if is_apart else self._servers.n_slots
+        blocks = [items[start : start + size] for start in range(0, len(items), size)]
+        # Halves trade places from pass to pass, so that each begins with what is loaded.
+        order = (
+            (n, block)
+            for n in range(turn, turn + repeats)
+            for block in blocks[:: -1 if is_apart and n % 2 else 1]
+        )
+        for number, (n, part) in enumerate(order, turn * len(blocks)):
+            block = tuple(self.workload.passes(part, range(n, n + 1)))
+            baseline_first = number % 2 == 0 if is_apart else self._begins_with_off(number)
+            yield from self._block(block, speculation, baseline_first=baseline_first)
+
+    def _begins_with_off(self, number: int) -> bool:
+        """Whether a block begins without speculation: of two in a row, by chance one does."""
+        chance = Random(f"{self._seed} {number // 2}")  # noqa: S311 - an order, not a secret
+        return chance.randrange(2) == number % 2
+
+    def _block(
+        self, items: Sequence[WorkItem], speculation: Speculation | None, *, baseline_first: bool
+    ) -> Iterator[Pair]:
+        order = (None, speculation) if baseline_first else (speculation, None)
+        begun, ended = (self._together(items, one) for one in order)
+        off, on = (begun, ended) if baseline_first else (ended, begun)
+        for item, (baseline, off_s), (speculative, on_s) in zip(items, off, on, strict=True):
+            yield StreamPair(
+                item=item,
+                baseline=baseline,
+                speculative=speculative,
+                baseline_s=off_s,
+                speculative_s=on_s,
+            )
+
+    def _together(
+        self, items: Sequence[WorkItem], speculation: Speculation | None
+    ) -> list[tuple[GenerationResult, float]]:
+        n_predict = self.workload.n_predict
+        return self._servers.generate_together(
+            [self._command(item, speculation, n_predict) for item in items]
+        )
+
+
+def measurer_of(backend: Backend, workload: Workload, schedule: Schedule) -> Measurer:
+    """The measurer of a workload that suits what decodes it."""
+    if not isinstance(backend, ServerBackend):
+        return Measurer(backend, workload, schedule)
+    backend.company = tuple(item.tokens for item in workload.items)
+    if backend.n_slots == 1:
+        return Measurer(backend, workload, schedule)
+    return StreamMeasurer(backend, workload)

@@ -1,0 +1,93 @@
+"""The winner of a search with other numbers of slots than that of its race."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from spectui.errors import SpectuiError
+from spectui.known import Known
+from spectui.measure.comparison import Comparison, compare
+from spectui.measure.measurer import Run
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.slots import SlotResult
+from spectui.measure.streams import measurer_of
+from spectui.measure.workload import Workload
+from spectui.monitor.watch import MachineWatch
+from spectui.options.setup import Schedule
+from spectui.tune.result import TuneResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsMeasured:
+    """Results by the number of slots, that of the race first."""
+
+    results: tuple[SlotResult, ...] = ()
+    left_out: tuple[int, ...] = ()
+    """Numbers of slots that there was no time for."""
+    ended: BaseException | None = None
+    """The error that ended it early."""
+
+
+def measure_slots(
+    result: TuneResult,
+    workload: Workload,
+    numbers: Sequence[int],
+    open_backend: Callable[[int], ServerBackend],
+    *,
+    min_gain: float,
+    on_run: Callable[[Run], None],
+    left_s: Callable[[], float],
+) -> SlotsMeasured:
+    """Measure the winner against off on the prompts of the race; nothing if none was confirmed.
+
+    A failure or an interrupt ends it with what there is. Each number costs about as much time as
+    the race did on these prompts, and is left out where less is left.
+
+    Args:
+        result: result of the search.
+        workload: that of the search.
+        numbers: numbers of slots; the first is that of the race.
+        open_backend: opens servers with so many slots.
+        min_gain: least gain with which speculation is worth it.
+        on_run: told of every prompt.
+        left_s: seconds left of the time budget.
+    """
+    best = result.best
+    if best is None or result.speedup is None or tuple(numbers) == (1,):
+        return SlotsMeasured()
+    items = tuple(dict.fromkeys(replace(pair.item, sample=0) for pair in result.pairs))
+    workload = replace(workload, items=items)
+    in_race = Comparison(
+        workload=workload,
+        speculation=best.speculation,
+        runs=result.pairs,
+        speedup=result.speedup,
+        lossless=result.lossless,
+    )
+    found = [SlotResult(n_slots=numbers[0], found=in_race, min_gain=min_gain)]
+    left_out: list[int] = []
+    needs_s = sum(
+        one.prompt_s + one.decode_s
+        for pair in result.pairs
+        for one in (pair.baseline, pair.speculative)
+    )
+    try:
+        for n_slots in numbers[1:]:
+            if left_s() < needs_s:
+                left_out.append(n_slots)
+                continue
+            backend = open_backend(n_slots)
+            backend.load(best.draft)
+            measured = compare(
+                measurer_of(backend, workload, Schedule.SERVER),
+                best.speculation,
+                repeats=1,
+                on_run=on_run,
+                watch=Known(MachineWatch()),
+            )
+            found.append(SlotResult(n_slots=n_slots, found=measured, min_gain=min_gain))
+            if measured.ended is not None:
+                break
+    except (KeyboardInterrupt, SpectuiError) as error:
+        return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=error)
+    ended = found[-1].found.ended
+    return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=ended)

@@ -1,0 +1,242 @@
+"""``-np``: as many streams at once as llama-server has slots."""
+
+import json
+import signal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.measure.served_models import needed_bytes
+from spectui.measure.servers import measuring_arguments
+from spectui.models.facts import facts_of
+from spectui.models.gguf import read_gguf
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
+from spectui.server import LlamaServer
+from spectui.server.binary import examine
+from tests.support.cli import Run, Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.mtp import write_qwen35
+from tests.support.program import end, said_until, servers_of, spawn
+from tests.support.scripted_server import write_server
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
+
+TURNS = (
+    "The verdict turns: with 1 slot +25 %, use it; with 2 slots +25 %, use it; with 4 slots "
+    "\N{MINUS SIGN}20 %, turn it off."
+)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> tuple[object, ...]:
+    """Options of a scripted server that answers when all of its slots are busy."""
+    binary = write_server(tmp_path / "llama-server")
+    return ("--backend", "server", "--server-bin", binary)
+
+
+def option(words: list[str], flag: str) -> str:
+    return [value for one, value in pairwise(words) if one == flag][-1]
+
+
+@pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
+def test_bench_says_that_the_verdict_turns(
+    run: Run, spectui: Spectui, served: tuple[object, ...], turns: str
+) -> None:
+    found = run.document("bench", *served, turns, "-np", "1,2,4")
+    assert [one["n_slots"] for one in found["slots"]] == [1, 2, 4]
+    assert [one["answer"] for one in found["slots"]] == ["use", "use", "off"]
+    assert [one["speedup"] for one in found["slots"]] == pytest.approx([1.25, 1.25, 0.8])
+    for one in found["slots"]:
+        assert (one["off_each_tokens_per_s"], one["on_all_tokens_per_s"] > 0) == (100.0, True)
+        assert one["on_each_tokens_per_s"] == pytest.approx(80.0 if one["n_slots"] > 2 else 125.0)
+        assert [run["id"] for run in one["prompts"]] == list("abcdef")
+    # One slot: 12 tokens in the time of 11, and the prompt's millisecond.
+    assert found["slots"][0]["off_all_tokens_per_s"] == pytest.approx(12 / 0.111)
+    assert (found["verdict_turns"], found["slots_verdict"]) == (True, TURNS)
+    assert (found["speedup"], found["config"]["n_slots"]) == (pytest.approx(1.25), 1)
+    assert run("bench", *served, turns, "-np", "1,2,4") == 0
+    assert TURNS in " ".join(spectui.out.split())
+
+
+def test_one_slot_is_measured_as_without_np(run: Run, served: tuple[object, ...]) -> None:
+    plain, found = run.document("bench", *served), run.document("bench", *served, "-np", 1)
+    assert "slots" not in plain
+    assert found["server"] == plain["server"]
+    assert found["prompts"] == plain["prompts"]
+    assert (found["speedup"], found["speedup_ci95"]) == (plain["speedup"], plain["speedup_ci95"])
+
+
+def test_each_slot_has_the_context_that_was_asked_for(run: Run, served: tuple[object, ...]) -> None:
+    found = run.document("bench", *served, "-np", "3")
+    for side in ("off", "on"):
+        words = found["server"]["arguments"][side]
+        assert (option(words, "-c"), option(words, "-np")) == ("768", "3")
+
+
+def test_the_command_of_from_says_how_many_slots_there_are(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, served: tuple[object, ...]
+) -> None:
+    command = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 -c 1024 -np 2"
+    rest = ["-n", 8, "--prompts", prompts, "--json", "-", *served]
+
+    def words(*more: object) -> list[str]:
+        assert spectui("bench", "--from", command, *rest, *more) == 0, spectui.err
+        found: list[str] = json.loads(spectui.out)["server"]["arguments"]["on"]
+        return found
+
+    for more, size, n_slots in (
+        ((), "1024", "2"),
+        (("-np", 1), "512", "1"),
+        (("-np", 4, "-c", 256), "1024", "4"),
+    ):
+        found = words(*more)
+        assert (option(found, "-c"), option(found, "-np")) == (size, n_slots)
+
+
+def test_sweep_has_slots_as_an_axis(
+    run: Run, spectui: Spectui, served: tuple[object, ...], tmp_path: Path
+) -> None:
+    found = run.document("sweep", *served, "--draft-max", "4", "-np", "1,2,4", "--out", tmp_path)
+    cells = {
+        (one["config"]["drafter"] == "off", one["config"]["n_slots"]): one for one in found["cells"]
+    }
+    assert {n for _is_off, n in cells} == {1, 2, 4}
+    for n_slots, speedup in ((1, 1.25), (2, 1.25), (4, 0.8)):
+        on = cells[False, n_slots]
+        assert on["speedup"] == pytest.approx(speedup)
+        assert ("on_all_tokens_per_s" in on) is (n_slots > 1)
+        assert cells[True, n_slots]["speedup"] == pytest.approx(1)
+    assert run("sweep", *served, "--draft-max", "4", "-np", "1,2,4") == 0
+    assert "nothing is left to measure" in spectui.err
+    told = " ".join(spectui.out.split())
+    assert "is faster than off with 1 and slower with 4" in told
+    assert "off all" in (tmp_path / "report.md").read_text()
+
+
+def test_tune_measures_its_winner_with_the_other_numbers_of_slots(
+    run: Run, spectui: Spectui, served: tuple[object, ...]
+) -> None:
+    search = (*served, "--trials", 3, "--spec-type", "draft-simple")
+    found = run.document("tune", *search, "-np", "1,4")
+    assert [one["n_slots"] for one in found["slots"]] == [1, 4]
+    assert [one["speedup"] for one in found["slots"]] == pytest.approx([1.25, 0.8])
+    assert found["verdict_turns"] is True
+    assert found["verdict"]["answer"] == "use"
+    assert option(found["flags"], "-np") == "1"
+    crowded = run.document("tune", *search, "-np", "4")
+    assert crowded["study"] != found["study"]
+    assert crowded["verdict"]["answer"] == "off"
+    assert [one["n_slots"] for one in crowded["slots"]] == [4]
+    assert (option(crowded["flags"], "-np"), option(crowded["flags"], "-c")) == ("4", "1024")
+    plain = run.document("tune", *search)
+    assert "slots" not in plain
+    assert plain["study"] == found["study"]
+    assert "-np" not in plain["flags"]
+    assert run("tune", *search, "-np", "1,4") == 0
+    assert "with 4 slots \N{MINUS SIGN}20 %, turn it off." in " ".join(spectui.out.split())
+
+
+def test_a_promise_of_several_slots_is_verified_with_as_many(
+    run: Run, spectui: Spectui, served: tuple[object, ...]
+) -> None:
+    search = ("--trials", 2, "--spec-type", "draft-simple", "--study", "mine")
+    assert run("tune", *served, *search, "-np", "2") == 0, spectui.err
+    assert spectui("verify", "mine", *served[2:], "--json", "-") == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["counts"] is None
+    assert "several streams at once" in found["counts_reason"]
+    words = found["server"]["arguments"]["on"]
+    assert (option(words, "-np"), option(words, "-c")) == ("2", "512")
+
+
+def test_both_servers_need_room_for_the_caches_of_all_slots(tiny: TinyPath) -> None:
+    target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
+    facts = [facts_of(one.path, read_gguf(one.path)) for one in (target, target, draft)]
+    token_bytes = [one.kv_bytes_per_token or 0 for one in facts]
+    assert all(token_bytes)
+    more = needed_bytes(target, draft, 1000) - needed_bytes(target, draft)
+    assert more == 1000 * sum(token_bytes)
+
+
+@pytest.mark.parametrize("command", ["bench", "sweep", "tune"])
+def test_without_a_server_it_says_what_to_add(run: Run, spectui: Spectui, command: str) -> None:
+    assert run(command, "-np", "1,2") == 2
+    assert "-np: " in spectui.err
+    assert "add --backend server --server-bin PATH" in spectui.err
+    assert spectui.err.count("\n") == 1
+
+
+def test_a_server_that_fails_with_many_slots_costs_nothing_that_was_measured(
+    run: Run, spectui: Spectui, tmp_path: Path
+) -> None:
+    # With one slot the server with speculation answers its warm-up and six prompts.
+    binary = write_server(tmp_path / "llama-server", "answers 500", n_good=7)
+    out = tmp_path / "out.json"
+    arguments = ("--backend", "server", "--server-bin", binary, "-np", "1,8")
+    assert run("bench", *arguments, "--repeats", 1, "--json", out) == 5
+    assert "with status 500: out of luck" in spectui.err
+    document: dict[str, Any] = json.loads(out.read_text())
+    assert [one["n_slots"] for one in document["slots"]] == [1]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
+def test_no_server_outlives_it(
+    pair: list[object], prompts: Path, home: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
+    binary = write_server(tmp_path / "llama-server", "hangs", n_good=4)
+    served = ("--backend", "server", "--server-bin", binary, "-np", "2")
+    child = spawn(home, "bench", *pair, "--prompts", prompts, *served)
+    said_until(child, "b: off")
+    assert servers_of(child)
+    end(child, stop)
+    assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
+
+
+def counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:
+    return sorted((one["id"], one["n_drafted"], one["n_accepted"]) for one in document["prompts"])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["draft-simple", "draft-mtp"])
+def test_the_real_server_drafts_in_every_slot(
+    spectui: Spectui, pair: list[object], prompts: Path, llama_server_binary: Path, kind: str
+) -> None:
+    if kind == "draft-mtp":
+        target = prompts.with_name("mtp.gguf")
+        write_qwen35(TARGET, target)
+        pair = ["-m", target, *pair[4:]]
+    setting = [*pair, "--prompts", prompts, "--spec-type", kind, "-n", 24, "--ignore-eos"]
+    served = ("--backend", "server", "--server-bin", llama_server_binary, "--keep-both")
+    assert spectui("bench", *setting, *served, "-np", "1,2", "--json", "-") == 0, spectui.err
+    one, two = json.loads(spectui.out)["slots"]
+    assert (one["n_slots"], two["n_slots"]) == (1, 2)
+    if kind == "draft-simple":
+        # Each slot drafts for itself, so that company changes no count. MTP layers begin where
+        # the request before ended, which may be any in another slot.
+        assert counts(two) == counts(one)
+    assert sum(n_drafted for _id, n_drafted, _n in counts(two)) > 0
+    assert two["lossless"] is True
+    for found in (one, two):
+        assert found["on_all_tokens_per_s"] > 0
+        assert found["speedup_ci95"] is not None
+
+
+@pytest.mark.server
+def test_each_slot_of_the_real_server_has_the_context(
+    tiny: TinyPath, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    setup = Setup(
+        target=ModelOptions(path=tiny(TARGET)),
+        draft=None,
+        context=ContextOptions(ctx_size=512, threads=1),
+        speculation=None,
+        n_slots=3,
+    )
+    arguments = measuring_arguments(setup, examine(str(llama_server_binary)))
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "server.log") as server:
+        identity = server.identity()
+    assert (identity.n_slots, identity.n_ctx) == (3, 512)

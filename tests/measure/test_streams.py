@@ -1,0 +1,162 @@
+"""Prompts decoded beside others: who takes turns with whom, and what the rates are."""
+
+import pytest
+
+from spectui.engine.commands import Generate
+from spectui.engine.events import GenerationResult
+from spectui.measure.comparison import Comparison
+from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.measure.server_backend import result_of
+from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
+from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.streams import StreamMeasurer, StreamPair, measurer_of
+from spectui.measure.verdict import Answer
+from spectui.options.drafters import NgramMod
+from spectui.options.setup import (
+    SamplingConfig,
+    Schedule,
+)
+from spectui.options.speculation import Speculation
+from tests.support.streams import ITEMS, ON, WORKLOAD, Recorded, backend, completion
+
+
+def measured(servers: Recorded, n_slots: int, repeats: int = 1) -> list[Pair]:
+    measurer = measurer_of(backend(servers, n_slots), WORKLOAD, Schedule.SERVER)
+    return list(measurer.pairs(WORKLOAD.items, ON, repeats))
+
+
+def test_blocks_of_as_many_prompts_as_slots_take_turns() -> None:
+    servers = Recorded(keeps_off=True)
+    pairs = measured(servers, 2, repeats=2)
+    assert [pair.item.id for pair in pairs] == list("abcdefg" * 2)
+    blocks = [one.lower().partition("|")[0] for one in servers.asked]
+    assert blocks[::2] == blocks[1::2] == ["ab", "cd", "ef", "g"] * 2
+    begins_off = [one.islower() for one in servers.asked[::2]]
+    assert [begins_off[n] != begins_off[n + 1] for n in range(0, 8, 2)] == [True] * 4
+    # The last prompt stands alone, and the other stream has the prompts beside it.
+    assert servers.asked[6].lower() == "g|abcdef"
+
+
+def test_halves_take_turns_where_a_change_loads_models() -> None:
+    servers = Recorded(keeps_off=False)
+    pairs = measured(servers, 2, repeats=2)
+    halves = [one.partition("|")[0] for one in servers.asked]
+    assert halves == ["abcd", "ABCD", "EFG", "efg", "efg", "EFG", "ABCD", "abcd"]
+    assert [pair.item.id for pair in pairs] == list("abcdefgefgabcd")
+
+
+def test_one_slot_is_measured_prompt_by_prompt() -> None:
+    servers = Recorded(keeps_off=True)
+    assert type(measurer_of(backend(servers, 1), WORKLOAD, Schedule.SERVER)) is Measurer
+    pairs = measured(servers, 1)
+    assert {type(pair) for pair in pairs} == {Pair}
+    assert [one.partition("|")[0].lower() for one in servers.asked[::2]] == list("abcdefg")
+
+
+def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:
+    ngram = Speculation(NgramMod())
+    servers = Recorded(keeps_off=True)
+    measurer = measurer_of(backend(servers, 2, ngram), WORKLOAD, Schedule.SERVER)
+    list(measurer.pairs(ITEMS[:3], ngram))
+    assert {one for one in servers.asked if one.isupper()} == {"AB", "C"}
+    assert servers.ended == []
+    list(measurer.pairs(ITEMS[:1], ngram))
+    assert [one.is_off for one in servers.ended] == [False]
+
+
+def result(*, is_on: bool) -> GenerationResult:
+    return result_of(completion(is_on=is_on), 1, redoes_rounds=False)
+
+
+def pairs(*, n_streams: int) -> tuple[Pair, ...]:
+    off, on = result(is_on=False), result(is_on=True)
+    if n_streams == 1:
+        return tuple(Pair(item=item, baseline=off, speculative=on) for item in ITEMS)
+    return tuple(
+        StreamPair(
+            item=item,
+            baseline=off,
+            speculative=on,
+            baseline_s=4.0,
+            speculative_s=2.0,
+        )
+        for item in ITEMS
+    )
+
+
+def slot_result(n_slots: int, speedup: Speedup | None = None) -> SlotResult:
+    found = pairs(n_streams=n_slots)
+    return SlotResult(
+        n_slots=n_slots,
+        found=Comparison(
+            workload=WORKLOAD,
+            speculation=ON,
+            runs=found,
+            speedup=speedup or paired_speedup(measurements(found)),
+            lossless=None,
+        ),
+    )
+
+
+def test_all_streams_together_by_littles_law() -> None:
+    # 11 tokens in 4 s and 2 s, with three in flight; one alone takes prompt and answer.
+    assert slot_result(3).all_tokens_per_s == (3 * 11 / 4, 3 * 11 / 2)
+    assert slot_result(1).all_tokens_per_s == pytest.approx((11 / 1.25, 11 / 1.05))
+    (document,) = slots_document([slot_result(3)])["slots"]
+    assert (document["off_each_tokens_per_s"], document["on_each_tokens_per_s"]) == (10.0, 12.5)
+    assert (document["n_slots"], document["speculative"]["acceptance_rate"]) == (3, 0.75)
+
+
+def speedup(low: float, high: float) -> Speedup:
+    return Speedup(estimate=(low + high) / 2, low=low, high=high, n_pairs=7, n_prompts=7)
+
+
+SAME = "The verdict is the same with any of these:"
+USE, OFF, OPEN = speedup(1.25, 1.37), speedup(0.82, 0.94), speedup(0.9, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_turn", "told"),
+    [
+        (
+            {1: USE, 4: OFF},
+            True,
+            "The verdict turns: with 1 slot +31 %, use it; with 4 slots −12 %, turn it off.",
+        ),
+        (
+            {1: USE, 2: USE},
+            False,
+            f"{SAME} with 1 slot +31 %, use it; with 2 slots +31 %, use it.",
+        ),
+        ({2: OPEN}, False, "With 2 slots +5 %, not decided."),
+        (
+            {1: USE, 2: OPEN},
+            False,
+            "With 1 slot +31 %, use it; with 2 slots +5 %, not decided.",
+        ),
+        (
+            {1: OFF, 2: speedup(0.99, 1.01)},
+            False,
+            "With 1 slot −12 %, turn it off; with 2 slots 0 %, no difference worth having.",
+        ),
+    ],
+)
+def test_the_sentence(found: dict[int, Speedup], *, is_turn: bool, told: str) -> None:
+    results = [slot_result(n_slots, one) for n_slots, one in found.items()]
+    assert turns(results) is is_turn
+    assert by_slots(results).replace("\N{MINUS SIGN}", "−") == told
+
+
+def test_answers() -> None:
+    answers = [slot_result(2, one).answer for one in (USE, OFF, OPEN)]
+    assert answers == [Answer.USE, Answer.OFF, Answer.UNDECIDED]
+
+
+def test_a_single_measured_prompt_has_company() -> None:
+    servers = Recorded(keeps_off=True)
+    some = backend(servers, 3)
+    some.company = tuple(item.tokens for item in ITEMS)
+    command = Generate(prompt=ITEMS[1].tokens, n_predict=11, sampling=SamplingConfig())
+    assert some.generate(command).n_decoded == 10
+    assert servers.asked == ["b|acdefg"]
+    assert isinstance(measurer_of(some, WORKLOAD, Schedule.SERVER), StreamMeasurer)

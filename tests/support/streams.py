@@ -1,0 +1,73 @@
+"""Servers that are none: they answer at once, and remember in which order they were asked."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from spectui.measure.server_backend import ServerBackend, Servers
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.drafters import DraftSimple
+from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, Setup
+from spectui.options.speculation import Speculation
+from spectui.server import Completion
+
+ON = Speculation(DraftSimple(draft_max=4))
+ITEMS = tuple(WorkItem(id=name, category="x", tokens=(ord(name),)) for name in "abcdefg")
+WORKLOAD = Workload(items=ITEMS, n_predict=11, sampling=GREEDY)
+BASE = Setup(
+    target=ModelOptions(path=Path("t.gguf")),
+    draft=ModelOptions(path=Path("d.gguf")),
+    context=ContextOptions(),
+    speculation=ON,
+)
+
+
+def completion(*, is_on: bool) -> Completion:
+    return Completion(
+        text="",
+        tokens=tuple(range(11)),
+        n_predicted=11,
+        predicted_s=0.8 if is_on else 1.0,
+        n_drafted=8 * is_on,
+        n_accepted=6 * is_on,
+        prompt_s=0.25,
+        stop="limit",
+    )
+
+
+class Recorded:
+    """Servers that answer at once, and remember in which order they were asked."""
+
+    n_starts = 0
+
+    def __init__(self, *, keeps_off: bool) -> None:
+        self.keeps_off = keeps_off
+        self.asked: list[str] = []
+        """Prompts by request: in upper case with speculation, behind a bar those of the company."""
+        self.ended: list[Setup] = []
+
+    def of(self, setup: Setup) -> SimpleNamespace:
+        def together(
+            wanted: Sequence[dict[str, list[int]]],
+            fillers: Sequence[dict[str, list[int]]],
+            n_streams: int,
+        ) -> list[tuple[Completion, float]]:
+            assert n_streams == setup.n_slots
+            names = ["".join(chr(one["prompt"][0]) for one in some) for some in (wanted, fillers)]
+            told = names[0] if names[0] == names[1] else "|".join(names)
+            self.asked.append(told if setup.is_off else told.upper())
+            return [(completion(is_on=not setup.is_off), 2.0) for _ in wanted]
+
+        return SimpleNamespace(complete_together=together)
+
+    def check(self, _setup: Setup, _done: Completion) -> None: ...
+
+    def end(self, setup: Setup) -> None:
+        self.ended.append(setup)
+
+
+def backend(servers: Recorded, n_slots: int, speculation: Speculation = ON) -> ServerBackend:
+    base = replace(BASE, n_slots=n_slots, speculation=speculation)
+    return ServerBackend(cast("Servers", servers), base, {}, redoes_rounds=False)
