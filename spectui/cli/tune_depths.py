@@ -13,13 +13,13 @@ _HEADINGS = ("depth", "gain", "interval", "rate", "token", "round", "first off",
 _NONE = "–"
 
 
-def depth_lines(depths: Depths, min_gain: float) -> list[str]:
+def depth_lines(depths: Depths) -> list[str]:
     """A table of what was measured at depth, and what follows; nothing if nothing was."""
     if not depths.found and not depths.left_out:
         return []
     lines = [""]
     if depths.found:
-        lines += [drawn(_table(depths.found)), wrapped(_limit(depths, min_gain))]
+        lines += [drawn(_table(depths.found)), wrapped(_legend(depths.limit))]
     if depths.left_out:
         lengths = ", ".join(f"{n:,}" for n in depths.left_out)
         lines.append(f"NOTE: the time budget had no room for a depth of {lengths} tokens.")
@@ -56,8 +56,7 @@ def _first(times: PromptTimes | None, n_tokens: int) -> tuple[str, str]:
     return seconds_text(times.off.seconds(n_tokens)), seconds_text(times.on_s(n_tokens))
 
 
-def _limit(depths: Depths, min_gain: float) -> str:
-    limit = depths.limit(min_gain)
+def _legend(limit: int | None) -> str:
     legend = (
         "depth: tokens of the prompt, 0 for the prompts as they are. interval: as wide as that of "
         "all prompts. rate: accepted of drafted tokens. token: of the target alone. first: until "

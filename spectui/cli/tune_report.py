@@ -99,7 +99,7 @@ class Tuned:
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
             **requests_document(result.requests),
-            **result.depths.document(setup.min_gain),
+            **result.depths.document(),
             **temperatures_document(result.temperatures),
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
@@ -187,7 +187,7 @@ def _summary(found: Tuned) -> list[str]:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
-    lines += depth_lines(result.depths, found.tuning.setup.min_gain)
+    lines += depth_lines(result.depths)
     if (predicted := temperatures_sentence(result.temperatures)) is not None:
         lines.append(wrapped(predicted))
     if result.speedup is not None:

@@ -21,6 +21,7 @@ from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
 from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
+from spectui.options.request import check_lengths
 from spectui.options.setup import GREEDY, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
@@ -63,6 +64,7 @@ def _tuning_setup(
     *,
     limits: Limits,
     path: Path | None,
+    depths: tuple[int, ...],
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
     workload = tokenize(
@@ -73,6 +75,7 @@ def _tuning_setup(
         n_ctx=target.n_ctx,
         remedy=target.remedy,
     )
+    check_lengths((), depths, n_predict=_TUNED_TOKENS, n_ctx=target.n_ctx, remedy=target.remedy)
     return TuningSetup(
         off=Setup(
             target=setup.target,
@@ -94,6 +97,7 @@ def _tuning_setup(
         command=CommandOptions(extra=setup.extra),
         prompts=path,
         is_chat=path is None and prompts != builtin_suite(),
+        depths=depths,
     )
 
 
@@ -254,6 +258,7 @@ class LiveSession:
         n_trials: int,
         *,
         path: Path | None = None,
+        depths: tuple[int, ...] = (),
     ) -> None:
         """Begin, or go on with, the study of the loaded pair.
 
@@ -262,6 +267,7 @@ class LiveSession:
             prompts: to measure.
             n_trials: at most.
             path: path of the prompts; None for the built-in ones and for turns of the chat.
+            depths: lengths of prompts to measure the best setting at.
         """
         candidate = self._candidate(setup)
         if self._target is None or candidate is None:
@@ -274,8 +280,11 @@ class LiveSession:
         limits = Limits(n_trials=n_trials)
 
         def prepare(engine: Engine) -> Tuning:
+            found = _tuning_setup(
+                engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
+            )
             return Tuning(
-                _tuning_setup(engine, setup, target, candidate, prompts, limits=limits, path=path),
+                found,
                 InProcess(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
             )
 

@@ -52,6 +52,6 @@ def check_lengths(
     for depth in depths:
         if depth + n_predict + 1 > n_ctx:
             raise UsageError(
-                f"--depth {depth} and {n_predict} tokens to predict need a context of "
+                f"a depth of {depth} and {n_predict} tokens to predict need a context of "
                 f"{depth + n_predict + 1}, but it has {n_ctx}; {remedy}"
             )

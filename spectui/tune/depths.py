@@ -100,13 +100,16 @@ class Depths:
     """By length, that of the race first."""
     left_out: tuple[int, ...] = ()
     """Lengths for which there was no time."""
+    min_gain: float = 0.0
+    """Least gain with which speculation is worth it."""
 
-    def limit(self, min_gain: float) -> int | None:
-        """Depth beyond which decoding gains less than ``min_gain``, between measured ones.
+    @property
+    def limit(self) -> int | None:
+        """Depth beyond which decoding gains less than that, between measured ones.
 
         None where it gains as much at every depth, or at none.
         """
-        bound = 1 + min_gain
+        bound = 1 + self.min_gain
         for before, after in pairwise(self.found):
             high, low = before.speedup.estimate, after.speedup.estimate
             if high >= bound > low:
@@ -118,12 +121,12 @@ class Depths:
         """What was measured at a length."""
         return next((one for one in self.found if one.n_tokens == n_tokens), None)
 
-    def document(self, min_gain: float) -> Json:
+    def document(self) -> Json:
         """The depths in documents."""
         no_limit = "it pays at every measured depth, or at none"
         return {
             "depths": [one.document() for one in self.found],
-            **or_reason("depth_limit", self.limit(min_gain), no_limit),
+            **or_reason("depth_limit", self.limit, no_limit),
             "depths_left_out": list(self.left_out),
         }
 
@@ -220,7 +223,11 @@ class DepthRuns:
 
     def conclude(self) -> Depths:
         """What was measured, also after an interrupt."""
-        return Depths(found=tuple(self._found), left_out=tuple(self._left_out))
+        return Depths(
+            found=tuple(self._found),
+            left_out=tuple(self._left_out),
+            min_gain=self._setup.min_gain,
+        )
 
 
 def scaled(speedup: Speedup, factor: float) -> Speedup:

@@ -6,21 +6,19 @@ that no choice was made by.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import Arm
-from spectui.measure.lossless import LosslessCheck, check_lossless, differs
-from spectui.measure.measurer import Pair
-from spectui.measure.verdict import Basis, judge
+from spectui.measure.lossless import LosslessCheck
+from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
-from spectui.tune.division import LATER_ERROR
-from spectui.tune.estimates import estimates, finalists
+from spectui.tune.estimates import estimates
 from spectui.tune.events import (
-    ConfirmationStarted,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -28,15 +26,12 @@ from spectui.tune.events import (
     TraceProgress,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
-from spectui.tune.looks import ERROR
 from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, Pace, Spent
-from spectui.tune.race import LOOK_EVERY, Race, Standing
-from spectui.tune.race_runs import race_runs
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import TrialRecord, TrialState, best_trial
+from spectui.tune.trials import TrialRecord, best_trial
 
 
 class Search:
@@ -66,8 +61,8 @@ class Search:
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
-        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
         self._temperatures = TemperatureRuns(self._setup, self._pace)
+        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def _begun_pace(self) -> Pace:
         setup = self._setup
@@ -321,147 +316,3 @@ class Forecasting:
         if told:
             every = (*self.forecasts, *told)
             self.forecasts = tuple(sorted(every, key=lambda one: -one.speedup))
-
-
-class Confirmation:
-    """Races what trials and forecasts leave open. Use it once."""
-
-    def __init__(
-        self,
-        setup: SearchSetup,
-        pace: Pace,
-        trials: TrialRunner,
-        *,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
-
-        Args:
-            setup: setup of the search.
-            pace: time keeper of the search.
-            trials: runner of the trials, with their records.
-            on_decoded: told of every prompt.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._trials = trials
-        self._on_decoded = on_decoded
-        self._items = self._repeated(setup.division.planned)
-        """Text to race on; until the race, as far as it is known."""
-        self._race: Race | None = None
-        self.basis: Basis | None = None
-        """Text that was raced on; None before the race."""
-
-    def run(self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> None:
-        """Race, if anything is left to be confirmed.
-
-        Args:
-            records: trials of arms that may be recommended.
-            forecasts: best first.
-        """
-        arms = self._finalists(records, forecasts)
-        if not arms:
-            return
-        self._find_text()
-        # A rival is worth less than what its time adds to the verdict's precision.
-        if self.race_s(arms, RESERVED) > self._pace.left_s:
-            arms = arms[:1]
-        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
-        self._setup.on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))
-        runs = race_runs(
-            self._setup.measurer,
-            arms,
-            off=self._setup.study.space.off,
-            load=lambda arm: self._setup.loader.load(arm.draft),
-            on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
-        )
-        self._race = Race(
-            runs,
-            self._items,
-            min_gain=self._setup.min_gain,
-            n_affordable=self._n_affordable,
-            error=LATER_ERROR if self.basis is Basis.LATER else ERROR,
-        )
-        self._race.run()
-
-    def _find_text(self) -> None:
-        """Settle what judges; a study that goes on has to write its answers again."""
-        setup, written = self._setup, dict(self._trials.outputs)
-        if setup.division.takes_later_text:
-            for item in setup.division.trial_items:
-                if item.id not in written:
-                    written[item.id] = setup.measurer.decode(item, None)
-                    self._on_decoded(item, written[item.id])
-        judged = setup.division.judged(
-            written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
-        )
-        self._items = self._repeated(judged.items)
-        self.basis = judged.basis
-
-    def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-        setup = self._setup
-        return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
-
-    def _finalists(
-        self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
-    ) -> tuple[Arm, ...]:
-        """Arms to confirm, by trials and forecasts; the defaults if there was no time for those."""
-        arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
-        tried = any(not one.arm.is_off for one in records)
-        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
-            arms = self._setup.study.defaults[:1]
-        # Of the user's own setting, nobody wants to hear that it was not measured.
-        own, states = self._setup.study.space.present, (TrialState.COMPLETE, TrialState.FAIL)
-        is_known = own in arms or any(o.arm == own and o.state in states for o in records)
-        return arms if own is None or is_known else (*arms, own)
-
-    def check_lossless(self) -> LosslessCheck | None:
-        """Whether the leader wrote what the target alone did; None where that cannot be asked."""
-        race = self._race
-        pairs = self.in_place() or self.pairs()
-        if race is None or not pairs or not self._setup.workload.sampling.is_greedy:
-            return None
-        if any(map(differs, pairs)):
-            # What batching moves is asked where it was seen.
-            self._setup.loader.load(race.leader.draft)
-        return check_lossless(self._setup.engine, pairs)
-
-    def conclude(self) -> tuple[Standing, ...]:
-        """End the race; its standings, the leader first, or empty if there was none."""
-        return () if self._race is None else self._race.conclude()
-
-    def pairs(self) -> tuple[Pair, ...]:
-        """Paired measurements of the leader against off."""
-        return () if self._race is None else self._race.pairs(self._race.leader)
-
-    @property
-    def prompt_s(self) -> float | None:
-        """Seconds that a prompt took without speculation and with the leader; None if none did."""
-        runs = [run for pair in self.pairs() for run in (pair.baseline, pair.speculative)]
-        prompts = {pair.item.id for pair in self.pairs()}
-        total_s = sum(run.prompt_s + run.decode_s for run in runs)
-        return total_s / len(prompts) if prompts else None
-
-    def in_place(self) -> tuple[Pair, ...]:
-        """The leader against the target alone as it lies beside the leader's draft, if moved."""
-        return () if self._race is None else self._race.in_place(self._race.leader)
-
-    def left_s(self, favourites: Sequence[Arm]) -> float:
-        """Estimate of what is left of the race, or of all of it with ``favourites``."""
-        if self._race is not None:
-            return self.race_s([self._race.leader], self._race.n_left)
-        return self.race_s(favourites, len(self._items))
-
-    def race_s(self, arms: Sequence[Arm], n_prompts: int) -> float:
-        """Estimate of a race on the next prompts."""
-        n_done = 0 if self._race is None else len(self._items) - self._race.n_left
-        items = self._items[n_done : n_done + n_prompts]
-        return self._pace.race_s(self._trials.records, arms, items)
-
-    def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
-        return self._pace.n_affordable(self._trials.records, arms, items)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether trials are over."""
-        return self._race is not None

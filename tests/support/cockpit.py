@@ -280,8 +280,10 @@ class ScriptedSession:
         n_trials: int,
         *,
         path: Path | None = None,
+        depths: tuple[int, ...] = (),
     ) -> None:
         assert path is None or path.exists()
+        self.depths = depths
         self._note("start_tuning", (wanted, prompts, n_trials))
 
     def close(self) -> None:

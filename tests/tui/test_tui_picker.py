@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import os
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -671,6 +672,36 @@ class TestOpeningAFolder:
             assert stage.app.screen is dialog
             await stage.press("x")
             await stage.until(lambda: not str(error.content))
+
+        play(scenario)
+
+    def test_a_folder_may_be_read_to_its_end_after_the_list_is_gone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As where the dialog is closed meanwhile: its parts go before what waits is cancelled."""
+        began, ended = threading.Event(), threading.Event()
+
+        def slow(_typed: str) -> list[tuple[str, str]]:
+            began.set()
+            ended.wait()
+            return [("late", "/late")]
+
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
+            monkeypatch.setattr("spectui.tui.picker.folder._sub_folders", slow)
+            dialog.query_one(Input).value += "a"
+            try:
+                await asyncio.to_thread(began.wait)
+                running = [one for one in dialog.workers if one.is_running]
+                (reading,) = [one for one in running if one.name == "_list_folders"]
+                removed = dialog.query_one(PickerList).remove()
+                await stage.until(lambda: not dialog.query(PickerList))
+            finally:
+                ended.set()
+            await reading.wait()
+            await removed
+            assert stage.app.screen is dialog
 
         play(scenario)
 

@@ -281,12 +281,12 @@ def test_the_start_key_on_screen_is_the_users() -> None:
 
 
 def test_start_asks_for_the_built_in_prompts() -> None:
-    assert after("s").heard == [("start", PromptSource.BUILTIN, None, DEFAULT_TRIALS)]
+    assert after("s").heard == [("start", PromptSource.BUILTIN, None, DEFAULT_TRIALS, ())]
 
 
 def test_the_number_of_trials_is_what_was_typed() -> None:
     (message,) = after("n", "end", "backspace", "backspace", "4", "2", "enter").heard
-    assert message == ("start", PromptSource.BUILTIN, None, 42)
+    assert message == ("start", PromptSource.BUILTIN, None, 42, ())
 
 
 @pytest.mark.parametrize("typed", ["", "0", "99999"])
@@ -323,7 +323,7 @@ def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
         await press_keys(pilot, "p", "p", *str(prompts), "enter")
         assert not app.text().count("Which files?")
 
-    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS)]
+    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS, ())]
 
 
 def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
@@ -387,7 +387,26 @@ def test_files_need_a_path(tmp_path: Path) -> None:
         path.focus()
         await press_keys(pilot, "enter")
 
-    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS)]
+    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS, ())]
+
+
+def test_depths_may_be_asked_for() -> None:
+    async def fill(app: Host, pilot: Pilot[None]) -> None:
+        app.tune.query_one("#depths", Input).value = "0, 4096 16384,0"
+        await press_keys(pilot, "s")
+
+    depths = (0, 4096, 16384)
+    assert drive(fill).heard == [("start", PromptSource.BUILTIN, None, DEFAULT_TRIALS, depths)]
+
+
+@pytest.mark.parametrize("wrong", ["deep", "-1", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 12])
+def test_depths_that_are_none_are_refused(wrong: str) -> None:
+    async def fill(app: Host, pilot: Pilot[None]) -> None:
+        app.tune.query_one("#depths", Input).value = wrong
+        await press_keys(pilot, "s")
+        assert "Depths are numbers of tokens" in app.text()
+
+    assert drive(fill).heard == []
 
 
 def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
@@ -399,7 +418,7 @@ def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
         app.tune.n_chat_turns = 1
         await press_keys(pilot, "s")
 
-    assert drive(choose).heard == [("start", PromptSource.CHAT, None, DEFAULT_TRIALS)]
+    assert drive(choose).heard == [("start", PromptSource.CHAT, None, DEFAULT_TRIALS, ())]
 
 
 def test_after_a_search_start_first_shows_what_would_be_started() -> None:

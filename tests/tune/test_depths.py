@@ -190,13 +190,13 @@ def test_text_that_repeats_is_told() -> None:
 
 def test_nothing_is_measured_unless_asked_for() -> None:
     ground = Ground(requests=(RequestShape(n_prompt=125, n_answer=33),))
-    assert ground.run() == Depths()
+    assert ground.run() == Depths(min_gain=0.02)
     assert ground.measurer.measured == []
 
 
 def test_without_a_confirmed_setting_nothing_is_measured() -> None:
     ground = Ground(400)
-    assert ground.run(replace(standing(), speedup=None)) == Depths()
+    assert ground.run(replace(standing(), speedup=None)) == Depths(min_gain=0.02)
     ground.runs.run([])
     assert ground.measurer.measured == []
 
@@ -251,7 +251,7 @@ def depth(n_tokens: int, estimate: float) -> Depth:
 
 
 def limit(*gains: tuple[int, float]) -> int | None:
-    return Depths(found=tuple(depth(n, gain) for n, gain in gains)).limit(0.02)
+    return Depths(found=tuple(depth(n, gain) for n, gain in gains), min_gain=0.02).limit
 
 
 def test_between_two_depths_it_stops_paying() -> None:
@@ -273,7 +273,7 @@ def test_the_limit_lies_between_a_depth_that_pays_and_one_that_does_not(gains: l
 
 
 def test_documents_say_why_there_is_no_limit() -> None:
-    document = Ground(400).run().document(0.02)
+    document = Ground(400).run().document()
     assert [one["depth"] for one in document["depths"]] == [0, 400]
     assert document["depth_limit"] is None
     assert document["depths_left_out"] == []

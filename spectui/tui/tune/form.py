@@ -1,6 +1,7 @@
-"""The form of a search: its prompts and the number of trials."""
+"""The form of a search: its prompts, the number of trials, and depths."""
 
 import os.path
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +17,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
+from spectui.options.option import INT_MAX
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.controller import PromptSource
 from spectui.tui.widgets import hidden
@@ -32,6 +34,14 @@ class Filled:
     source: PromptSource = PromptSource.BUILTIN
     path: str = ""
     n_trials: str = str(DEFAULT_TRIALS)
+    depths: str = ""
+
+
+def _depth_problem(depths: Sequence[str]) -> str | None:
+    """What is wrong with the depths; None if nothing is."""
+    if all(depth.isascii() and depth.isdecimal() and int(depth) <= INT_MAX for depth in depths):
+        return None
+    return "Depths are numbers of tokens with commas between them, such as 0,4096,16384."
 
 
 class SourceChoice(Widget, can_focus=True):
@@ -115,6 +125,7 @@ class TuneSetup(Vertical):
         Input { background: $panel; }
         Input:focus { background: $primary-muted; }
         #n-trials { width: 10; }
+        #depths { width: 20; }
         #path { width: 1fr; }
         .hint { width: 1fr; color: $text-muted; padding-left: 1; }
         #problem { color: $text-error; height: auto; }
@@ -130,7 +141,7 @@ class TuneSetup(Vertical):
         self._begin_with = filled
 
     def compose(self) -> ComposeResult:
-        """Sources, the path that one of them needs, the number of trials."""
+        """Sources, the path that one of them needs, the number of trials, depths."""
         with Horizontal():
             yield Label("prompts")
             yield SourceChoice()
@@ -152,6 +163,15 @@ class TuneSetup(Vertical):
                 max_length=len(str(MAX_TRIALS)),
             )
             yield Label("in all; those of an earlier search like this count", classes="hint")
+        with Horizontal():
+            yield Label("depths")
+            yield Input(
+                self._begin_with.depths,
+                id="depths",
+                compact=True,
+                placeholder="none",
+            )
+            yield Label("tokens before the answer, such as 0,4096,16384", classes="hint")
         yield Static(id="problem", markup=False)
 
     def on_mount(self) -> None:
@@ -166,19 +186,22 @@ class TuneSetup(Vertical):
             source=self.query_one(SourceChoice).source,
             path=self._path.value,
             n_trials=self.query_one("#n-trials", Input).value,
+            depths=self.query_one("#depths", Input).value,
         )
 
-    def read(self) -> tuple[PromptSource, Path | None, int] | None:
+    def read(self) -> tuple[PromptSource, Path | None, int, tuple[int, ...]] | None:
         """Return the search's inputs; None if they cannot be used, and then say why."""
         filled = self.filled
         source, trials = filled.source, filled.n_trials
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(filled.path.strip())  # noqa: PTH111
-        problem = self._problem(source, path, trials)
+        depths = filled.depths.replace(",", " ").split()
+        problem = self._problem(source, path, trials) or _depth_problem(depths)
         self._tell(problem)
         if problem is not None:
             return None
-        return source, Path(path) if source is PromptSource.FILES else None, int(trials)
+        taken = Path(path) if source is PromptSource.FILES else None
+        return source, taken, int(trials), tuple(dict.fromkeys(map(int, depths)))
 
     def _problem(self, source: PromptSource, path: str, trials: str) -> str | None:
         if source is PromptSource.CHAT and self.n_chat_turns == 0:

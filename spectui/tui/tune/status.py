@@ -137,8 +137,11 @@ class TuneStatus(Vertical):
                 facts.append(("schedule", possibility, "status--against"))
             if lossless is not None:
                 facts.append(("output", lossless, None))
-            if (machine := words.machine(state.result)) is not None:
-                facts.append(("machine", glyphs.own_line(machine), None))
+            more = (
+                ("depths", words.depths(state.result)),
+                ("machine", words.machine(state.result)),
+            )
+            facts += [(label, glyphs.own_line(text), None) for label, text in more if text]
             facts += self._reasons(state.result)
             if state.result.not_kept is not None:
                 facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))

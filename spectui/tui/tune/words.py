@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spectui.format import counted, duration_text
+from spectui.format import counted, duration_text, gain_percent
 from spectui.measure.statistics import Speedup
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.setup import Schedule
@@ -123,6 +123,19 @@ def ended_early(result: TuneResult) -> str | None:
 def why(result: TuneResult) -> str | None:
     """Return the reasons behind the verdict; None if nothing was confirmed."""
     return None if result.speedup is None else explain_result(result).text
+
+
+def depths(result: TuneResult) -> str | None:
+    """Return the gains behind longer prompts; None if none was measured."""
+    found = result.depths
+    if not found.found:
+        return None
+    gains = ", ".join(
+        f"{one.n_tokens:,}: {gain_percent(100 * (one.speedup.capped.estimate - 1), 0)}"
+        for one in found.found
+    )
+    stops = "" if found.limit is None else f"; it stops paying at about {found.limit:,} tokens"
+    return f"{gains}{stops}"
 
 
 def possibility(state: TuningState) -> str | None:
