@@ -185,11 +185,11 @@ def _summary(found: Tuned) -> list[str]:
         lines += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
         lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+    if (predicted := temperatures_sentence(result.temperatures)) is not None:
+        lines.append(wrapped(predicted))
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
     lines += depth_lines(result.depths)
-    if (predicted := temperatures_sentence(result.temperatures)) is not None:
-        lines.append(wrapped(predicted))
     if result.speedup is not None:
         lines += ["", wrapped(found.explanation.text)]
     categories = found.categories

@@ -503,6 +503,14 @@ def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -
     assert "prompt long has" in state.error
 
 
+def test_a_depth_without_room_says_so(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    watched.session.start_tuning(setup, prompts(6), 2, depths=(0, 9000))
+    state = watched.wait(TuningChanged, is_finished).state
+    assert state.phase is Phase.FAILED
+    assert "a depth of 9000 and 64 tokens to predict need a context of 9065" in str(state.error)
+
+
 def test_loading_another_pair_ends_the_search(
     watched: Watched, setup: LiveSetup, tiny: TinyPath
 ) -> None:

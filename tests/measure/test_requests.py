@@ -271,7 +271,7 @@ def test_requests_and_depths_have_to_fit() -> None:
     with pytest.raises(UsageError, match=r"--request 100\+27 needs a context of 141"):
         check(27, n_predict=40)
     with pytest.raises(
-        UsageError, match="--depth 120 and 8 tokens to predict need a context of 129"
+        UsageError, match="a depth of 120 and 8 tokens to predict need a context of 129"
     ):
         check(27, (0, 120))
 

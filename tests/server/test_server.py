@@ -156,6 +156,16 @@ def test_a_completion_of_the_real_server(plain_server: LlamaServer) -> None:
 
 
 @pytest.mark.server
+def test_every_prompt_is_evaluated_as_a_whole(plain_server: LlamaServer) -> None:
+    n_tokens = len(plain_server.tokenize(PROMPT))
+    done = [plain_server.complete(PROMPT, n_predict=2) for _ in range(2)]
+    assert [one.n_evaluated for one in done] == [n_tokens, n_tokens]
+    cached = plain_server.complete(PROMPT, n_predict=2, cache_prompt=True)
+    assert cached.n_evaluated is not None
+    assert cached.n_evaluated < n_tokens
+
+
+@pytest.mark.server
 def test_token_ids_are_the_same_prompt_as_their_text(plain_server: LlamaServer) -> None:
     tokens = plain_server.tokenize(PROMPT)
     from_text = plain_server.complete(PROMPT, n_predict=8)
