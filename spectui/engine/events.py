@@ -136,6 +136,8 @@ class GenerationResult:
     """Part of ``decode_s`` inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
+    rounds: tuple[RoundPrice, ...] = ()
+    """Each round; empty where a server decoded."""
     n_evaluated: int | None = None
     """Tokens of the prompt that the target evaluated in ``prompt_s``: the others it still held.
     None where that is not known."""
@@ -151,9 +153,6 @@ class GenerationResult:
         return self.n_evaluated == self.n_prompt_tokens and (
             not self.prompt_draft_s or self.n_read == self.n_prompt_tokens
         )
-
-    rounds: tuple[RoundPrice, ...] = ()
-    """Each round; empty where a server decoded."""
 
     @property
     def n_decoded(self) -> int:

@@ -204,7 +204,8 @@ class Connection:
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:
         if event == _CONNECTED and self._check_peer is not None:
             try:
-                self._check_peer()
+                # It looks at every process, while answers to other requests may come in.
+                await asyncio.to_thread(self._check_peer)
             except BaseException:
                 stream: _Stream = info["return_value"]  # type: ignore[assignment] # of every value
                 await stream.aclose()

@@ -145,13 +145,10 @@ class Served:
                 "build": None if version is None else version.build,
                 "commit": None if version is None else version.commit,
             },
-            target=self._target.options,
+            off=setup.off,
             drafts={name: one.options for name, one in self._drafts.items()},
             sizes_bytes={one.path: one.file_bytes for one in models},
-            context=setup.off.context,
             workload=setup.workload,
-            extra=setup.off.extra,
-            n_slots=setup.off.n_slots,
         )
 
     def prepare(

@@ -9,7 +9,7 @@ from spectui.llama.library import binding_version, buffer_types, llama_cpp_versi
 from spectui.measure.comparable import as_stored, digest, model_identity, spec_digest
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
 from spectui.tune.candidates import Candidate
 
 
@@ -58,39 +58,33 @@ def served_spec(
     *,
     machine: Machine,
     server: Mapping[str, object],
-    target: ModelOptions,
+    off: Setup,
     drafts: Mapping[str, ModelOptions],
     sizes_bytes: Mapping[Path, int],
-    context: ContextOptions,
     workload: Workload,
-    extra: Sequence[str],
-    n_slots: int = 1,
 ) -> dict[str, Any]:
     """The study's conditions where a llama-server measures: no study mixes backends.
 
     Args:
         machine: machine that the server runs on.
         server: which binary, of which version.
-        target: target with its placement.
+        off: the target alone, with what all servers share.
         drafts: by name.
         sizes_bytes: sizes of all these models, by path.
-        context: context of all servers.
         workload: prompts to decode.
-        extra: the user's own arguments.
-        n_slots: requests that were always in flight.
     """
     spec = {
         "machine": machine.fingerprint,
         "backend": "server",
         "server": server,
-        "target": _served_identity(target, sizes_bytes),
+        "target": _served_identity(off.target, sizes_bytes),
         "drafts": {name: _served_identity(one, sizes_bytes) for name, one in drafts.items()},
-        "context": context,
+        "context": off.context,
         "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
-        "extra": extra,
-        **({"n_slots": n_slots} if n_slots > 1 else {}),
+        "extra": off.extra,
+        **({"n_slots": off.n_slots} if off.n_slots > 1 else {}),
     }
     return as_stored(spec)
 

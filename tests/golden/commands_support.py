@@ -482,12 +482,16 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
     served = served_spec(
         machine=MACHINE,
         server={"path": "/opt/llama-server", "version": "b0000"},
-        target=models[0],
+        off=Setup(
+            target=models[0],
+            draft=None,
+            context=_CONTEXT,
+            speculation=None,
+            extra=("--jinja",),
+        ),
         drafts={"draft": models[1]},
         sizes_bytes={target: 100, draft: 45},
-        context=_CONTEXT,
         workload=workload,
-        extra=("--jinja",),
     )
     return {
         "machine": MACHINE.fingerprint,

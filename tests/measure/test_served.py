@@ -336,12 +336,10 @@ def test_studies_of_other_binaries_are_others() -> None:
         spec = served_spec(
             machine=MACHINE,
             server=server,
-            target=TARGET,
+            off=OFF_SETUP,
             drafts={},
             sizes_bytes={TARGET.path: 7},
-            context=ContextOptions(),
             workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig(temp=0.0)),
-            extra=(),
         )
         assert spec["backend"] == "server"
         return spec_digest(spec)

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.engine.events import GenerationResult
+from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
@@ -21,8 +22,9 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import judge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
+from spectui.options.setup import GREEDY, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Counters
 from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import aligned
@@ -40,6 +42,7 @@ from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
+from spectui.tune.temperatures import Predicted
 from spectui.tune.trials import (
     PromptScore,
     TrialRecord,
@@ -510,6 +513,21 @@ def test_what_disturbed_the_machine_stands_below_the_verdict() -> None:
         assert "the machine slept for 12 min 00 s" in text
 
     drive(read, state, size=(160, 24))
+
+
+def test_gains_at_other_temperatures_stand_below_the_verdict() -> None:
+    assert USE_IT.result is not None
+    greedy = Predicted(sampling=GREEDY, n_prompts=6, counters=Counters(), speedup=1.52)
+    found = Known[tuple[Predicted, ...]](
+        (greedy, replace(greedy, sampling=SamplingConfig(temp=1.0), speedup=0.9))
+    )
+    state = replace(USE_IT, result=replace(USE_IT.result, temperatures=found))
+
+    async def read(app: Host, _pilot: Pilot[None]) -> None:
+        text = " ".join(app.text().split())
+        assert "would give about +52 % with greedy output, −10 % at temperature 1" in text
+
+    drive(read, state, size=(160, 40))
 
 
 def test_apply_is_dimmed_until_there_is_a_best() -> None:
