@@ -23,7 +23,7 @@ _MIN_PER_CATEGORY = 2
 """Prompts of a category of which one can choose and another judge."""
 _LEVEL = 0.97
 """What chose in one half is judged in the other, so that the halves are not quite independent. Of
-settings that are all alike, profiles were recommended in up to 1.8 of 100 simulated searches; with
+settings that are all alike, profiles were recommended in up to 2.2 of 100 simulated searches; with
 95 % in up to 3."""
 
 
