@@ -177,7 +177,8 @@ def with_length(workload: Workload, n_tokens: int) -> Workload:
                 before += other.tokens
         kept = (*before, *own)
         text = (first, *kept[len(kept) - n_tokens + 1 :])
-        return replace(items[index], tokens=text)
+        # What its first tokens were a prompt of stands no longer at the beginning.
+        return replace(items[index], tokens=text, n_prefix=0)
 
     return replace(
         workload, items=tuple(map(lengthened, range(len(items)))), prompt_length=n_tokens

@@ -7,9 +7,11 @@ more or less than all do, at any depth: so they are compared with themselves in 
 race's gain changes by that factor.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import fmean
 
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
@@ -26,7 +28,13 @@ from spectui.measure.measurer import (
 )
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.statistics import (
+    PairedMeasurement,
+    Speedup,
+    paired_ratio,
+    paired_speedup,
+    student_quantile,
+)
 from spectui.measure.workload import WorkItem, Workload, with_length
 from spectui.options.request import RequestShape
 from spectui.speculative.counters import Counters
@@ -35,8 +43,8 @@ from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import SearchSetup
 
-_MOST, _FEWEST = 4, 2
-"""Prompts of a depth."""
+_MOST, _FEWEST = 4, 3
+"""Prompts of a depth; fewer give no interval."""
 _SHARE = 1 / 3
 """Part of the time budget that is kept for depths, at most."""
 
@@ -194,15 +202,15 @@ class DepthRuns:
             self._on_decoded(pair.item, pair.speculative)
         found, names = steady(pairs), {item.id for item in items}
         before = [pair for pair in leader.pairs if pair.item.id in names]
-        if not measurements(found) or not measurements(before):
+        deep, own = measurements(found), measurements(before)
+        if not {one.prompt_id for one in deep} & {one.prompt_id for one in own}:
             self._left_out.append(n_tokens)
             return
-        deep, own = (paired_speedup(measurements(each)).estimate for each in (found, before))
         self._found.append(
             Depth(
                 n_tokens=n_tokens,
                 pairs=found,
-                speedup=scaled(race, deep / own),
+                speedup=deep_speedup(race, deep, own),
                 prompts=prompt_times(found, reads=_reader(leader.arm) is not None),
                 repeats_text=sum(len(item.tokens) for item in self._text(raced)) < n_tokens,
             )
@@ -230,10 +238,55 @@ class DepthRuns:
         )
 
 
-def scaled(speedup: Speedup, factor: float) -> Speedup:
-    """A speedup where all of it is ``factor`` times as large."""
-    low, high = (None if end is None else end * factor for end in (speedup.low, speedup.high))
-    return replace(speedup, estimate=speedup.estimate * factor, low=low, high=high)
+def deep_speedup(
+    race: Speedup, deep: Sequence[PairedMeasurement], own: Sequence[PairedMeasurement]
+) -> Speedup:
+    """The race's speedup at a depth: times what some of its prompts gain there over what they did.
+
+    The factor has an error of its own, found by leaving out each prompt in turn, which adds to the
+    race's.
+
+    Args:
+        race: of all prompts.
+        deep: the prompts at depth.
+        own: the same prompts in the race.
+    """
+    names = sorted({one.prompt_id for one in deep} & {one.prompt_id for one in own})
+    deep, own = ([one for one in each if one.prompt_id in names] for each in (deep, own))
+    factor, n = paired_ratio(deep, own).estimate, len(names)
+    found = replace(
+        race,
+        estimate=race.estimate * factor,
+        low=None,
+        high=None,
+        n_pairs=len(deep),
+        n_prompts=n,
+        ceiling=_ceiling(race, paired_speedup(deep), paired_speedup(own)),
+    )
+    if race.interval is None:
+        return found
+    if n < _FEWEST:
+        reason = f"an interval at depth needs at least {_FEWEST} prompts, measured: {n}"
+        return replace(found, interval_reason=reason)
+    logs = [math.log(_without(name, deep, own)) for name in names]
+    error = math.sqrt((n - 1) / n * sum((one - fmean(logs)) ** 2 for one in logs))
+    wide = student_quantile((1 + race.level) / 2, n - 1) * error
+    low, high = (math.hypot(math.log(end / race.estimate), wide) for end in race.interval)
+    return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
+
+
+def _ceiling(race: Speedup, deep: Speedup, own: Speedup) -> float | None:
+    """The most that all prompts can gain at depth, by what some of them can there and could."""
+    if race.ceiling is None or deep.ceiling is None or own.ceiling is None:
+        return None
+    return max(1.0, race.ceiling * deep.ceiling / own.ceiling)
+
+
+def _without(
+    name: str, deep: Sequence[PairedMeasurement], own: Sequence[PairedMeasurement]
+) -> float:
+    """Ratio of speedups on all prompts but one."""
+    return paired_ratio([one for one in deep if one.prompt_id != name], own).estimate
 
 
 def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:

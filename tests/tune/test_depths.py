@@ -1,5 +1,6 @@
 """Depths: what is measured behind longer prompts, with what time, and what follows."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,13 +14,13 @@ from spectui.engine.events import GenerationResult
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.request import RequestShape
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.depths import Depth, DepthRuns, Depths, raced_requests, raced_times, scaled
+from spectui.tune.depths import Depth, DepthRuns, Depths, deep_speedup, raced_requests, raced_times
 from spectui.tune.division import divide
 from spectui.tune.events import DepthStarted, TuneEvent
 from spectui.tune.pace import Pace
@@ -183,6 +184,14 @@ def test_the_end_of_each_prompt_stays() -> None:
         assert pair.item.tokens[-LENGTH + 1 :] == own.tokens[1:]
 
 
+def test_lengthened_prompts_begin_with_no_prompt_of_their_own() -> None:
+    later = tuple(replace(item, n_prefix=LENGTH // 2) for item in items())
+    leader = replace(standing(), pairs=tuple(map(pair_of, later)))
+    for n_tokens in (LENGTH // 4, 400):
+        *_, deep = sorted(Ground(n_tokens).run(leader).found, key=lambda one: bool(one.n_tokens))
+        assert {pair.item.n_prefix for pair in deep.pairs} == {0}
+
+
 def test_text_that_repeats_is_told() -> None:
     (_, fits, repeats) = Ground(N_PROMPTS * LENGTH, N_PROMPTS * LENGTH + 1).run().found
     assert (fits.repeats_text, repeats.repeats_text) == (False, True)
@@ -205,8 +214,8 @@ def test_without_a_confirmed_setting_nothing_is_measured() -> None:
     ("budget_s", "measured", "left_out"),
     [
         (1000.0, [(400, 4), (4000, 4)], ()),
-        (190.0, [(400, 4), (4000, 2)], ()),
-        (30.0, [(400, 2)], (4000,)),
+        (280.0, [(400, 4), (4000, 3)], ()),
+        (40.0, [(400, 3)], (4000,)),
         (5.0, [], (400, 4000)),
     ],
 )
@@ -219,10 +228,10 @@ def test_depths_keep_within_the_time(
     assert found.left_out == left_out
 
 
-def test_the_race_leaves_time_for_two_prompts_of_each_depth_but_not_more_than_a_third() -> None:
+def test_the_race_leaves_time_for_three_prompts_of_each_depth_but_not_more_than_a_third() -> None:
     ground = Ground(400, budget_s=300.0)
     ground.runs.reserve(5.0)
-    assert ground.pace.left_s == pytest.approx(300 - 2 * (400 * 0.015 + 5))
+    assert ground.pace.left_s == pytest.approx(300 - 3 * (400 * 0.015 + 5))
     deep = Ground(400, 90_000, budget_s=300.0)
     deep.runs.reserve(5.0)
     assert deep.pace.left_s == pytest.approx(200)
@@ -338,10 +347,87 @@ def test_no_race_no_requests() -> None:
     assert raced_requests([], (shape,), Depths()).value is None
 
 
-@given(st.floats(0.1, 3), st.floats(0.5, 2))
-def test_scaling_moves_all_of_an_interval(estimate: float, factor: float) -> None:
-    one = Speedup(estimate=estimate, low=estimate * 0.9, high=None, n_pairs=1, n_prompts=1)
-    found = scaled(one, factor)
-    assert found.estimate == estimate * factor
-    assert found.low == pytest.approx(0.9 * found.estimate)
-    assert found.high is None
+# --- The interval -----------------------------------------------------------------------------
+
+
+def measured(
+    gains: Sequence[float], *, tokens: int = 32, n_accepted: int | None = None
+) -> list[PairedMeasurement]:
+    """A prompt for each gain."""
+    return [
+        PairedMeasurement(
+            prompt_id=f"p{n}",
+            category="c",
+            baseline_s=1.0,
+            baseline_tokens=tokens,
+            speculative_s=1 / gain,
+            speculative_tokens=tokens,
+            n_accepted=n_accepted,
+        )
+        for n, gain in enumerate(gains)
+    ]
+
+
+def raced(low: float = 1.1, high: float = 1.3, ceiling: float | None = None) -> Speedup:
+    return Speedup(
+        estimate=1.2, low=low, high=high, n_pairs=16, n_prompts=16, ceiling=ceiling, n_looks=2
+    )
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.5, 2), st.floats(0.5, 2)), min_size=3, max_size=4),
+    st.floats(1.0, 1.2),
+    st.floats(1.2, 1.5),
+)
+def test_an_interval_at_depth_is_no_narrower_than_the_races(
+    gains: list[tuple[float, float]], low: float, high: float
+) -> None:
+    deep, own = (measured(each) for each in zip(*gains, strict=True))
+    race = raced(low, high)
+    found = deep_speedup(race, deep, own)
+    assert found.estimate == pytest.approx(1.2 * paired_ratio(deep, own).estimate)
+    assert found.interval is not None
+    assert found.interval[0] <= found.estimate * low / 1.2 + 1e-9
+    assert found.interval[1] >= found.estimate * high / 1.2 - 1e-9
+    assert (found.n_prompts, found.n_looks) == (len(gains), 2)
+
+
+def test_prompts_that_change_alike_widen_nothing() -> None:
+    found = deep_speedup(raced(), measured([1.0, 0.8, 0.6]), measured([1.5, 1.2, 0.9]))
+    assert found.interval == pytest.approx((1.1 * 2 / 3, 1.3 * 2 / 3))
+
+
+def test_prompts_that_change_otherwise_widen_the_interval() -> None:
+    """Four equal baselines: the log of the factor follows from the sum of seconds."""
+    factors = (0.7, 0.9, 1.1, 1.3)
+    found = deep_speedup(raced(), measured(factors), measured([1.0] * 4))
+    seconds = [1 / one for one in factors]
+    logs = [math.log(3 / (sum(seconds) - one)) for one in seconds]
+    error = 3.182 * math.sqrt(3 / 4 * sum((one - sum(logs) / 4) ** 2 for one in logs))
+    low = math.hypot(math.log(1.2 / 1.1), error)
+    assert found.interval is not None
+    assert found.interval[0] == pytest.approx(found.estimate * math.exp(-low), rel=1e-3)
+    assert found.interval[0] < 0.7 * found.estimate
+
+
+def test_two_prompts_give_no_interval() -> None:
+    found = deep_speedup(raced(), measured([1.0, 0.9, 1.0]), measured([1.2, 1.2]))
+    assert found.interval is None
+    assert found.interval_reason == "an interval at depth needs at least 3 prompts, measured: 2"
+
+
+def test_without_an_interval_of_the_race_there_is_none_at_depth() -> None:
+    race = replace(raced(), low=None, high=None, interval_reason="too few")
+    found = deep_speedup(race, measured([1.0] * 4), measured([1.2] * 4))
+    assert (found.interval, found.interval_reason) == (None, "too few")
+
+
+def test_what_can_be_at_depth_follows_from_what_was_accepted_there() -> None:
+    own, deep = measured([1.2] * 3, n_accepted=8), measured([1.8] * 3, n_accepted=16)
+    found = deep_speedup(raced(ceiling=1.3), deep, own)
+    assert found.estimate == pytest.approx(1.8)
+    assert found.ceiling == pytest.approx(1.3 * 2 / (32 / 24))
+    assert not found.is_noise
+    impossible = deep_speedup(raced(ceiling=1.3), measured([1.8] * 3, n_accepted=8), own)
+    assert impossible.is_noise
+    assert deep_speedup(raced(ceiling=1.3), measured([1.8] * 3), own).ceiling is None
