@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from spectui.documents import Json, or_reason
 from spectui.format import seconds_text, times_text
@@ -77,24 +78,46 @@ class Request:
 
     @property
     def ends_s(self) -> tuple[float, float] | None:
-        """Seconds with speculation at either end of decoding's interval, the slowest first."""
-        ends = self.decoding.capped.interval
+        """Seconds with speculation at either end of decoding's interval, the slowest first.
+
+        None where there is no interval, or nothing but the machine's noise in it.
+        """
+        ends = None if self.decoding.is_noise else self.decoding.capped.interval
         return None if ends is None else (self._on_s(ends[0]), self._on_s(ends[1]))
 
     @property
-    def break_even(self) -> int | None:
-        """Shortest answer, in tokens, that is not slower with speculation; 0 for any.
+    def is_read_more(self) -> bool:
+        """Whether its prompt takes longer with speculation."""
+        return self.prompt_on_s > self.prompt_off_s
 
-        None where decoding gains nothing that could win back what the prompt costs.
+    @property
+    def _saved_s(self) -> float:
+        """Seconds that speculation saves with each further token."""
+        return self.token_s * (1 - 1 / self.decoding.capped.estimate)
+
+    @property
+    def break_even(self) -> int | None:
+        """Shortest answer, in tokens, from which on none is slower with speculation; 0 for any.
+
+        None where decoding gains nothing that could win back what the prompt costs, or loses.
         """
-        extra_s = self.prompt_on_s - self.prompt_off_s
-        if extra_s <= 0:
-            return 0
-        saved_s = self.token_s * (1 - 1 / self.decoding.capped.estimate)
-        if saved_s <= 0:
+        extra_s, saved_s = self.prompt_on_s - self.prompt_off_s, self._saved_s
+        if saved_s < 0 or (extra_s > 0 and not saved_s):
             return None
         # A sum of seconds may be off in its last digit.
-        return 1 + math.ceil(round(extra_s / saved_s, _DIGITS))
+        return 1 + math.ceil(round(extra_s / saved_s, _DIGITS)) if extra_s > 0 else 0
+
+    @property
+    def longest_paying(self) -> int | None:
+        """Longest answer, in tokens, that is not slower, where decoding loses what the prompt wins.
+
+        None where there is no such limit, or where not even the shortest answer gains.
+        """
+        won_s, saved_s = self.prompt_off_s - self.prompt_on_s, self._saved_s
+        if won_s <= 0 or saved_s >= 0:
+            return None
+        longest = 1 + math.floor(round(won_s / -saved_s, _DIGITS))
+        return longest if longest >= _SHORTEST else None
 
     @property
     def pays_later(self) -> bool:
@@ -111,8 +134,10 @@ class Request:
 
     @property
     def pays(self) -> str:
-        """From which answers on it pays, in a clause; empty where any answer does."""
-        least = self.break_even
+        """Which answers it pays for, in a clause; empty where any answer does."""
+        least, longest = self.break_even, self.longest_paying
+        if longest is not None:
+            return f"it pays for answers of {longest:,} tokens at most"
         if least is None:
             return "it never pays"
         return f"it pays from answers of {least:,} tokens on" if least > _SHORTEST else ""
@@ -134,6 +159,7 @@ class Request:
     def document(self) -> Json:
         """The request in documents; ``break_even`` is in tokens."""
         no_interval = self.decoding.interval_reason or NO_INTERVAL
+        why = "decoding gains nothing" if self.longest_paying is None else self.pays
         return {
             "n_prompt": self.shape.n_prompt,
             "n_answer": self.shape.n_answer,
@@ -142,7 +168,7 @@ class Request:
             "decoding_speedup": self.decoding.capped.estimate,
             "speedup": self.speedup,
             **or_reason("speedup_ci95", self.interval, no_interval),
-            **or_reason("break_even", self.break_even, "decoding gains nothing"),
+            **or_reason("break_even", self.break_even, why),
             "is_extrapolated": not self.is_covered,
         }
 
@@ -195,15 +221,25 @@ def binding(requests: Sequence[Request]) -> tuple[Request, ...]:
     return tuple(one for one in requests if not one.pays_later)
 
 
-def together(requests: Sequence[Request]) -> tuple[float, float, float] | None:
-    """Speedup of all requests, one of each, and its interval; None where there is none."""
-    ends = [one.ends_s for one in requests]
-    known = [each for each in ends if each is not None]
-    if not requests or len(known) < len(ends):
+class Together(NamedTuple):
+    """Speedup of several requests, one of each."""
+
+    estimate: float
+    interval: tuple[float, float] | None
+    """None where that of any request is not known."""
+
+
+def together(requests: Sequence[Request]) -> Together | None:
+    """Speedup of all requests, one of each; None of no request."""
+    if not requests:
         return None
     off_s = sum(one.off_s for one in requests)
-    slowest_s, fastest_s = (sum(each) for each in zip(*known, strict=True))
-    return off_s / sum(one.on_s for one in requests), off_s / slowest_s, off_s / fastest_s
+    estimate = off_s / sum(one.on_s for one in requests)
+    ends = [ends for one in requests if (ends := one.ends_s) is not None]
+    if len(ends) < len(requests):
+        return Together(estimate, None)
+    slowest_s, fastest_s = (sum(each) for each in zip(*ends, strict=True))
+    return Together(estimate, (off_s / slowest_s, off_s / fastest_s))
 
 
 def requests_document(requests: Known[tuple[Request, ...]]) -> Json:

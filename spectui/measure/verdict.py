@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
-from spectui.measure.requests import Request, binding, together
-from spectui.measure.statistics import MIN_PROMPTS, Speedup
+from spectui.measure.requests import Request, Together, binding, together
+from spectui.measure.statistics import MIN_PROMPTS, NO_INTERVAL, Speedup
 from spectui.options.setup import SamplingConfig
 
 _MAX_DECIMALS = 3
@@ -146,7 +146,9 @@ class _Case:
         """The answer for decoding, and where that gains, for the requests."""
         decoding = self._decoding
         whole = together(binding(self.requests)) if decoding is Answer.USE else None
-        return decoding if whole is None else self._answer(whole[1:])
+        if whole is None:
+            return decoding
+        return Answer.UNDECIDED if whole.interval is None else self._answer(whole.interval)
 
     @property
     def _decoding(self) -> Answer:
@@ -261,20 +263,45 @@ class _Case:
     def _refused(self, answer: Answer, decoding: str) -> str:
         """Why decoding gains, and the requests do not."""
         requests = binding(self.requests)
-        speedup, low, high = together(requests) or (1.0, 1.0, 1.0)
-        gains = [_gain(one) for one in (speedup, low, high)]
+        whole = together(requests) or Together(1.0, None)
+        ends = whole.interval or ()
+        gains = [_gain(one) for one in (whole.estimate, *ends)]
         decimals = _decimals(gains, [0.0, 100 * self.min_gain])
-        value, least, most = (gain_percent(gain, decimals) for gain in gains)
+        value, *limits = (gain_percent(gain, decimals) for gain in gains)
         shapes = f"requests of {' and '.join(one.shape.text for one in requests)}"
         told = dict.fromkeys(one.pays for one in requests if one.pays)
         pays = "".join(f"; {one}" for one in told)
-        whole = f"the whole request {value} (95 % interval {least} to {most})"
-        beyond = self._beyond
+        slower = self._slower_there(requests)
         if answer is Answer.UNDECIDED:
-            return f"Not decided for {shapes}, so leave it off: {decoding}, {whole}{pays}.{beyond}"
-        costs = "costs more than that saves" if high < 1 else "costs about what that saves"
-        reading = f"reading the prompt with the draft {costs} ({value})"
-        return f"Leave it off for {shapes}: {decoding}, but {reading}{pays}.{beyond}"
+            within = f"95 % interval {' to '.join(limits)}" if limits else _no_interval(requests)
+            there = f", {slower}" if slower else ""
+            return (
+                f"Not decided for {shapes}, so leave it off: {decoding}{there}, the whole request "
+                f"{value} ({within}){pays}.{self._beyond}"
+            )
+        if slower:
+            because = f"{slower} (the whole request {value})"
+        elif any(one.is_read_more for one in requests):
+            is_loss = max(ends, default=1.0) < 1
+            costs = "costs more than that saves" if is_loss else "costs about what that saves"
+            because = f"reading the prompt with the draft {costs} ({value})"
+        else:
+            because = f"reading the prompt, which gains nothing, leaves too little of it ({value})"
+        return f"Leave it off for {shapes}: {decoding}, but {because}{pays}.{self._beyond}"
+
+    def _slower_there(self, requests: Sequence[Request]) -> str:
+        """The gain of decoding at the depth of requests where that is too little; else empty."""
+        bound = 1 + self.min_gain
+        slow = [one for one in requests if one.decoding.capped.estimate <= bound]
+        told = []
+        for one in slow:
+            gain = _gain(one.decoding.capped.estimate)
+            depth = (
+                f"a depth of {one.shape.n_prompt:,} tokens" if len(requests) > 1 else "that depth"
+            )
+            value = gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
+            told.append(f"at {depth} decoding gives {value}")
+        return " and ".join(dict.fromkeys(told))
 
     @property
     def _beyond(self) -> str:
@@ -326,6 +353,13 @@ class _Case:
             minutes = round(more * self.prompt_s / 60)
             time = f", {f'{minutes} min' if minutes > 1 else duration_text(more * self.prompt_s)},"
         return f"about {counted(more, 'more prompt')}{time} may decide it"
+
+
+def _no_interval(requests: Sequence[Request]) -> str:
+    """Why the gain of requests has no interval, in a clause."""
+    decoding = next(one.decoding for one in requests if one.ends_s is None)
+    because = doubt(decoding) if decoding.is_noise else decoding.interval_reason
+    return because or NO_INTERVAL
 
 
 NOISE = "the machine's noise"

@@ -249,8 +249,9 @@ def preferred(
         is_use = own.use_speculation and is_judged
         return _instead(fastest, own, "to leave it off") if is_use else stays
     # An advice stands as long as off is not faster: few prompts need not show it once more.
-    gained, *_ = together(binding(whole)) or (speedup.estimate,)
-    if min(gained, speedup.estimate) <= 1 + min_gain:
+    gained = together(binding(whole))
+    least = speedup.estimate if gained is None else min(gained.estimate, speedup.estimate)
+    if least <= 1 + min_gain:
         return _instead(OFF, own, "to use it")
     if fastest == best:
         return stays

@@ -232,7 +232,28 @@ def test_at_the_break_even_a_request_takes_as_long(
 
 def test_there_is_no_break_even_where_decoding_gains_nothing() -> None:
     assert request(speedup=gain(0.9, 0.95, 1.0)).break_even is None
-    assert request(speedup=gain(0.9, 0.95, 1.0), draft_token_s=0.0).break_even == 0
+    assert request(speedup=gain(0.9, 1.0, 1.1)).break_even is None
+    assert request(speedup=gain(0.9, 1.0, 1.1), draft_token_s=0.0).break_even == 0
+
+
+def test_a_prompt_that_costs_nothing_more_does_not_make_a_loss_pay() -> None:
+    one = request(speedup=gain(0.9, 0.95, 1.0), draft_token_s=0.0)
+    assert (one.break_even, one.longest_paying, one.pays) == (None, None, "it never pays")
+    document = one.document()
+    assert document["break_even"] is None
+    assert document["break_even_reason"] == "decoding gains nothing"
+
+
+def test_a_prompt_that_takes_less_pays_for_short_answers_where_decoding_loses() -> None:
+    """Two seconds are won, and each further token loses a ninth of 0.1 s."""
+    one = replace(request(speedup=gain(0.85, 0.9, 0.95)), prompt_on_s=8.0)
+    told = "it pays for answers of 181 tokens at most"
+    assert (one.break_even, one.longest_paying, one.pays) == (None, 181, told)
+    assert one.document()["break_even_reason"] == told
+    for n_answer, pays in ((181, True), (182, False)):
+        there = replace(one, shape=RequestShape(n_prompt=1000, n_answer=n_answer))
+        assert (there.speedup >= 1 - 1e-9) is pays
+    assert replace(one, prompt_on_s=9.999).pays == "it never pays"
 
 
 def test_a_request_of_which_no_such_prompt_was_read_says_so() -> None:
@@ -330,6 +351,60 @@ def test_a_request_that_may_gain_is_not_decided() -> None:
     )
 
 
+def unknown(estimate: float) -> Speedup:
+    one = gain(estimate, estimate, estimate)
+    return replace(one, low=None, high=None, interval_reason="two prompts are too few")
+
+
+def test_a_request_without_an_interval_is_not_decided() -> None:
+    for rest in ([], [request(1000, 2001)]):
+        requests = [request(1000, 601, unknown(1.25)), *rest]
+        whole = together(requests)
+        assert whole is not None
+        assert (whole.estimate > 1.1, whole.interval) == (True, None)
+        found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=requests)
+        assert (found.answer, found.use_speculation) == (Answer.UNDECIDED, False)
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=requests[:1])
+    assert found.reason == (
+        "Not decided for requests of 1,000 + 601 tokens, so leave it off: X gains +25 % (95 % "
+        "interval +20 % to +30 %, 16 prompts) in decoding, the whole request +13 % (two prompts "
+        "are too few); it pays from answers of 201 tokens on."
+    )
+
+
+def test_noise_at_depth_decides_nothing() -> None:
+    noise = replace(gain(1.6, 1.7, 1.8), ceiling=1.5)
+    found = judge(
+        gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 601, noise)]
+    )
+    assert found.answer is Answer.UNDECIDED
+    assert "this is the machine's noise)" in found.reason
+
+
+def test_decoding_that_loses_at_depth_is_what_turns_it_off() -> None:
+    """Whether anybody reads the prompt or not."""
+    for draft_token_s, whole in ((0.004, 14), (0.0, 5)):
+        deep = request(1000, 301, gain(0.9, 0.93, 0.96), draft_token_s)
+        found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[deep])
+        assert found.answer is Answer.OFF
+        assert found.reason == (
+            "Leave it off for requests of 1,000 + 301 tokens: X gains +25 % (95 % interval +20 % "
+            f"to +30 %, 16 prompts) in decoding, but at that depth decoding gives {MINUS}7 % (the "
+            f"whole request {MINUS}{whole} %); it never pays."
+        )
+    both = [deep, request(1000, 65)]
+    several = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=both)
+    assert f"but at a depth of 1,000 tokens decoding gives {MINUS}7 % (the" in several.reason
+
+
+def test_a_prompt_that_takes_most_of_the_time_leaves_no_gain() -> None:
+    found = judge(
+        gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 5, None, 0.0)]
+    )
+    assert found.answer is Answer.NO_DIFFERENCE
+    assert "the prompt, which gains nothing, leaves too little of it (+1 %)" in found.reason
+
+
 def test_a_request_that_loses_changes_nothing_where_decoding_does() -> None:
     loss = gain(0.8, 0.85, 0.9)
     plain = judge(loss, min_gain=0.02, what="X")
@@ -341,7 +416,7 @@ def test_several_requests_are_judged_together() -> None:
     found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=both)
     whole = together(both)
     assert whole is not None
-    assert whole[0] == pytest.approx(sum(r.off_s for r in both) / sum(r.on_s for r in both))
+    assert whole.estimate == pytest.approx(sum(r.off_s for r in both) / sum(r.on_s for r in both))
     assert found.use_speculation
     assert "+25 % for requests of 100 + 2,001 tokens (it pays from answers of 21" in found.reason
 
