@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
@@ -63,6 +63,11 @@ class Depth:
     """Whether the prompts have too little text for that length, so that it stands there twice."""
 
     @property
+    def length(self) -> float:
+        """Tokens of its prompts, of those of the race their median."""
+        return self.n_tokens or median(len(pair.item.tokens) for pair in self.pairs)
+
+    @property
     def token_s(self) -> float:
         """Seconds of a token of the target alone."""
         return 1 / (throughput([pair.baseline for pair in self.pairs]) or float("inf"))
@@ -105,7 +110,7 @@ class Depths:
     """All depths that were measured, and what was left out."""
 
     found: tuple[Depth, ...] = ()
-    """By length, that of the race first."""
+    """By length."""
     left_out: tuple[int, ...] = ()
     """Lengths for which there was no time."""
     min_gain: float = 0.0
@@ -122,7 +127,7 @@ class Depths:
             high, low = before.speedup.estimate, after.speedup.estimate
             if high >= bound > low:
                 share = (high - bound) / (high - low)
-                return round(before.n_tokens + share * (after.n_tokens - before.n_tokens))
+                return round(before.length + share * (after.length - before.length))
         return None
 
     def at(self, n_tokens: int) -> Depth | None:
@@ -232,7 +237,7 @@ class DepthRuns:
     def conclude(self) -> Depths:
         """What was measured, also after an interrupt."""
         return Depths(
-            found=tuple(self._found),
+            found=tuple(sorted(self._found, key=lambda one: one.length)),
             left_out=tuple(self._left_out),
             min_gain=self._setup.min_gain,
         )
@@ -332,10 +337,14 @@ def raced_requests(
     for shape in shapes:
         deep = depths.at(shape.n_prompt)
         speedup, pairs, times = leader.speedup, leader.pairs, raced_times(standings)
-        if deep is not None and deep.prompts.value is not None:
-            speedup, pairs, times = deep.speedup, deep.pairs, deep.prompts
+        if deep is not None:
+            # Drafts find text that repeats: that may cost a gain, and not show one.
+            known = [deep.speedup, *([speedup] if deep.repeats_text else [])]
+            speedup, pairs = min(known, key=lambda one: one.estimate), deep.pairs
+            times = times if deep.prompts.value is None else deep.prompts
         one = requests_of([shape], speedup, pairs, times)
         if one.value is None:
             return one
-        found += one.value
+        repeats = deep is not None and deep.repeats_text
+        found += [replace(each, is_covered=each.is_covered and not repeats) for each in one.value]
     return Known(tuple(found))

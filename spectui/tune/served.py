@@ -222,7 +222,7 @@ def preferred(
     min_gain: float,
     requests: Mapping[Arm, Sequence[Request]] = MappingProxyType({}),
 ) -> Preference:
-    """Rank off and the settings by the server's speedups.
+    """Rank off and the settings by the server's speedups, of whole requests where they are less.
 
     What cannot be is the machine's noise, and ranks nothing.
 
@@ -239,19 +239,20 @@ def preferred(
     possible = [arm for arm, speedup in deliveries.items() if not speedup.is_noise]
     if not possible:
         return stays
-    fastest = max(possible, key=lambda arm: deliveries[arm].estimate)
-    speedup = deliveries[fastest]
-    whole = requests.get(fastest, ())
-    own = judge(speedup, min_gain=min_gain, what=fastest.label, requests=whole)
+    # What no prompt of the servers was as long as stands against what was measured at depth.
+    covered = {arm: _covered(requests.get(arm, ())) for arm in possible}
+    worth = {arm: _worth(deliveries[arm], covered[arm]) for arm in possible}
+    fastest = max(possible, key=lambda arm: worth[arm])
+    speedup, known = deliveries[fastest], covered[fastest]
+    own = judge(speedup, min_gain=min_gain, what=fastest.label, requests=known)
     if not verdict.use_speculation:
         # The servers continued the prompts themselves, on which the setting was chosen then.
         is_judged = verdict.basis not in {Basis.LATER, Basis.SAME}
-        is_use = own.use_speculation and is_judged
+        is_whole = len(known) == len(requests.get(fastest, ()))
+        is_use = own.use_speculation and is_judged and is_whole
         return _instead(fastest, own, "to leave it off") if is_use else stays
     # An advice stands as long as off is not faster: few prompts need not show it once more.
-    gained = together(binding(whole))
-    least = speedup.estimate if gained is None else min(gained.estimate, speedup.estimate)
-    if least <= 1 + min_gain:
+    if worth[fastest] <= 1 + min_gain:
         return _instead(OFF, own, "to use it")
     if fastest == best:
         return stays
@@ -262,6 +263,17 @@ def preferred(
     )
     use = replace(verdict, reason=reason)
     return Preference(arm=fastest, verdict=use, is_other=True)
+
+
+def _covered(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """Those whose prompts are about as long as measured ones."""
+    return tuple(one for one in requests if one.is_covered)
+
+
+def _worth(speedup: Speedup, requests: Sequence[Request]) -> float:
+    """The gain of decoding, or that of the requests where it is less."""
+    whole = together(binding(requests))
+    return speedup.estimate if whole is None else min(whole.estimate, speedup.estimate)
 
 
 def _instead(arm: Arm, own: Verdict, before: str) -> Preference:

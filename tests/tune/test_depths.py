@@ -271,9 +271,15 @@ def test_between_two_depths_it_stops_paying() -> None:
     assert limit() is None
 
 
+def test_the_prompts_of_the_race_stand_at_their_length() -> None:
+    assert limit((0, 1.12), (LENGTH + 200, 0.92)) == LENGTH + 100
+    found = Ground(0, LENGTH // 2, 400).run().found
+    assert [one.n_tokens for one in found] == [LENGTH // 2, 0, 400]
+
+
 @given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=6))
 def test_the_limit_lies_between_a_depth_that_pays_and_one_that_does_not(gains: list[float]) -> None:
-    told = [(1000 * n, gain) for n, gain in enumerate(gains)]
+    told = [(1000 * n, gain) for n, gain in enumerate(gains, 1)]
     found = limit(*told)
     crossings = [n for (n, high), (_, low) in pairwise(told) if high >= 1.02 > low]
     assert (found is None) is not bool(crossings)
@@ -296,17 +302,17 @@ def test_documents_say_why_there_is_no_limit() -> None:
 
 
 def test_a_long_request_rests_on_its_depth() -> None:
-    near, far = (RequestShape(n_prompt=n, n_answer=201) for n in (LENGTH, 2000))
+    near, far = (RequestShape(n_prompt=n, n_answer=201) for n in (LENGTH, 800))
     ground = Ground(requests=(near, far))
     depths = ground.run()
-    assert ground.measurer.measured == [(2000, 4)]
+    assert ground.measurer.measured == [(800, 4)]
     found = raced_requests([standing()], (near, far), depths).value
     assert found is not None
     assert [one.is_covered for one in found] == [True, True]
     assert found[0].decoding == standing().speedup
     assert found[1].decoding == depths.found[0].speedup
-    assert found[1].token_s == pytest.approx(0.1 * 1.25)
-    assert found[1].prompt_on_s == pytest.approx(2000 * 0.015)
+    assert found[1].token_s == pytest.approx(0.1 * 1.1)
+    assert found[1].prompt_on_s == pytest.approx(800 * 0.015)
 
 
 def test_a_long_request_without_its_depth_is_extrapolated() -> None:
@@ -315,6 +321,34 @@ def test_a_long_request_without_its_depth_is_extrapolated() -> None:
     assert found is not None
     assert not found[0].is_covered
     assert found[0].prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
+
+
+def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
+    far = RequestShape(n_prompt=2000, n_answer=201)
+    depths = Ground(requests=(far,)).run()
+    (deep,) = depths.found
+    unread = replace(depths, found=(replace(deep, prompts=Known(None, "nothing new")),))
+    found = raced_requests([standing()], (far,), unread).value
+    assert found is not None
+    assert found[0].decoding == deep.speedup
+    assert found[0].token_s == pytest.approx(0.1 * 1.25)
+    assert found[0].prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
+    assert not found[0].is_covered
+
+
+def test_text_that_repeats_shows_no_gain_of_a_request() -> None:
+    far = RequestShape(n_prompt=2000, n_answer=201)
+    depths = Ground(requests=(far,)).run()
+    (deep,) = depths.found
+    assert deep.repeats_text
+    race = standing().speedup
+    assert race is not None
+    for speedup, kept in ((deep.speedup, deep.speedup), (replace(race, estimate=9.0), race)):
+        told = replace(depths, found=(replace(deep, speedup=speedup),))
+        found = raced_requests([standing()], (far,), told).value
+        assert found is not None
+        assert found[0].decoding == kept
+        assert not found[0].is_covered
 
 
 def test_ngram_leaders_read_no_prompt() -> None:

@@ -7,14 +7,16 @@ import pytest
 from spectui.errors import CancelledError, ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
+from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.options.drafters import DraftSimple
+from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Preference, Served, failure_of, final
+from spectui.tune.served import Preference, Served, failure_of, final, preferred
 from tests.support.search import items, result
 
 BEST = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -87,3 +89,51 @@ def test_an_interrupt_says_what_is_kept(ended: BaseException) -> None:
 def test_a_failure_is_told_as_it_is() -> None:
     error = ServerError("it broke")
     assert failure_of(error) is error
+
+
+# --- The preference ---------------------------------------------------------------------------
+
+DELIVERED = {
+    arm: Speedup(estimate=estimate, low=estimate - 0.1, high=estimate + 0.1, n_pairs=8, n_prompts=8)
+    for arm, estimate in ((BEST, 1.3), (RIVAL, 1.4))
+}
+
+
+def request(arm: Arm, prompt_on_s: float, *, is_covered: bool = True) -> tuple[Request, ...]:
+    """Ten seconds of prompt and ten of answer without speculation."""
+    return (
+        Request(
+            shape=RequestShape(n_prompt=1000, n_answer=101),
+            prompt_off_s=10.0,
+            prompt_on_s=prompt_on_s,
+            token_s=0.1,
+            decoding=DELIVERED[arm],
+            is_covered=is_covered,
+        ),
+    )
+
+
+def preference(
+    requests: dict[Arm, tuple[Request, ...]], verdict: Verdict = RESULT.verdict
+) -> Preference:
+    return preferred(verdict, BEST, DELIVERED, min_gain=0.02, requests=requests)
+
+
+def test_settings_are_ranked_by_whole_requests() -> None:
+    assert preference({}).arm == RIVAL
+    # The rival's draft takes long to read, which its decoding does not win back.
+    found = preference({BEST: request(BEST, 10.5), RIVAL: request(RIVAL, 15.0)})
+    assert found == Preference(arm=BEST, verdict=RESULT.verdict, is_other=False)
+    both = preference({BEST: request(BEST, 14.0), RIVAL: request(RIVAL, 15.0)})
+    assert (both.arm, both.verdict.use_speculation) == (OFF, False)
+    assert both.verdict.reason.startswith("Leave it off for requests of 1,000 + 101 tokens: ")
+
+
+def test_requests_that_are_extrapolated_overturn_nothing() -> None:
+    far = {arm: request(arm, 15.0, is_covered=False) for arm in (BEST, RIVAL)}
+    assert preference(far).arm == RIVAL
+    off = Verdict(use_speculation=False, reason="it loses at that depth")
+    gaining = {arm: request(arm, 10.0, is_covered=False) for arm in (BEST, RIVAL)}
+    assert preference(gaining, off) == Preference(arm=OFF, verdict=off, is_other=False)
+    covered = {arm: request(arm, 10.0) for arm in (BEST, RIVAL)}
+    assert preference(covered, off).arm == RIVAL
