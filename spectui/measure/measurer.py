@@ -140,8 +140,9 @@ class Measurer:
         self._schedule = schedule
         self._baseline_share = baseline_share
         self._seed = workload.sampling.seed if seed is None else seed
-        self._longest_reading = {False: (0.0, 1), True: (0.0, 1)}
-        """Seconds and tokens, by whether a draft model read along."""
+        self._longest_target = self._longest_draft = (0.0, 1)
+        """Seconds and tokens of the readings that took longest; that of a server is the target's,
+        which does not tell them apart."""
 
     def sampled(self, sampling: SamplingConfig) -> "Measurer":
         """A measurer of the same prompts with another sampling."""
@@ -156,7 +157,8 @@ class Measurer:
         As in the readings that took longest: most prompts are taken up from memory, and what a
         short one takes says little of the others.
         """
-        return sum(seconds / n_tokens for seconds, n_tokens in self._longest_reading.values())
+        longest = (self._longest_target, self._longest_draft)
+        return sum(seconds / n_tokens for seconds, n_tokens in longest)
 
     @property
     def n_beside_off(self) -> int | None:
@@ -304,9 +306,10 @@ class Measurer:
         )
 
     def _learn(self, result: GenerationResult) -> None:
-        has_draft = result.counters.n_steps > 0
-        reading = (result.prompt_s, max(result.n_prompt_tokens, 1))
-        self._longest_reading[has_draft] = max(self._longest_reading[has_draft], reading)
+        n_tokens, draft_s = max(result.n_prompt_tokens, 1), result.prompt_draft_s or 0.0
+        target = (result.prompt_s - draft_s, n_tokens)
+        self._longest_target = max(self._longest_target, target)
+        self._longest_draft = max(self._longest_draft, (draft_s, n_tokens))
 
 
 def _check_complete(result: GenerationResult) -> None:

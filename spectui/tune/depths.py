@@ -171,9 +171,17 @@ class DepthRuns:
         self._left_out: list[int] = []
 
     def reserve(self, block_s: float) -> None:
-        """Keep the race from taking all of the time; ``block_s`` seconds decode a prompt twice."""
-        needed_s = sum(self._seconds(n, _FEWEST, block_s) for n in self._lengths)
-        self._pace.reserve(min(needed_s, _SHARE * (self._pace.budget_s or 0.0)))
+        """Keep the race from taking all of the time; ``block_s`` seconds decode a prompt twice.
+
+        The shorter lengths come first. For one that would take too much nothing is kept: it is
+        measured only if the race leaves time for it.
+        """
+        kept_s, most_s = 0.0, _SHARE * (self._pace.budget_s or 0.0)
+        for n_tokens in self._lengths:
+            needed_s = self._seconds(n_tokens, _FEWEST, block_s)
+            if kept_s + needed_s <= most_s:
+                kept_s += needed_s
+        self._pace.reserve(kept_s)
 
     def run(self, standings: Sequence[Standing]) -> None:
         """Measure the leader at every length for which there is time. May be interrupted."""
@@ -202,9 +210,13 @@ class DepthRuns:
         items, pairs = self._lengthened(raced, n_tokens)[:n_prompts], list[Pair]()
         setup.on_event(DepthStarted(arm=leader.arm, n_tokens=n_tokens, n_prompts=len(items)))
         setup.loader.load(leader.arm.draft)
+        began_s = self._pace.took_s
         for pair in setup.measurer.pairs(items, speculation):
             pairs.append(pair)
             self._on_decoded(pair.item, pair.speculative)
+            # A token of a long prompt takes longer than those that the estimate rests on.
+            if (self._pace.took_s - began_s) / len(pairs) > self._pace.left_s:
+                break
         found, names = steady(pairs), {item.id for item in items}
         before = [pair for pair in leader.pairs if pair.item.id in names]
         deep, own = measurements(found), measurements(before)
@@ -231,8 +243,13 @@ class DepthRuns:
         return with_length(workload, n_tokens).items
 
     def _seconds(self, n_tokens: int, n_prompts: int, block_s: float) -> float:
-        """Estimate of a depth: its prompts are new to target and draft."""
-        return n_prompts * (n_tokens * self._setup.measurer.prompt_token_s + block_s)
+        """Estimate of a depth: its prompts are new to target and draft.
+
+        Servers evaluate them without the draft as well.
+        """
+        measurer = self._setup.measurer
+        n_readings = 1 if measurer.n_beside_off is None else 2
+        return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
     def conclude(self) -> Depths:
         """What was measured, also after an interrupt."""

@@ -63,6 +63,19 @@ class Recorder:
         """A server does not tell."""
 
 
+class Reader(Recorder):
+    """A backend whose prompts take 3 s, and 1.5 s of a draft that reads them as well."""
+
+    def __init__(self, *, tells_parts: bool) -> None:
+        super().__init__(None)
+        self.tells_parts = tells_parts
+
+    def generate(self, command: Generate) -> GenerationResult:
+        found, draft_s = super().generate(command), 1.5 if command.speculation else 0.0
+        part_s = draft_s if self.tells_parts else None
+        return replace(found, prompt_s=3.0 + draft_s, prompt_draft_s=part_s)
+
+
 def measurer(backend: Recorder, n_items: int, seed: int, temp: float = 0.0) -> Measurer:
     sampling = SamplingConfig(temp=temp, seed=seed)
     workload = Workload(items=items(n_items), n_predict=32, sampling=sampling)
@@ -100,6 +113,17 @@ def test_of_two_prompts_in_a_row_the_second_has_the_opposite_order(
     for turn in range(repeats):
         list(one.pairs(one.workload.items, ON, turn=turn))
     assert again.decoded == backend.decoded, "pass by pass the order is the same"
+
+
+@pytest.mark.parametrize("tells_parts", [True, False], ids=["engine", "server"])
+def test_a_new_prompt_costs_what_target_and_draft_take(*, tells_parts: bool) -> None:
+    """However often each of them read a prompt, with another or alone."""
+    one = measurer(Reader(tells_parts=tells_parts), 2, seed=1)
+    assert one.prompt_token_s == 0
+    one.decode(one.workload.items[0], None)
+    assert one.prompt_token_s == 3.0 / 3
+    list(one.pairs(one.workload.items, ON))
+    assert one.prompt_token_s == 4.5 / 3
 
 
 def test_chance_says_who_is_first() -> None:

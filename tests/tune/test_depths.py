@@ -81,14 +81,12 @@ def pair_of(item: WorkItem, *, reads: bool = True) -> Pair:
 class DeepMeasurer:
     """Has what depths use of a measurer; the clock goes on with what is measured."""
 
-    prompt_token_s = READ_TOKEN_S + DRAFT_TOKEN_S
-
     def __init__(self) -> None:
         self.now_s = 0.0
+        self.prompt_token_s = READ_TOKEN_S + DRAFT_TOKEN_S
+        self.n_beside_off: int | None = None
         self.measured: list[tuple[int, int]] = []
         self.interrupt_at: int | None = None
-
-    n_beside_off = None
 
     def pairs(self, some: Sequence[WorkItem], _speculation: Speculation | None) -> Iterator[Pair]:
         self.measured.append((len(some[0].tokens), len(some)))
@@ -234,12 +232,34 @@ def test_the_race_leaves_time_for_three_prompts_of_each_depth_but_not_more_than_
     assert ground.pace.left_s == pytest.approx(300 - 3 * (400 * 0.015 + 5))
     deep = Ground(400, 90_000, budget_s=300.0)
     deep.runs.reserve(5.0)
-    assert deep.pace.left_s == pytest.approx(200)
+    assert deep.pace.left_s == ground.pace.left_s, "no time is kept for what does not fit"
+    third = Ground(1000, 2000, budget_s=300.0)
+    third.runs.reserve(5.0)
+    assert third.pace.left_s == pytest.approx(300 - 3 * (1000 * 0.015 + 5))
     deep.run()
     assert deep.pace.left_s <= 300
     endless = Ground(400)
     endless.runs.reserve(5.0)
     assert endless.pace.left_s == float("inf")
+
+
+def test_the_clock_ends_a_depth_whose_prompts_take_longer_than_thought() -> None:
+    ground = Ground(2000, budget_s=90.0)
+    ground.measurer.prompt_token_s = 0.003
+    (_, deep) = ground.run().found
+    assert ground.measurer.measured == [(2000, 4)]
+    assert ground.decoded == ["p0", "p1"]
+    assert len(deep.pairs) == 2
+    assert deep.speedup.interval_reason is not None
+    assert ground.pace.left_s > 0
+
+
+def test_servers_evaluate_a_deep_prompt_twice() -> None:
+    here, servers = Ground(400, budget_s=900.0), Ground(400, budget_s=900.0)
+    servers.measurer.n_beside_off = 1
+    for one in (here, servers):
+        one.runs.reserve(5.0)
+    assert here.pace.left_s - servers.pace.left_s == pytest.approx(3 * 400 * 0.015)
 
 
 def test_an_interrupt_leaves_what_was_measured() -> None:
