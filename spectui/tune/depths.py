@@ -348,15 +348,16 @@ def raced_requests(
         shapes: lengths of the requests.
         depths: what was measured at depth.
     """
-    if not standings or standings[0].speedup is None:
+    race = standings[0].speedup if standings else None
+    if race is None:
         return Known(None, "no setting was confirmed")
-    leader, found = standings[0], list[Request]()
+    found = list[Request]()
     for shape in shapes:
         deep = depths.at(shape.n_prompt)
-        speedup, pairs, times = leader.speedup, leader.pairs, raced_times(standings)
+        speedup, pairs, times = race, standings[0].pairs, raced_times(standings)
         if deep is not None:
             # Drafts find text that repeats: that may cost a gain, and not show one.
-            known = [deep.speedup, *([speedup] if deep.repeats_text else [])]
+            known = [deep.speedup, *([race] if deep.repeats_text else [])]
             speedup, pairs = min(known, key=lambda one: one.estimate), deep.pairs
             times = times if deep.prompts.value is None else deep.prompts
         one = requests_of([shape], speedup, pairs, times)
