@@ -11,6 +11,7 @@ from spectui.cli.output import write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text
+from spectui.known import Known
 from spectui.measure.comparison import Comparison
 from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
@@ -70,6 +71,13 @@ class BenchRun:
             if index < len(found)
         ]
 
+    def requests_of(self, one: Comparison) -> Known[tuple[Request, ...]]:
+        """Whole requests with one of the results: the first temperature evaluates the prompts."""
+        length = one.workload.prompt_length
+        others = [each for each in self.found if each is not one]
+        same = [each.pairs for each in others if each.workload.prompt_length == length]
+        return one.requests(self.requests, [pair for pairs in same for pair in pairs])
+
     def document(self, index: int, machine: Machine) -> Json:
         """``spectui.bench/1`` of one temperature and length; ``slots`` where -np was given."""
         one, slots = self.found[index], self.slots(index)
@@ -86,7 +94,7 @@ class BenchRun:
                 **({"n_slots": slots[0].n_slots} if slots else {}),
             },
             **(found if self.untold is None else _without_counts(found, self.untold)),
-            **requests_document(one.requests(self.requests)),
+            **requests_document(self.requests_of(one)),
             **self.backend,
             "notes": list(self.notes),
             **(slots_document(slots) if slots else {}),
@@ -253,7 +261,7 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
         f"speedup     {factor(told.estimate, 3)}× {interval}",
         f"acceptance  {run.untold or drafted}",
         f"lossless    {_lossless(one)}",
-        *_requests(one.requests(run.requests).value or ()),
+        *_requests(run.requests_of(one).value or ()),
         *(f"NOTE: {note}." for note in (because, run.alteration) if note is not None),
     ]
 

@@ -95,11 +95,19 @@ class Comparison:
             return None
         return step_s / (baseline.times.verify_s / baseline.n_rounds)
 
-    def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
-        """Whole requests of ``shapes``; of what the prompts are where there is none."""
+    def requests(
+        self, shapes: Sequence[RequestShape], alike: Sequence[Pair] = ()
+    ) -> Known[tuple[Request, ...]]:
+        """Whole requests of ``shapes``; of what the prompts are where there is none.
+
+        Args:
+            shapes: lengths of the requests.
+            alike: pairs with the same models, which may have evaluated the prompts before.
+        """
         if self.speculation is None:
             return Known(None, NO_BASELINE)
-        times = prompt_times(self.pairs, reads=self.speculation.model is not None)
+        reads = self.speculation.model is not None
+        times = prompt_times(self.pairs, alike=alike, reads=reads)
         return requests_of(shapes or (usual_shape(self.workload),), self.speedup, self.pairs, times)
 
     def document(self) -> Json:

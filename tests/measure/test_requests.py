@@ -1,13 +1,16 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.cli.bench_report import BenchRun
 from spectui.engine.events import GenerationResult
 from spectui.errors import UsageError
+from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
 from spectui.measure.reading import (
     NOT_READ,
@@ -21,8 +24,10 @@ from spectui.measure.requests import Request, request_of, requests_of, together,
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, judge
 from spectui.measure.workload import WorkItem, Workload
+from spectui.options.drafters import DraftSimple
 from spectui.options.request import RequestShape, check_lengths
 from spectui.options.setup import SamplingConfig
+from spectui.options.speculation import Speculation
 from tests.support.search import result
 
 MINUS = "\N{MINUS SIGN}"
@@ -276,6 +281,39 @@ def test_requests_need_a_comparison() -> None:
     found = requests_of([shape], gain(1.1, 1.2, 1.3), [here(100)], known).value
     assert found is not None
     assert found[0].token_s == pytest.approx(0.1)
+
+
+def compared(*pairs: Pair, temp: float, length: int | None = None) -> Comparison:
+    sampling = SamplingConfig(temp=temp)
+    items = tuple(one.item for one in pairs)
+    return Comparison(
+        workload=Workload(items=items, n_predict=33, sampling=sampling, prompt_length=length),
+        speculation=Speculation(DraftSimple(draft_max=4)),
+        runs=pairs,
+        speedup=gain(1.1, 1.2, 1.3),
+        lossless=None,
+    )
+
+
+def test_a_further_temperature_finds_what_the_first_one_read() -> None:
+    recalled = pair(100, read(100, 0.001, 0.0, kept=100), read(100, 0.001, 0.0, kept=100, n_read=0))
+    greedy, drawn = compared(here(100), temp=0), compared(recalled, temp=0.8)
+    longer = compared(recalled, temp=0.8, length=100)
+    none: dict[str, Any] = {}
+    run = BenchRun(
+        found=(greedy, drawn, longer),
+        ended=None,
+        target=none,
+        draft=none,
+        setting=none,
+        backend=none,
+        alteration=None,
+    )
+    assert drawn.requests(()).reason == NOT_READ
+    for one in (greedy, drawn):
+        (found,) = run.requests_of(one).value or ()
+        assert (found.prompt_off_s, found.prompt_on_s) == pytest.approx((1.0, 1.4))
+    assert run.requests_of(longer).reason == NOT_READ
 
 
 def test_requests_and_depths_have_to_fit() -> None:
