@@ -58,8 +58,8 @@ def _first(times: PromptTimes | None, n_tokens: int) -> tuple[str, str]:
 
 def _legend(limit: int | None) -> str:
     legend = (
-        "depth: tokens of the prompt, 0 for the prompts as they are. interval: as wide as that of "
-        "all prompts. rate: accepted of drafted tokens. token: of the target alone. first: until "
+        "depth: tokens of the prompt, 0 for the prompts as they are. interval: that of all prompts, "
+        "wider by the error of the few at depth. rate: accepted of drafted tokens. token: of the target alone. first: until "
         "the first token."
     )
     stops = "" if limit is None else f" It stops paying at a depth of about {limit:,} tokens."

@@ -93,7 +93,9 @@ class Request:
     @property
     def _saved_s(self) -> float:
         """Seconds that speculation saves with each further token."""
-        return self.token_s * (1 - 1 / self.decoding.capped.estimate)
+        speedup = self.decoding.capped.estimate
+        # Sums in another order make no loss of what is equal.
+        return 0.0 if math.isclose(speedup, 1) else self.token_s * (1 - 1 / speedup)
 
     @property
     def break_even(self) -> int | None:
