@@ -58,9 +58,9 @@ def _first(times: PromptTimes | None, n_tokens: int) -> tuple[str, str]:
 
 def _legend(limit: int | None) -> str:
     legend = (
-        "depth: tokens of the prompt, 0 for the prompts as they are. interval: that of all prompts, "
-        "wider by the error of the few at depth. rate: accepted of drafted tokens. token: of the target alone. first: until "
-        "the first token."
+        "depth: tokens of the prompt, 0 for the prompts as they are. interval: that of all "
+        "prompts, wider by the error of the few at depth. rate: accepted of drafted tokens. token: "
+        "of the target alone. first: until the first token."
     )
     stops = "" if limit is None else f" It stops paying at a depth of about {limit:,} tokens."
     return f"{legend}{stops}"
