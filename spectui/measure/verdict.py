@@ -253,7 +253,7 @@ class _Case:
             return ""
         many = len(self.requests) > 1
         told = [
-            f"{self._request_gain(one)} for requests of {one.shape.text}"
+            f"{self._gain_text(one.speedup)} for requests of {one.shape.text}"
             f"{f' ({one.pays})' if many and one.pays else ''}"
             for one in self.requests
         ]
@@ -291,15 +291,12 @@ class _Case:
 
     def _slower_there(self, requests: Sequence[Request]) -> str:
         """The gain of decoding at the depth of requests where that is too little; else empty."""
-        bound = 1 + self.min_gain
-        slow = [one for one in requests if one.decoding.capped.estimate <= bound]
+        slow = [one for one in requests if one.decoding.capped.estimate <= 1 + self.min_gain]
         told = []
         for one in slow:
-            gain = _gain(one.decoding.capped.estimate)
-            depth = (
-                f"a depth of {one.shape.n_prompt:,} tokens" if len(requests) > 1 else "that depth"
-            )
-            value = gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
+            length = f"a depth of {one.shape.n_prompt:,} tokens"
+            depth = length if len(requests) > 1 else "that depth"
+            value = self._gain_text(one.decoding.capped.estimate)
             told.append(f"at {depth} decoding gives {value}")
         return " and ".join(dict.fromkeys(told))
 
@@ -311,8 +308,8 @@ class _Case:
         told = f" No prompt of about {longest:,} tokens was evaluated, so that is extrapolated."
         return told if beyond else ""
 
-    def _request_gain(self, request: Request) -> str:
-        gain = _gain(request.speedup)
+    def _gain_text(self, speedup: float) -> str:
+        gain = _gain(speedup)
         return gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
 
     @property
