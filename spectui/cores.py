@@ -1,12 +1,18 @@
 """The number of compute threads that llama-server takes by itself, and what a process may use."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 _DEVICES = Path("/sys/devices")
+_N_PARTS = 3
+"""Of a line of ``/proc/self/cgroup``: number, controllers and path."""
+_MOUNT = re.compile(r"\S+ \S+ \S+ (\S+) (\S+) \S+ (?:\S+ )*?- (\S+) \S* (\S+)$")
+"""A line of ``/proc/self/mountinfo``, whose source may be empty: root, mount point, type of the
+file system and options."""
 _FEW = 4
 """Processors up to which a machine that does not tell its cores uses all of them."""
 
@@ -122,6 +128,13 @@ def cores_allowed(folder: Path) -> float | None:
         OSError: its files cannot be read.
         ValueError: they hold something else.
     """
+    try:
+        return _cores_allowed(folder)
+    except ArithmeticError as error:
+        raise ValueError(f"no period: {error}") from error
+
+
+def _cores_allowed(folder: Path) -> float | None:
     if (folder / "cpu.max").is_file():
         quota, period = (folder / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)
@@ -137,15 +150,18 @@ def cgroups(root: Path) -> Iterator[tuple[Path, int]]:
     Those above are among them, as far as they are visible from here.
     """
     try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
+        # Paths need not be UTF-8.
+        groups = os.fsdecode((root / "proc/self/cgroup").read_bytes()).splitlines()
+        mounts = os.fsdecode((root / "proc/self/mountinfo").read_bytes()).splitlines()
     except OSError:
         return
-    paths = {kind: path for _, kind, path in (line.split(":", 2) for line in groups)}
+    parts = (line.split(":", 2) for line in groups)
+    paths = {part[1]: part[2] for part in parts if len(part) == _N_PARTS}
     for line in mounts:
-        before, _, after = line.partition(" - ")
-        inside, point = before.split()[3:5]
-        kind, _, options = after.split(maxsplit=2)
+        mount = _MOUNT.match(line)
+        if mount is None:
+            continue
+        inside, point, kind, options = mount.groups()
         if kind == "cgroup2" and "" in paths:
             path, version = paths[""], 2
         elif kind == "cgroup" and "cpu" in options.split(","):

@@ -52,7 +52,7 @@ from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.events import SearchEnded, TuneEvent
+from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served as Finalists
@@ -356,6 +356,11 @@ class _Search:
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
+            if isinstance(event, StudyOpened) and event.greedy_twin is not None:
+                self.progress.announce(
+                    f"a study of the same pair with greedy sampling is there ({event.greedy_twin});"
+                    " --temp 0 goes on with it"
+                )
             self.progress.on_tune(event)
 
         result = tuning.run(on_event)

@@ -119,6 +119,7 @@ class Comparison:
                 **or_reason("speedup", None, NO_BASELINE),
                 **or_reason("speedup_ci95", None, NO_BASELINE),
                 **or_reason("lossless", None, NO_BASELINE),
+                "n_compared": 0,
                 "divergence": None,
             }
         else:

@@ -41,6 +41,9 @@ class LosslessCheck:
     divergence: Divergence | None
     n_different: int = 0
     """Prompts whose outputs are not equal."""
+    n_compared: int | None = None
+    """Tokens that the target alone decoded for it: in the race of a search, a share of each answer.
+    None where an older spectui kept it."""
 
     @property
     def lossless(self) -> bool | None:
@@ -53,18 +56,21 @@ UNTOLD = (
     "where the outputs part is not known"
 )
 """Why a divergence has no margin."""
+_NOT_COUNTED = "an older spectui did not count them"
 
 
 def lossless_document(check: LosslessCheck | None) -> Json:
     """Whether speculation changed the output, in documents."""
     if check is None:
         reason = "only complete runs of greedy output are compared"
-        return {**or_reason("lossless", None, reason), "divergence": None}
+        return {**or_reason("lossless", None, reason), "n_compared": 0, "divergence": None}
     divergence = check.divergence
+    compared = or_reason("n_compared", check.n_compared, _NOT_COUNTED)
     if divergence is None:
-        return {"lossless": True, "divergence": None}
+        return {"lossless": True, **compared, "divergence": None}
     return {
         **or_reason("lossless", check.lossless, UNTOLD),
+        **compared,
         "divergence": {
             "prompt": divergence.prompt_id,
             "position": divergence.position,
@@ -80,7 +86,16 @@ def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
     differing = [pair for pair in pairs if differs(pair)]
     found = [_probe(engine, pair) for pair in _first_of_each(differing)]
     unexplained = [divergence for divergence in found if not divergence.explained]
-    return LosslessCheck(divergence=next(iter(unexplained or found), None), n_different=len(found))
+    return LosslessCheck(
+        divergence=next(iter(unexplained or found), None),
+        n_different=len(found),
+        n_compared=sum(map(_n_alone, pairs)),
+    )
+
+
+def _n_alone(pair: Pair) -> int:
+    """Tokens that the target alone decoded; the others of a segment are speculation's own."""
+    return pair.baseline.counters.n_rounds if pair.segments else pair.baseline.n_decoded
 
 
 def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:

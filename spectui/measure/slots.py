@@ -9,7 +9,7 @@ from spectui.format import counted, gain_percent
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
 from spectui.measure.streams import StreamPair
-from spectui.measure.verdict import Answer, judge
+from spectui.measure.verdict import Answer, Basis, judge
 
 _NOTHING = "nothing was decoded"
 _MIN_GAIN = 0.02
@@ -30,6 +30,8 @@ class SlotResult:
     found: Comparison
     min_gain: float = _MIN_GAIN
     """Least gain with which speculation is worth it."""
+    basis: Basis | None = None
+    """Text that the setting was judged on; None where it was not chosen."""
 
     @property
     def all_tokens_per_s(self) -> tuple[float | None, float | None]:
@@ -50,7 +52,8 @@ class SlotResult:
     @property
     def answer(self) -> Answer:
         """Whether speculation pays with so many slots."""
-        return judge(self.found.speedup, min_gain=self.min_gain).answer or Answer.UNDECIDED
+        verdict = judge(self.found.speedup, min_gain=self.min_gain, basis=self.basis)
+        return verdict.answer or Answer.UNDECIDED
 
     @property
     def clause(self) -> str:

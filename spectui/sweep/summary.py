@@ -7,7 +7,7 @@ from functools import cached_property
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import OFF
-from spectui.measure.lossless import UNTOLD, LosslessCheck, lossless_document
+from spectui.measure.lossless import LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.speculative.counters import Counters
@@ -81,11 +81,17 @@ class CellSummary:
 
     @property
     def check(self) -> LosslessCheck | None:
-        """The worst comparison with the output of the target alone; None without any."""
+        """The worst comparison with the output of the target alone, with the tokens of all.
+
+        None without any.
+        """
         checks = [record.lossless for record in self.complete if record.lossless is not None]
         unexplained = [check for check in checks if check.lossless is False]
         different = [check for check in checks if check.divergence is not None]
-        return next(iter(unexplained or different or checks), None)
+        worst = next(iter(unexplained or different or checks), None)
+        counts = [check.n_compared for check in checks]
+        n_compared = None if None in counts else sum(filter(None, counts))
+        return worst and replace(worst, n_compared=n_compared)
 
     @property
     def error(self) -> str | None:
@@ -199,7 +205,7 @@ class CellSummary:
         if found is None:
             return lossless_document(self.check)
         return {
-            **or_reason("lossless", found.explained, UNTOLD),
+            **lossless_document(self.check),
             "divergence": {
                 "prompt": found.prompt_id,
                 "position": found.position,

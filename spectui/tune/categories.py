@@ -54,7 +54,8 @@ class Profiles:
     recommended: bool
     gain: float | None
     """On prompts left out of the choice; 0.05 is 5 %. None where it cannot be told."""
-    gain_ci97: tuple[float, float] | None
+    gain_ci: tuple[float, float] | None
+    """Interval of ``gain`` at the level of 97 %."""
     apparent_gain: float | None
     """On the prompts of the choice: noise counts as gain here."""
     reason: str
@@ -62,12 +63,13 @@ class Profiles:
 
     def document(self) -> Json:
         """Its fields as JSON."""
-        interval = None if self.gain_ci97 is None else list(self.gain_ci97)
+        interval = None if self.gain_ci is None else list(self.gain_ci)
         unknown = self.reason
         return {
             "recommended": self.recommended,
             **or_reason("gain", self.gain, unknown),
-            **or_reason("gain_ci97", interval, "the interval is not known"),
+            **or_reason("gain_ci", interval, "the interval is not known"),
+            "gain_ci_level": _LEVEL,
             **or_reason("apparent_gain", self.apparent_gain, unknown),
             "reason": self.reason,
         }
@@ -174,7 +176,7 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
         return Profiles(
             recommended=False,
             gain=0.0,
-            gain_ci97=None,
+            gain_ci=None,
             apparent_gain=0.0,
             reason=f"One setting for all: {_fastest(best)} was fastest in every category.",
         )
@@ -186,7 +188,7 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
             f"One setting for all: even profiles chosen with hindsight gained {_percent(apparent)}."
         )
         return Profiles(
-            recommended=False, gain=None, gain_ci97=None, apparent_gain=apparent, reason=reason
+            recommended=False, gain=None, gain_ci=None, apparent_gain=apparent, reason=reason
         )
     if max(map(len, categories.values())) < _MIN_PER_CATEGORY:
         return _unknown(
@@ -244,11 +246,11 @@ def _judged(pairs: Sequence[PairedMeasurement], apparent: float, min_gain: float
             f"prompts that did not choose them, {on_own}; {speedup.interval_reason}."
         )
         return Profiles(
-            recommended=False, gain=gain, gain_ci97=None, apparent_gain=apparent, reason=reason
+            recommended=False, gain=gain, gain_ci=None, apparent_gain=apparent, reason=reason
         )
     low, high = speedup.low - 1, speedup.high - 1
     recommended = low > 0 and gain > min_gain
-    found = f"{_percent(gain)} (97 % interval {_percent(low)} to {_percent(high)})"
+    found = f"{_percent(gain)} ({100 * _LEVEL:g} % interval {_percent(low)} to {_percent(high)})"
     if recommended:
         reason = (
             f"A profile per category: it gained {found} on prompts that did not choose it, over "
@@ -262,7 +264,7 @@ def _judged(pairs: Sequence[PairedMeasurement], apparent: float, min_gain: float
     return Profiles(
         recommended=recommended,
         gain=gain,
-        gain_ci97=(low, high),
+        gain_ci=(low, high),
         apparent_gain=apparent,
         reason=reason,
     )
@@ -272,7 +274,7 @@ def _unknown(because: str, apparent: float | None = None) -> Profiles:
     return Profiles(
         recommended=False,
         gain=None,
-        gain_ci97=None,
+        gain_ci=None,
         apparent_gain=apparent,
         reason=f"One setting for all, not decided: {because}.",
     )

@@ -119,6 +119,8 @@ class StudyOpened:
     name: str
     schedule: Schedule
     """The work per round of what will be measured."""
+    greedy_twin: str | None = None
+    """Where the study is new: one that is there and differs in its temperature of 0 only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from spectui.errors import SpectuiError
 from spectui.known import Known
@@ -63,7 +64,8 @@ def measure_slots(
         speedup=result.speedup,
         lossless=result.lossless,
     )
-    found = [SlotResult(n_slots=numbers[0], found=in_race, min_gain=min_gain)]
+    judged = partial(SlotResult, min_gain=min_gain, basis=result.verdict.basis)
+    found = [judged(n_slots=numbers[0], found=in_race)]
     left_out: list[int] = []
     needs_s = sum(
         one.prompt_s + one.decode_s
@@ -84,7 +86,7 @@ def measure_slots(
                 on_run=on_run,
                 watch=Known(MachineWatch()),
             )
-            found.append(SlotResult(n_slots=n_slots, found=measured, min_gain=min_gain))
+            found.append(judged(n_slots=n_slots, found=measured))
             if measured.ended is not None:
                 break
     except (KeyboardInterrupt, SpectuiError) as error:

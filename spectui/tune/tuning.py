@@ -169,7 +169,8 @@ class Tuning:
         with self._open() as study:
             if setup.experts is not None and study.space.placements is not None:
                 setup.experts.check(study.space.placements, study.name)
-            on_event(StudyOpened(name=study.name, schedule=setup.schedule))
+            twin = self._greedy_twin(study)
+            on_event(StudyOpened(name=study.name, schedule=setup.schedule, greedy_twin=twin))
             self._study = study
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
@@ -233,6 +234,15 @@ class Tuning:
         )
         self.space = study.space
         return study
+
+    def _greedy_twin(self, study: TuningStudy) -> str | None:
+        """The study that greedy sampling would have gone on with, where this one begins."""
+        sampling = self._spec["sampling"]
+        if not study.is_new or self.setup.study.name or self.setup.workload.sampling.is_greedy:
+            return None
+        greedy = {**self._spec, "sampling": {**sampling, "temp": 0.0}}
+        name = study_name(self.setup.off.target.path, greedy)
+        return name if study.has_beside(name) else None
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
         """Store the verdict and what is promised; a storage that fails costs neither."""

@@ -259,6 +259,24 @@ def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts:
     assert rates == [trial["tokens_per_s"] for trial in first["trials"]]
 
 
+def test_a_study_that_differs_in_its_greedy_sampling_is_told_of(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    tune = ["tune", *pair, "--prompts", prompts, *MODEL, "--trials", 1, "--json", "-"]
+    assert spectui(*tune, "--temp", 0) == 0, spectui.err
+    greedy = json.loads(spectui.out)["study"]
+    note = f"({greedy}); --temp 0 goes on with it"
+    assert "goes on with it" not in spectui.err
+    assert spectui(*tune, "--temp", 0.8) == 0, spectui.err
+    assert spectui.err.count(note) == 1
+    assert json.loads(spectui.out)["study"] != greedy
+    for again in (["--temp", 0.8], ["--temp", 0], ["--temp", 0.7, "--study", "other"]):
+        assert spectui(*tune, *again) == 0, spectui.err
+        assert "goes on with it" not in spectui.err
+    assert spectui(*tune, "--temp", 0.7, "-n", 9) == 0, spectui.err
+    assert "goes on with it" not in spectui.err
+
+
 def test_a_draft_that_does_not_fit_is_listed_with_the_reason(
     spectui: Spectui, tiny: TinyPath, pair: list[object], prompts: Path
 ) -> None:

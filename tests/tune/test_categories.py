@@ -120,8 +120,11 @@ def test_profiles_that_fit_only_the_prompts_that_chose_them_do_not_hold() -> Non
     assert not found.recommended
     assert found.apparent_gain is not None
     assert found.apparent_gain > 0.02
-    assert found.gain_ci97 is not None
-    assert found.gain_ci97[0] < 0
+    assert found.gain_ci is not None
+    assert found.gain_ci[0] < 0
+    document = found.document()
+    assert (document["gain_ci"], document["gain_ci_level"]) == (list(found.gain_ci), 0.97)
+    assert "(97 % interval" in found.reason
     assert "no profile per category held on prompts that did not choose it" in found.reason
 
 
@@ -182,7 +185,7 @@ def test_the_same_setting_everywhere_needs_no_profiles() -> None:
     assert found == Profiles(
         recommended=False,
         gain=0.0,
-        gain_ci97=None,
+        gain_ci=None,
         apparent_gain=0.0,
         reason="One setting for all: the same one was fastest in every category.",
     )

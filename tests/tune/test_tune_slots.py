@@ -10,7 +10,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements
 from spectui.measure.server_backend import ServerBackend, result_of
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.verdict import Verdict
+from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.tune.pace import Spent
 from spectui.tune.result import TuneResult
 from spectui.tune.slots import SlotsMeasured, measure_slots
@@ -73,6 +73,17 @@ def test_the_race_stands_first() -> None:
     assert found.results[0].found.pairs == PAIRS
     assert [one.all_tokens_per_s[0] for one in found.results[1:]] == [2 * 11 / 2.0, 4 * 11 / 2.0]
     assert (found.left_out, found.ended) == ((), None)
+
+
+def test_prompts_that_chose_the_setting_decide_nothing_with_any_number_of_slots() -> None:
+    judged = replace(RESULT.verdict, basis=Basis.SAME)
+    found = slots(1, 2, result=replace(RESULT, verdict=judged))
+    assert {one.basis for one in found.results} == {Basis.SAME}
+    assert {one.answer for one in found.results} == {Answer.UNDECIDED}
+    assert all(one.clause.endswith(", not decided") for one in found.results)
+    judged = replace(RESULT.verdict, basis=Basis.UNSEEN)
+    found = slots(1, 2, result=replace(RESULT, verdict=judged))
+    assert {one.answer for one in found.results} == {Answer.USE}
 
 
 def test_one_slot_that_nobody_asked_for_is_no_result() -> None:

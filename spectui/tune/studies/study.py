@@ -84,6 +84,8 @@ class TuningStudy(Closing):
         self._url = storage
         self._storage = open_storage(storage)
         self._asked: dict[int, optuna.Trial] = {}
+        self.is_new = True
+        """Whether it was created now."""
         try:
             self._study = self._create_or_load(sampler, seed, must_exist=must_exist)
             self._prepare(spec)
@@ -108,6 +110,7 @@ class TuningStudy(Closing):
     def _prepare(self, spec: dict[str, Any]) -> None:
         with self._storage_errors():
             known = self._study.user_attrs.get(_SPEC)
+            self.is_new = known is None
             if known is None:
                 self._study.set_user_attr(_SPEC, spec)
                 return
@@ -115,6 +118,11 @@ class TuningStudy(Closing):
             for trial in _abandoned(self._study):
                 records.close_trial(self._study, trial)
             _check_alone(self._study)
+
+    def has_beside(self, name: str) -> bool:
+        """Whether the storage holds a study of that name."""
+        with self._storage_errors():
+            return name in optuna.get_all_study_names(self._storage)
 
     def _keep_placements(self) -> None:
         found = self.space.placements
