@@ -37,7 +37,17 @@ REMEMBERS = (
 )
 
 
-_SAMPLERS = "penalties dry top_n_sigma top_k typ_p top_p min_p xtc temperature".split()
+_SAMPLERS = [
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typ_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+]
 """Llama-server's default, of which the engine has those that do anything by default."""
 _NEUTRAL: dict[str, tuple[str, object]] = {
     "repeat-penalty": ("repeat_penalty", 1.0),
