@@ -88,7 +88,7 @@ def test_cells_of_a_sweep(
     axes = ["--draft-max", 2, "--n-prompts", 1]
     assert spectui("sweep", *asking, *axes, *temps) == 0, spectui.err
     document = json.loads(spectui.out)
-    assert sorted({cell["temp"] for cell in document["cells"]}) == expected
+    assert sorted({cell["config"]["temp"] for cell in document["cells"]}) == expected
     assert [note for note in document["notes"] if NOTE in note]
 
 
