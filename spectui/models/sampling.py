@@ -77,7 +77,8 @@ def unmeasured_sentences(path: Path) -> tuple[str, ...]:
 
 def _header(path: Path) -> GgufFile | None:
     try:
-        return read_gguf(path)
+        # A server that runs already may not tell which file it has.
+        return read_gguf(path) if path.name else None
     except BadInputError:
         return None
 

@@ -76,3 +76,4 @@ def test_a_file_that_cannot_be_read_asks_for_nothing(tmp_path: Path) -> None:
     for name in ("missing.gguf", "text.gguf", "empty.gguf", "."):
         assert model_sampling(tmp_path / name) == {}
         assert unmeasured_sampling(tmp_path / name) == {}
+    assert unmeasured_sentences(Path()) == ()
