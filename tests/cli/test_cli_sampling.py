@@ -12,6 +12,7 @@ from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Pair
 from spectui.options.setup import SamplingConfig
 from spectui.settings import Settings
+from spectui.trace.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.scripted_server import write_server
@@ -93,15 +94,32 @@ def test_cells_of_a_sweep(
 
 
 @pytest.mark.usefixtures("no_process_is_left")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("bench", "--backend", "server"),
+        ("tune", "--backend", "server", "--trials", 1),
+        ("verify", "--no-promise", "--no-counts"),
+    ],
+    ids=lambda command: command[0],
+)
 def test_a_server_is_asked_for_the_same(
-    spectui: Spectui, asking: list[object], tmp_path: Path
+    spectui: Spectui, asking: list[object], tmp_path: Path, command: tuple[object, ...]
 ) -> None:
     binary = write_server(tmp_path / "llama-server")
-    served = ["--backend", "server", "--server-bin", binary]
-    assert spectui("bench", *asking, *served) == 0, spectui.err
+    assert spectui(*command, *asking, "--server-bin", binary) == 0, spectui.err
     document = json.loads(spectui.out)
     assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
-    assert [note for note in document["notes"] if NOTE in note]
+    assert len([note for note in document["notes"] if NOTE in note]) == 1
+    assert spectui.err.count(NOTE) == 1
+
+
+def test_a_trace_is_of_the_same(spectui: Spectui, asking: list[object], tmp_path: Path) -> None:
+    out = tmp_path / "t.json.gz"
+    assert spectui("trace", *asking, "--no-costs", "--out", out) == 0, spectui.err
+    assert spectui.err.count(NOTE) == 1
+    sampling = read_trace(out).sampling
+    assert (sampling.temp, sampling.top_k) == (0.5, 7)
 
 
 @pytest.mark.parametrize(
