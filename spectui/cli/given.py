@@ -11,6 +11,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
 from spectui.models.gguf import check_file, check_is_gguf
+from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
@@ -91,8 +92,15 @@ def find_pair(
         )
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError(several)
+    mind_sampling(models.target, progress)
     draft = next(iter(models.drafts.values())) if speculation.needs_draft else None
     return models.target, draft
+
+
+def mind_sampling(target: Path, progress: Progress) -> None:
+    """Say what the target's file asks of the sampling that no measurement applies."""
+    for sentence in unmeasured_sentences(target):
+        progress.announce(f"mind that {sentence}")
 
 
 def _given(

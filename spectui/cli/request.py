@@ -1,16 +1,22 @@
 """Options of commands that run models, from what click parsed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import click
+from click.core import ParameterSource
+
 from spectui.cores import threads_to_take
 from spectui.errors import UsageError
+from spectui.models.sampling import model_sampling
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.reading import context_of, draft_of, target_of
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+
+_SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +28,9 @@ class RunOptions:
     context: ContextOptions
     """Context that target and draft share."""
     sampling: SamplingConfig
-    """The target's sampler chain."""
+    """The target's sampler chain, with llama-server's own defaults; see ``sampling_for``."""
+    chosen_sampling: frozenset[str] = field(default_factory=frozenset)
+    """Its fields that the user, a preset or the command of ``--from`` has chosen."""
     model: Path | None
     model_draft: tuple[Path, ...]
     n_predict: int = -1
@@ -55,6 +63,7 @@ class RunOptions:
                 "sampling": SamplingConfig(
                     **{field.name: parsed[field.name] for field in fields(SamplingConfig)}
                 ),
+                "chosen_sampling": _chosen_sampling(),
                 "schedule": Schedule(parsed.get("schedule", Schedule.SERVER)),
             }
         )
@@ -103,6 +112,15 @@ class RunOptions:
         preset = None if self.preset is None else Path(self.preset)
         return (self.model, *self.model_draft, self.prompts, preset)
 
+    def sampling_for(self, target: Path) -> SamplingConfig:
+        """The sampler chain for a target, whose own defaults are taken for what nobody has chosen.
+
+        As llama-server does. A file that cannot be read has none.
+        """
+        found = model_sampling(target).items()
+        own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
+        return replace(self.sampling, **own)
+
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""
         return target_of(self.placement, path)
@@ -110,3 +128,12 @@ class RunOptions:
     def draft_options(self, path: Path) -> ModelOptions:
         """Placement of a draft."""
         return draft_of(self.placement, path)
+
+
+def _chosen_sampling() -> frozenset[str]:
+    """Options of sampling that are not left to their defaults; all outside of a command."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return _SAMPLING
+    left = {None, ParameterSource.DEFAULT}
+    return frozenset(name for name in _SAMPLING if context.get_parameter_source(name) not in left)

@@ -42,6 +42,7 @@ from spectui.measure.servers import (
 )
 from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, served_workload, variations
+from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import (
     MODEL_KIND,
@@ -50,7 +51,13 @@ from spectui.options.drafters import (
     numbers_of,
     with_kind,
 )
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
+from spectui.options.setup import (
+    ContextOptions,
+    ModelOptions,
+    SamplingConfig,
+    Schedule,
+    Setup,
+)
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.server import LlamaClient
@@ -154,6 +161,7 @@ class _Bench:
             setting={**speculation.document(), "schedule": str(schedule)},
             backend=ENGINE,
             alteration=target.info.alteration,
+            notes=unmeasured_sentences(setup.target.path),
         )
 
     def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
@@ -187,7 +195,8 @@ class _Bench:
             say=self.progress.say,
             name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
         ) as fleet:
-            workloads = self._served_workloads(fleet.of(setup.off), n_ctx)
+            sampling = self.options.sampling_for(setup.target.path)
+            workloads = self._served_workloads(fleet.of(setup.off), n_ctx, sampling)
             backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
             backends = map(backend.with_slots, slots)
             found, ended = self._measure(list(product(backends, workloads)), speculation)
@@ -205,7 +214,10 @@ class _Bench:
             setting={**speculation.document(), "schedule": str(Schedule.SERVER)},
             backend=served_by(binary, arguments, keeps_both=keeps_both, n_starts=fleet.n_starts),
             alteration=target.alteration,
-            notes=(REMEMBERS,) if remembers(speculation) else (),
+            notes=(
+                *unmeasured_sentences(setup.target.path),
+                *((REMEMBERS,) if remembers(speculation) else ()),
+            ),
         )
 
     def through_running(self) -> BenchRun:
@@ -217,7 +229,7 @@ class _Bench:
             running.append(process)
         with RunningServers(client, baseline) as servers:
             n_ctx = facts.n_ctx or _ANY_LENGTH
-            workloads = self._served_workloads(client, n_ctx, remedy=_REMEDY)
+            workloads = self._served_workloads(client, n_ctx, self.options.sampling, remedy=_REMEDY)
             if baseline is not None:
                 self.progress.say(plan(*self._plan, keeps_off=True))
             backend = ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True)
@@ -265,13 +277,18 @@ class _Bench:
         return len(self.prompts), self.n_kinds * int(self.parsed["repeats"])
 
     def _served_workloads(
-        self, server: LlamaClient, n_ctx: int, *, remedy: str = "raise -c"
+        self,
+        server: LlamaClient,
+        n_ctx: int,
+        sampling: SamplingConfig,
+        *,
+        remedy: str = "raise -c",
     ) -> list[Workload]:
         workload = served_workload(
             server,
             self.prompts,
             n_predict=self.options.n_predict,
-            sampling=self.options.sampling,
+            sampling=sampling,
             n_ctx=n_ctx,
             remedy=remedy,
             say=self.progress.say,
@@ -282,6 +299,8 @@ class _Bench:
         self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c"
     ) -> list[Workload]:
         temps, lengths = self.parsed["temp"], self.parsed["lengths"]
+        if "temp" not in self.options.chosen_sampling:
+            temps = (workload.sampling.temp,)
         return variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy)
 
     def _measure(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import click
+
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
@@ -89,7 +91,9 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         return _setup(shared, speculation, pair, extra)
 
     def with_preset(name: str) -> Launch:
-        return make_launch(_preset_options(name), settings, extra=())
+        # What a preset says of the sampling is chosen, which the context knows.
+        with _preset_context(name) as context:
+            return make_launch(dict(context.params), settings, extra=())
 
     pair, demo = _models(shared)
     if options.monitor_replay is not None:
@@ -150,7 +154,7 @@ def _setup(
         context=shared.context,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
         schedule=shared.schedule,
-        sampling=shared.sampling,
+        sampling=shared.sampling_for(pair.target),
         n_predict=shared.n_predict,
         extra=extra,
     )
@@ -174,9 +178,8 @@ def _notice(threads: int) -> str | None:
     )
 
 
-def _preset_options(name: str) -> dict[str, Any]:
-    """Options as if only ``--preset NAME`` had been typed."""
+def _preset_context(name: str) -> click.Context:
+    """The command as if only ``--preset NAME`` had been typed."""
     from spectui.cli.cockpit import command
 
-    context = command.make_context("cockpit", ["--preset", name], help_option_names=HELP_NAMES)
-    return dict(context.params)
+    return command.make_context("cockpit", ["--preset", name], help_option_names=HELP_NAMES)

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.given import find_models
+from spectui.cli.given import find_models, mind_sampling
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
@@ -43,6 +43,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
         models = find_models(options, progress, needs_draft=False)
+        mind_sampling(models.target, progress)
         with open_engine(options, progress) as engine:
             target = engine.load_target(
                 options.target_options(models.target), options.context, max_draft=1

@@ -9,7 +9,7 @@ import msgspec
 
 from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
-from spectui.cli.given import find_models
+from spectui.cli.given import find_models, mind_sampling
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
@@ -44,6 +44,7 @@ from spectui.errors import (
 )
 from spectui.measure.arm import Arm
 from spectui.measure.header import header
+from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.setup import SamplingConfig, Setup
@@ -126,7 +127,8 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
             interrupts.hold()
     finally:
         progress.close()
-    _report(sweep, parsed, notes, ended)
+    asked = unmeasured_sentences(setup.base.target.path)
+    _report(sweep, parsed, (*notes, *asked), ended)
 
 
 def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
@@ -191,6 +193,8 @@ def _setup(
     models = find_models(shared, progress, needs_draft=takes_models, reads_headers=binary is None)
     for refused in models.refused:
         progress.say(f"left out {refused.name}: {refused.reason}")
+    mind_sampling(models.target, progress)
+    sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
     base = Setup(
@@ -202,10 +206,10 @@ def _setup(
     )
     return SweepSetup(
         grid=grid,
-        default=default,
+        default=replace(default, task=replace(default.task, temp=sampling.temp)),
         base=with_slot_context(base, 1) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
-        sampling=shared.sampling,
+        sampling=sampling,
         schedule=shared.schedule,
         prompts=read_prompts(shared)[: parsed["n_prompts"] or of_suite],
         machine=this_machine(),

@@ -43,6 +43,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
+from spectui.models.sampling import unmeasured_sentences
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
@@ -108,7 +109,8 @@ def tune(parsed: dict[str, Any]) -> None:
             found = _ranked(found, served, search)
     finally:
         progress.close()
-    report(found, served, unmeasured, shared.json_path)
+    asked = unmeasured_sentences(found.tuning.setup.off.target.path)
+    report(found, served, (*unmeasured, *asked), shared.json_path)
     _raise_ended(found, served)
 
 
@@ -223,7 +225,7 @@ class _Search:
                 off,
                 candidates,
                 _beginning_with(present, space),
-                self._served_workload(fleet.of(off), n_ctx),
+                self._served_workload(fleet.of(off), off),
                 mtp_layers=mtp_layers,
             )
             backend.company = tuple(item.tokens for item in setup.workload.items)
@@ -292,14 +294,14 @@ class _Search:
         )
         return tuple(candidates), space, mtp_layers
 
-    def _served_workload(self, server: LlamaClient, n_ctx: int) -> Workload:
+    def _served_workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
         return served_workload(
             server,
             self.prompts,
             n_predict=self.shared.n_predict,
-            sampling=self.shared.sampling,
-            n_ctx=n_ctx,
+            sampling=self.shared.sampling_for(off.target.path),
+            n_ctx=off.context.ctx_size,
             say=self.progress.say,
         )
 

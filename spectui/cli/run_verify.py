@@ -24,6 +24,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
 from spectui.measure.header import header
 from spectui.measure.promise import Case, Promise
+from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
@@ -199,7 +200,7 @@ def _of_options(
         draft=None if draft is None else options.draft_options(draft),
         context=options.context,
         speculation=speculation,
-        sampling=options.sampling,
+        sampling=options.sampling_for(path),
         n_predict=options.n_predict,
         extra=served_extra(),
     )
@@ -215,7 +216,8 @@ def _report(found: Verified, json_path: str | None, minded: tuple[str, ...]) -> 
         minded: parts of the ``--from`` command that are not measured, as reported before.
     """
     document = {**header("verify", this_machine()), **found.document()}
-    document["notes"] = [*minded, *document["notes"]]
+    asked = unmeasured_sentences(found.case.target.path)
+    document["notes"] = [*minded, *asked, *document["notes"]]
     write_result(document, text_of(found), json_path)
 
 

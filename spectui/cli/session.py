@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import click
 
-from spectui.cli.given import Models, find_models
+from spectui.cli.given import Models, find_models, mind_sampling
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
@@ -64,7 +64,7 @@ def tokenized(
         engine,
         prompts,
         n_predict=options.n_predict,
-        sampling=options.sampling,
+        sampling=options.sampling_for(target.info.path),
         n_ctx=target.n_ctx,
         remedy=target.remedy,
     )
@@ -85,6 +85,7 @@ def find_candidates(options: RunOptions, progress: Progress) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
     needs_draft = bool(options.spec_type) and options.takes_models
     found = find_models(options, progress, needs_draft=needs_draft)
+    mind_sampling(found.target, progress)
     return found if options.takes_models else replace(found, drafts={})
 
 

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from spectui.commands.items import divide
 from spectui.documents import Json
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
 from spectui.measure.backend import one_after_the_other
+from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaClient
@@ -35,6 +37,25 @@ REMEMBERS = (
 )
 
 
+_SAMPLERS = [
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typ_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+]
+"""Llama-server's default, of which the engine has those that do anything by default."""
+_NEUTRAL: dict[str, tuple[str, object]] = {
+    "repeat-penalty": ("repeat_penalty", 1.0),
+    "xtc-probability": ("xtc_probability", 0.0),
+    "mirostat": ("mirostat", 0),
+    "samplers": ("samplers", _SAMPLERS),
+}
+"""Fields of a request, by llama-server's options, and the values that the engine samples with."""
 _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 
 
@@ -99,6 +120,7 @@ class ServerBackend:
         self._draft: ModelOptions | None = base.draft
         self._redoes_rounds = redoes_rounds
         self._clock = clock
+        self._neutral = _neutral(base)
         self._had: dict[Setup, set[Tokens]] = {}
         """Prompts that servers have seen, as far as their drafters remember them."""
         self.n_slots = base.n_slots
@@ -177,7 +199,7 @@ class ServerBackend:
     def _completed(
         self, server: LlamaClient, commands: Sequence[Generate], setup: Setup
     ) -> list[tuple[Completion, float]]:
-        wanted = [_body(command) for command in commands]
+        wanted = [{**_body(command), **self._neutral} for command in commands]
         fillers = wanted
         if self.company and not remembers(setup.speculation):
             # Experts of a mixture are shared by prompts that are alike.
@@ -200,6 +222,16 @@ class ServerBackend:
             self._had.pop(setup, None)
             self.move_s = self._clock() - began_s
         return server
+
+
+def _neutral(setup: Setup) -> Json:
+    """Fields of requests with which a server samples as the engine does, whatever its model asks.
+
+    What the user's own arguments say stays as it is.
+    """
+    given = {item.name for item in divide(setup.extra)}
+    asked = unmeasured_sampling(setup.target.path).keys() - given
+    return {field: value for name, (field, value) in _NEUTRAL.items() if name in asked}
 
 
 def _body(command: Generate) -> Json:

@@ -1,23 +1,26 @@
 """Prompts decoded beside others: who takes turns with whom, and what the rates are."""
 
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+from unittest.mock import ANY
+
 import pytest
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Measurer, Pair, measurements
-from spectui.measure.server_backend import result_of
+from spectui.measure.server_backend import ServerBackend, Servers, result_of
 from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
 from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.streams import StreamMeasurer, StreamPair, measurer_of
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import NgramMod
-from spectui.options.setup import (
-    SamplingConfig,
-    Schedule,
-)
+from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from tests.support.streams import ITEMS, ON, WORKLOAD, Recorded, backend, completion
+from tests.support.models import Tiny, write_tiny
+from tests.support.streams import BASE, ITEMS, ON, WORKLOAD, Recorded, backend, completion
 
 
 def measured(servers: Recorded, n_slots: int, repeats: int = 1) -> list[Pair]:
@@ -160,3 +163,43 @@ def test_a_single_measured_prompt_has_company() -> None:
     assert some.generate(command).n_decoded == 10
     assert servers.asked == ["b|acdefg"]
     assert isinstance(measurer_of(some, WORKLOAD, Schedule.SERVER), StreamMeasurer)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "extra", "sent"),
+    [
+        ((), (), {}),
+        ((("temp", 0.5), ("mirostat", 0)), (), {}),
+        (
+            (("penalty_repeat", 1.05), ("xtc_probability", 0.5), ("mirostat", 2)),
+            (),
+            {"repeat_penalty": 1.0, "xtc_probability": 0.0, "mirostat": 0},
+        ),
+        # What the user's own command says, its server is to do.
+        (
+            (("penalty_repeat", 1.05), ("xtc_probability", 0.5)),
+            ("--repeat-penalty", "1.1"),
+            {"xtc_probability": 0.0},
+        ),
+        ((("sequence", "temperature;top_k"),), (), {"samplers": ANY}),
+    ],
+)
+@pytest.mark.parametrize("temp", [0.0, 0.5])
+def test_a_server_does_not_sample_as_its_model_asks_where_the_engine_cannot(
+    tmp_path: Path,
+    sampling: tuple[tuple[str, float | str], ...],
+    extra: tuple[str, ...],
+    sent: dict[str, object],
+    temp: float,
+) -> None:
+    path = tmp_path / "asking.gguf"
+    write_tiny(Tiny(sampling=sampling), path)
+    base = replace(BASE, target=ModelOptions(path=path), extra=extra)
+    servers = Recorded(keeps_off=True)
+    decoding = ServerBackend(cast("Servers", servers), base, {}, redoes_rounds=False)
+    chosen = SamplingConfig(temp=temp)
+    decoding.generate(Generate(prompt=(97,), n_predict=4, sampling=chosen))
+    (body,) = servers.bodies
+    foreign = ("repeat_penalty", "xtc_probability", "mirostat", "samplers")
+    assert {name: body[name] for name in foreign if name in body} == sent
+    assert body["temperature"] == temp

@@ -1,7 +1,7 @@
 """Tiny random-weight GGUFs, written in milliseconds, and files that are no models at all."""
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +64,8 @@ class Tiny:
     pre: str = "smollm"
     is_reversed: bool = False
     """The same tokens, those from id 5 on in the opposite order."""
+    sampling: tuple[tuple[str, float | str], ...] = ()
+    """Keys and values of ``general.sampling``."""
 
 
 TARGET = Tiny()
@@ -99,6 +101,7 @@ def write_tiny(recipe: Tiny, path: Path) -> None:
         writer.add_expert_used_count(2)
     if recipe.pooling is not None:
         writer.add_pooling_type(gguf.PoolingType(recipe.pooling))
+    add_sampling(writer, recipe.sampling)
     write_weights(writer, recipe, _shapes(recipe))
 
 
@@ -135,6 +138,21 @@ def write_tokenizer(recipe: Tiny, path: Path) -> None:
 def write_empty(path: Path) -> None:
     """Write a GGUF of nothing but a header."""
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
+
+
+def add_sampling(writer: gguf.GGUFWriter, sampling: Iterable[tuple[str, float | str]]) -> None:
+    """Write what the model asks of its sampling, each value with the type that it has here."""
+    for name, value in sampling:
+        key = f"general.sampling.{name}"
+        match value:
+            case str():
+                writer.add_string(key, value)
+            case bool():
+                writer.add_bool(key, value)
+            case int():
+                writer.add_int32(key, value)
+            case float():
+                writer.add_float32(key, value)
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:

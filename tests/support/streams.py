@@ -1,10 +1,10 @@
 """Servers that are none: they answer at once, and remember in which order they were asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from spectui.measure.server_backend import ServerBackend, Servers
 from spectui.measure.workload import WorkItem, Workload
@@ -46,15 +46,18 @@ class Recorded:
         self.keeps_off = keeps_off
         self.asked: list[str] = []
         """Prompts by request: in upper case with speculation, behind a bar those of the company."""
+        self.bodies: list[Mapping[str, Any]] = []
+        """Fields of the requests that were not the company's."""
         self.ended: list[Setup] = []
 
     def of(self, setup: Setup) -> SimpleNamespace:
         def together(
-            wanted: Sequence[dict[str, list[int]]],
-            fillers: Sequence[dict[str, list[int]]],
+            wanted: Sequence[Mapping[str, Any]],
+            fillers: Sequence[Mapping[str, Any]],
             n_streams: int,
         ) -> list[tuple[Completion, float]]:
             assert n_streams == setup.n_slots
+            self.bodies += wanted
             names = ["".join(chr(one["prompt"][0]) for one in some) for some in (wanted, fillers)]
             told = names[0] if names[0] == names[1] else "|".join(names)
             self.asked.append(told if setup.is_off else told.upper())

@@ -1,0 +1,145 @@
+"""A model's own sampling is measured wherever nothing else was chosen, as llama-server does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from spectui.cli.cockpit import command as cockpit
+from spectui.cli.run_cockpit import make_launch
+from spectui.live.setup import Pair
+from spectui.options.setup import SamplingConfig
+from spectui.settings import Settings
+from spectui.trace.file import read_trace
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
+from tests.support.scripted_server import write_server
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+ASKING = Tiny(sampling=(("temp", 0.5), ("top_k", 7), ("penalty_repeat", 1.05)))
+NOTE = "a repeat penalty of 1.05, which is not measured"
+
+
+@pytest.fixture
+def asking(tiny: TinyPath, prompts: Path) -> list[object]:
+    """Options of a run on a target that asks for a sampling of its own."""
+    models = ["-m", tiny(ASKING), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12]
+    return [*models, "--prompts", prompts, "--json", "-"]
+
+
+def config(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+    assert spectui("bench", *arguments) == 0, spectui.err
+    found: dict[str, Any] = json.loads(spectui.out)["config"]
+    return found
+
+
+def test_bench_measures_what_the_model_asks_for_and_says_what_it_does_not(
+    spectui: Spectui, asking: list[object], tiny: TinyPath
+) -> None:
+    assert spectui("bench", *asking) == 0, spectui.err
+    document = json.loads(spectui.out)
+    told = f"{tiny(ASKING).name} asks for {NOTE}"
+    assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
+    assert (document["config"]["top_p"], document["config"]["min_p"]) == (0.95, 0.05)
+    assert document["notes"] == [told]
+    assert spectui.err.count(f"mind that {told}\n") == 1
+    others = [tiny(TARGET) if one == tiny(ASKING) else one for one in asking]
+    assert spectui("bench", *others) == 0, spectui.err
+    assert "asks for" not in spectui.err
+    assert json.loads(spectui.out)["config"]["temp"] == 0.8
+
+
+def test_what_is_typed_wins(spectui: Spectui, asking: list[object]) -> None:
+    # Even where it is llama-server's default.
+    found = config(spectui, *asking, "--temp", 0.8)
+    assert (found["temp"], found["top_k"]) == (0.8, 7)
+    found = config(spectui, *asking, "--top-k", 40)
+    assert (found["temp"], found["top_k"]) == (0.5, 40)
+
+
+def test_a_command_and_a_preset_win(
+    spectui: Spectui, asking: list[object], tiny: TinyPath, home: Path
+) -> None:
+    models = f"-m {tiny(ASKING)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1"
+    command = ["--from", f"llama-server {models} --temp 0.3", *asking[asking.index("-n") :]]
+    found = config(spectui, *command)
+    assert (found["temp"], found["top_k"]) == (0.3, 7)
+    folder = home / "config" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
+    found = config(spectui, *asking, "--preset", "mine")
+    assert (found["temp"], found["top_k"]) == (0.8, 7)
+
+
+def test_the_verdict_names_the_models_temperature(spectui: Spectui, asking: list[object]) -> None:
+    assert spectui("tune", *asking, "--trials", 1, "--quiet") == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
+    assert "temperature 0.5" in document["verdict"]["reason"]
+    assert [note for note in document["notes"] if NOTE in note]
+
+
+@pytest.mark.parametrize(("temps", "expected"), [((), [0.5]), (("--temp", "0,0.8"), [0.0, 0.8])])
+def test_cells_of_a_sweep(
+    spectui: Spectui, asking: list[object], temps: tuple[str, ...], expected: list[float]
+) -> None:
+    axes = ["--draft-max", 2, "--n-prompts", 1]
+    assert spectui("sweep", *asking, *axes, *temps) == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert sorted({cell["config"]["temp"] for cell in document["cells"]}) == expected
+    assert [note for note in document["notes"] if NOTE in note]
+
+
+@pytest.mark.usefixtures("no_process_is_left")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("bench", "--backend", "server"),
+        ("tune", "--backend", "server", "--trials", 1),
+        ("verify", "--no-promise", "--no-counts"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_server_is_asked_for_the_same(
+    spectui: Spectui, asking: list[object], tmp_path: Path, command: tuple[object, ...]
+) -> None:
+    binary = write_server(tmp_path / "llama-server")
+    assert spectui(*command, *asking, "--server-bin", binary) == 0, spectui.err
+    document = json.loads(spectui.out)
+    assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
+    assert len([note for note in document["notes"] if NOTE in note]) == 1
+    assert spectui.err.count(NOTE) == 1
+
+
+def test_a_trace_is_of_the_same(spectui: Spectui, asking: list[object], tmp_path: Path) -> None:
+    out = tmp_path / "t.json.gz"
+    assert spectui("trace", *asking, "--no-costs", "--out", out) == 0, spectui.err
+    assert spectui.err.count(NOTE) == 1
+    sampling = read_trace(out).sampling
+    assert (sampling.temp, sampling.top_k) == (0.5, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], (0.5, 7)), (["--temp", "0.8"], (0.8, 7)), (["--preset", "mine"], (0.8, 7))],
+)
+def test_the_screen_samples_so_too(
+    tiny: TinyPath, home: Path, arguments: list[str], expected: tuple[float, int]
+) -> None:
+    folder = home / "config" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
+    pair = Pair(target=tiny(ASKING), draft=None)
+    with cockpit.make_context("cockpit", list(arguments)) as context:
+        launch = make_launch(dict(context.params), Settings(), extra=())
+        found = launch.make_setup(pair).sampling
+        # A preset that is chosen on the screen says the same as one that was typed.
+        chosen = launch.with_preset("mine").make_setup(pair).sampling
+        assert click.get_current_context() is context
+    assert (found.temp, found.top_k) == expected
+    assert (chosen.temp, chosen.top_k) == (0.8, 7)
+    plain = launch.make_setup(Pair(target=tiny(TARGET), draft=None)).sampling
+    assert plain == SamplingConfig(temp=expected[0] if arguments else 0.8)
