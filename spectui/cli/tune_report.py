@@ -268,8 +268,8 @@ def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
     if spent.took_s > _OVER * spent.budget_s:
         yield (
             f"it took {duration_text(spent.took_s)} in place of "
-            f"{duration_text(spent.budget_s)}: what has begun is ended, and a verdict takes "
-            f"{LOOK_EVERY} prompts at least."
+            f"{duration_text(spent.budget_s)}: a step that has begun is finished, and a verdict "
+            f"takes {LOOK_EVERY} prompts at least."
         )
 
 

@@ -316,7 +316,7 @@ class _Case:
     def _prompts(self) -> str:
         told = [counted(self.measured.n_prompts, "prompt")]
         if self.basis is Basis.LATER:
-            told.append("later text of those that chose it")
+            told.append("continued behind the answers that chose it")
         if self.temp is not None:
             told.append(SamplingConfig(temp=self.temp).label)
         return ", ".join(told)

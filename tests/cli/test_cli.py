@@ -545,7 +545,10 @@ def test_what_a_short_time_budget_cost_is_told(
     assert spectui("tune", *pair, *options) == 0
     assert "NOTE: the time budget had no room for a recording" in spectui.out
     assert "NOTE: the time budget ended the trials after 1 of 9." in spectui.out
-    assert "in place of 0 s: what has begun is ended, and a verdict takes 8 prompts" in spectui.out
+    assert (
+        "in place of 0 s: a step that has begun is finished, and a verdict takes 8 prompts"
+        in spectui.out
+    )
     assert spectui("tune", *pair, *options, "--study", "other", "--json", "-") == 0
     time = json.loads(spectui.out)["time"]
     assert time["took_s"] > time["budget_s"] == 0.01

@@ -116,7 +116,7 @@ def test_what_a_decision_would_take_follows_from_the_width() -> None:
 def test_later_text_is_named_and_prompts_that_chose_recommend_nothing() -> None:
     later = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.LATER)
     assert later.use_speculation
-    assert "+10 % to +30 %, 6 prompts, later text of those that chose it)" in later.reason
+    assert "+10 % to +30 %, 6 prompts, continued behind the answers that chose it)" in later.reason
     same = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.SAME)
     assert (same.use_speculation, same.answer) == (False, Answer.UNDECIDED)
     assert "measured +20 % on 6 prompts; these prompts chose it" in same.reason
@@ -166,7 +166,10 @@ def test_the_sentence_contains_the_numbers(interval: tuple[float, float, float],
     [(None, ""), (0.0, ", greedy"), (-1.0, ", greedy"), (0.8, ", temperature 0.8")],
 )
 def test_the_temperature_of_the_measurement_is_named(temp: float | None, named: str) -> None:
-    for basis, text in ((Basis.UNSEEN, ""), (Basis.LATER, ", later text of those that chose it")):
+    for basis, text in (
+        (Basis.UNSEEN, ""),
+        (Basis.LATER, ", continued behind the answers that chose it"),
+    ):
         found = judge(speedup(1.14, 1.18, 1.22), min_gain=0.02, basis=basis, temp=temp)
         assert found.reason.endswith(f"16 prompts{text}{named}).")
     noise = judge(speedup(0.9, 1.1, 1.2), min_gain=0.02, basis=Basis.SAME, temp=temp)

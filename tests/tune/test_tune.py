@@ -663,7 +663,7 @@ def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) ->
         assert pair.item.tokens == (*plain[pair.item.id], *written)
     assert result.verdict.use_speculation
     assert result.verdict.basis is Basis.LATER
-    assert "8 prompts, later text of those that chose it" in result.verdict.reason
+    assert "8 prompts, continued behind the answers that chose it" in result.verdict.reason
     assert result.speedup is not None
     assert result.speedup.level == 0.95
 

@@ -92,7 +92,7 @@ def _schedule(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
     if state.fast_tokens_per_s is None:
         return ((named,),)
     fast = state.fast_tokens_per_s
-    short = labelled("fast, no server's:", f"<{pen.number(fast, 1)}")
+    short = labelled("fast would be", f"<{pen.number(fast, 1)}")
     full = pen.sentence(f"fast, not in llama-server: up to {pen.tokens_per_s(fast)}")
     return (pen.spread(named, short),), (named, *full)
 
