@@ -200,14 +200,9 @@ class _Bench:
             backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
             backends = map(backend.with_slots, slots)
             found, ended = self._measure(list(product(backends, workloads)), speculation)
-        n_kinds = len(workloads)
-        by_slots = tuple(
-            (n_slots, found[at : at + n_kinds])
-            for n_slots, at in zip(slots, range(0, len(found), n_kinds), strict=False)
-        )
         return BenchRun(
-            found=found[:n_kinds],
-            by_slots=() if slots == (1,) else by_slots,
+            found=found[: len(workloads)],
+            by_slots=() if slots == (1,) else _by_slots(slots, found, len(workloads)),
             ended=ended,
             target=target.document(n_ctx),
             draft=_draft(None if draft is None else draft.document(n_ctx), speculation),
@@ -363,6 +358,14 @@ class _Bench:
 def _by(backend: Backend, workloads: Sequence[Workload]) -> list[tuple[Backend, Workload]]:
     """Work for one who decodes."""
     return [(backend, workload) for workload in workloads]
+
+
+def _by_slots(
+    slots: Sequence[int], found: Sequence[Comparison], n_kinds: int
+) -> tuple[tuple[int, Sequence[Comparison]], ...]:
+    """``n_kinds`` comparisons for each number of slots; an early end leaves out the last ones."""
+    starts = range(0, len(found), n_kinds)
+    return tuple((n, found[at : at + n_kinds]) for n, at in zip(slots, starts, strict=False))
 
 
 def _watch(running: Sequence[Known[ProcessSample]]) -> Known[MachineWatch]:

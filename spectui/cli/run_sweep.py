@@ -108,13 +108,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        setup = _setup(
-            parsed,
-            grid,
-            _default(axes, shared, parsed),
-            shared,
-            progress,
-        )
+        setup = _setup(parsed, grid, _default(axes, shared, parsed), shared, progress)
         sweep = Sweep(replace(setup, left_out=left_out))
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")

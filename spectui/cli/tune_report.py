@@ -80,15 +80,15 @@ class Tuned:
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
         not_ended = "the trials were not ended by forecasts"
+        not_placed = "n_cpu_moe was not searched"
+        met = result.conditions and result.conditions.document()
         return {
             **header("tune", this_machine()),
             "study": self.tuning.name,
             "target": self.target,
             "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
             "config": _config(setup),
-            **or_reason(
-                "placements", placements and encoded(placements), "n_cpu_moe was not searched"
-            ),
+            **or_reason("placements", placements and encoded(placements), not_placed),
             "baseline": {"params": result.off.document(), **result.baseline_document()},
             "trials": [record.document(result.trials) for record in result.trials],
             "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
@@ -104,11 +104,7 @@ class Tuned:
             "per_category": per_category_rows(result.pairs, self.categories),
             "profiles": self.profiles.document(),
             **self.explanation.document(),
-            **or_reason(
-                "conditions",
-                result.conditions and result.conditions.document(),
-                "the machine was not watched",
-            ),
+            **or_reason("conditions", met, "the machine was not watched"),
             "prompts": [pair.document() for pair in result.pairs],
             **lossless_document(result.lossless),
             "verdict": result.verdict.document(),

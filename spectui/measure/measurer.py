@@ -257,8 +257,7 @@ class Measurer:
         Returns:
             A pair for each of ``settings``.
         """
-        chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
-        baseline_first = chance.randrange(2) == turn % 2
+        baseline_first = self._begins_with_off(turn)
         order = range(len(settings))[:: -1 if turn % 2 else 1]
         commands = [self._command(item, one, self.workload.n_predict) for one in settings]
         found = {
@@ -273,6 +272,11 @@ class Measurer:
             for n in order
         }
         return [found[n] for n in range(len(settings))]
+
+    def _begins_with_off(self, turn: int) -> bool:
+        """Whether a block begins without speculation: of two in a row, by chance one does."""
+        chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
+        return chance.randrange(2) == turn % 2
 
     def _pair(self, item: WorkItem, command: GeneratePair) -> Pair:
         done = self.engine.generate_pair(command)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from random import Random
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.backend import Backend
@@ -62,11 +61,6 @@ class StreamMeasurer(Measurer):
             block = tuple(self.workload.passes(part, range(n, n + 1)))
             baseline_first = number % 2 == 0 if is_apart else self._begins_with_off(number)
             yield from self._block(block, speculation, baseline_first=baseline_first)
-
-    def _begins_with_off(self, number: int) -> bool:
-        """Whether a block begins without speculation: of two in a row, by chance one does."""
-        chance = Random(f"{self._seed} {number // 2}")  # noqa: S311 - an order, not a secret
-        return chance.randrange(2) == number % 2
 
     def _block(
         self, items: Sequence[WorkItem], speculation: Speculation | None, *, baseline_first: bool

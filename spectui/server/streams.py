@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import cycle
-from typing import TypeVar
+from typing import Any, TypeVar
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -51,16 +51,20 @@ async def keep_busy(
         while not complete.is_set():
             await ask(next(rest))
 
-    streams = [asyncio.ensure_future(stream()) for _ in range(n_streams)]
+    await _until(complete, [asyncio.ensure_future(stream()) for _ in range(n_streams)])
+    return [answers[number] for number in range(len(wanted))]
+
+
+async def _until(complete: asyncio.Event, streams: Sequence["asyncio.Future[None]"]) -> None:
+    """Let the streams run until it is complete, or one of them fails; end them all."""
     end = asyncio.ensure_future(complete.wait())
+    every: list[asyncio.Future[Any]] = [end, *streams]
     try:
-        await asyncio.wait([end, *streams], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(every, return_when=asyncio.FIRST_COMPLETED)
         for one in streams:
             if one.done():
                 one.result()
     finally:
-        end.cancel()
-        for one in streams:
+        for one in every:
             one.cancel()
-        await asyncio.gather(end, *streams, return_exceptions=True)
-    return [answers[number] for number in range(len(wanted))]
+        await asyncio.gather(*every, return_exceptions=True)

@@ -57,24 +57,12 @@ def measure_slots(
         return SlotsMeasured()
     items = tuple(dict.fromkeys(replace(pair.item, sample=0) for pair in result.pairs))
     workload = replace(workload, items=items)
-    in_race = Comparison(
-        workload=workload,
-        speculation=best.speculation,
-        runs=result.pairs,
-        speedup=result.speedup,
-        lossless=result.lossless,
-    )
     judged = partial(SlotResult, min_gain=min_gain, basis=result.verdict.basis)
-    found = [judged(n_slots=numbers[0], found=in_race)]
+    found = [judged(n_slots=numbers[0], found=_race(result, workload))]
     left_out: list[int] = []
-    needs_s = sum(
-        one.prompt_s + one.decode_s
-        for pair in result.pairs
-        for one in (pair.baseline, pair.speculative)
-    )
     try:
         for n_slots in numbers[1:]:
-            if left_s() < needs_s:
+            if left_s() < _race_s(result):
                 left_out.append(n_slots)
                 continue
             backend = open_backend(n_slots)
@@ -93,3 +81,20 @@ def measure_slots(
         return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=error)
     ended = found[-1].found.ended
     return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=ended)
+
+
+def _race(result: TuneResult, workload: Workload) -> Comparison:
+    """The leader's race, as a comparison."""
+    return Comparison(
+        workload=workload,
+        speculation=None if result.best is None else result.best.speculation,
+        runs=result.pairs,
+        speedup=result.speedup,
+        lossless=result.lossless,
+    )
+
+
+def _race_s(result: TuneResult) -> float:
+    """Seconds that the leader and off took on the prompts of the race."""
+    runs = [run for pair in result.pairs for run in (pair.baseline, pair.speculative)]
+    return sum(run.prompt_s + run.decode_s for run in runs)

@@ -175,26 +175,7 @@ class Tuning:
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
             loader, forecaster = self._backend.prepare(setup, study, division)
-            measuring = self._backend.measuring
-            search = SearchSetup(
-                engine=measuring,
-                study=study,
-                workload=setup.workload,
-                division=division,
-                n_ctx=setup.off.context.ctx_size,
-                measurer=Measurer(
-                    measuring,
-                    setup.workload,
-                    setup.schedule,
-                    baseline_share=BASELINE_SHARE,
-                ),
-                loader=loader,
-                limits=setup.limits,
-                min_gain=setup.min_gain,
-                on_event=on_event,
-                depths=setup.depths,
-                requests=setup.shapes,
-            )
+            search = self._search_setup(study, division, loader, on_event)
             before = hottest_c()
             with MachineWatch() as watch:
                 watch.start()
@@ -208,6 +189,31 @@ class Tuning:
                 on_event(SearchEnded())
                 met = conditions(result.trials, before, hottest_c(), watch.summary())
             return self._kept(study, replace(result, conditions=met))
+
+    def _search_setup(
+        self,
+        study: TuningStudy,
+        division: Division,
+        loader: Loading,
+        on_event: Callable[[TuneEvent], None],
+    ) -> SearchSetup:
+        setup, measuring = self.setup, self._backend.measuring
+        return SearchSetup(
+            engine=measuring,
+            study=study,
+            workload=setup.workload,
+            division=division,
+            n_ctx=setup.off.context.ctx_size,
+            measurer=Measurer(
+                measuring, setup.workload, setup.schedule, baseline_share=BASELINE_SHARE
+            ),
+            loader=loader,
+            limits=setup.limits,
+            min_gain=setup.min_gain,
+            on_event=on_event,
+            depths=setup.depths,
+            requests=setup.shapes,
+        )
 
     def keep(self, result: TuneResult) -> TuneResult:
         """Keep another verdict on what was measured: llama-server may rank it otherwise."""
