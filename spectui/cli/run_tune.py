@@ -220,7 +220,13 @@ class _Search:
         with self._fleet(binary, target, placed) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
-            backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
+            backend = ServerBackend(
+                fleet,
+                off,
+                placed,
+                redoes_rounds=target.redoes_rounds,
+                tells_reading=binary.tells_reading,
+            )
             setup = self._setup(
                 off,
                 candidates,

@@ -119,6 +119,7 @@ def is_covered(n_tokens: int, longest: int) -> bool:
 
 
 NOT_READ = "no prompt was evaluated for the first time while it was measured"
+NOT_TOLD = "the server does not tell how long a prompt is read with a draft"
 
 
 def prompt_times(
@@ -153,7 +154,8 @@ def prompt_times(
     alone = fit_readings(_target(off))
     known = [one for one in parts if one is not None]
     if alone is None or len(known) < len(parts):
-        return Known(None, NOT_READ)
+        told = any(one.n_evaluated is not None for one in on)
+        return Known(None, NOT_READ if told or not on else NOT_TOLD)
     return Known(PromptTimes(off=alone, on=tuple(known)))
 
 

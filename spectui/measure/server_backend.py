@@ -103,6 +103,7 @@ class ServerBackend:
         drafts: Mapping[str, ModelOptions],
         *,
         redoes_rounds: bool,
+        tells_reading: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start nothing yet.
@@ -112,6 +113,8 @@ class ServerBackend:
             base: the setup that all of them share, and the draft that is loaded.
             drafts: drafts by the names for ``load``.
             redoes_rounds: as ``result_of``.
+            tells_reading: whether the seconds that the servers tell of a prompt hold its reading by
+                a draft model.
             clock: seconds.
         """
         self._servers = servers
@@ -119,6 +122,7 @@ class ServerBackend:
         self._drafts = drafts
         self._draft: ModelOptions | None = base.draft
         self._redoes_rounds = redoes_rounds
+        self._tells_reading = tells_reading
         self._clock = clock
         self._neutral = _neutral(base)
         self._had: dict[Setup, set[Tokens]] = {}
@@ -143,6 +147,7 @@ class ServerBackend:
             base,
             self._drafts,
             redoes_rounds=self._redoes_rounds,
+            tells_reading=self._tells_reading,
             clock=self._clock,
         )
 
@@ -191,6 +196,8 @@ class ServerBackend:
             raise
         if remembers(setup.speculation):
             self._had.setdefault(setup, set()).update(prompts)
+        if setup.used_draft is not None and not self._tells_reading:
+            done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
         return [
             (result_of(one, len(command.prompt), redoes_rounds=self._redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)

@@ -93,6 +93,15 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
         """The dialect of its options."""
         return self.accepted.dialect
 
+    @property
+    def tells_reading(self) -> bool:
+        """Whether what it tells of a prompt holds its reading by a draft model.
+
+        In ik_llama.cpp, and in llama.cpp before spring 2026, the first draft reads the prompt,
+        which then counts as decoding.
+        """
+        return self.dialect is Dialect.LLAMA_CPP
+
     def check_dialect(self, wanted: Dialect) -> None:
         """Refuse to write for another dialect than its own.
 

@@ -165,6 +165,7 @@ class Verification:
                 case,
                 {},
                 redoes_rounds=look_at(case.target).redoes_rounds,
+                tells_reading=self.binary.tells_reading,
             )
             workload = served_workload(
                 fleet.of(case.off),

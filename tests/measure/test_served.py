@@ -184,6 +184,22 @@ def decoding(fleet: Fleet) -> ServerBackend:
     return ServerBackend(fleet, OFF_SETUP, drafts, redoes_rounds=False)
 
 
+def test_what_a_server_tells_of_a_prompt_counts_only_where_the_draft_is_part_of_it(
+    fleets: Fleets,
+) -> None:
+    setting = Speculation(DraftSimple(draft_max=4))
+    drafts = {"d": ModelOptions(path=Path("d.gguf"))}
+    with fleets.open(keeps_off=True) as fleet:
+        for tells in (True, False):
+            servers = ServerBackend(
+                fleet, OFF_SETUP, drafts, redoes_rounds=False, tells_reading=tells
+            )
+            servers.load("d")
+            for speculation, counts in ((setting, tells), (None, True)):
+                command = Generate(prompt=(1, 2), n_predict=4, speculation=speculation)
+                assert (servers.generate(command).n_evaluated is not None) is counts
+
+
 def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Fleets) -> None:
     setting = Speculation(DraftSimple(draft_max=4))
     with fleets.open(keeps_off=True, manner="is killed", n_good=1) as fleet:

@@ -84,7 +84,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             if n_answers > 1:
                 all_busy.wait({patience_s})
-            self.answer(completion(fields["n_predict"]))
+            self.answer(completion(len(fields["prompt"]), fields["n_predict"]))
             # As llama-server does behind a streamed answer, without a word.
             self.close_connection = self.close_connection or fields.get("stream", False)
 
@@ -107,10 +107,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return manner in ("is garbled", "answers 500", "breaks off")
 
 
-def completion(n_predict):
+def completion(n_prompt, n_predict):
     n = 1 if manner == "ends at once" else n_predict
     timings = {{"predicted_n": n, "predicted_ms": (on_ms if is_on else {off_ms}) * (n - 1)}}
-    timings["prompt_ms"] = 1.0
+    timings |= {{"prompt_n": n_prompt, "prompt_ms": 1.0}}
     if is_on and manner != "drafts nothing" or manner == "drafts always":
         n_accepted = min({n_accepted}, max(2 * n // 3 - 1, 0), (n - 1) * longest // (1 + longest))
         n_drafted = {n_drafted} * n_accepted // {n_accepted}
