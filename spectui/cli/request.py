@@ -70,9 +70,13 @@ class RunOptions:
 
     @property
     def takes_models(self) -> bool:
-        """Whether draft models may draft."""
-        kinds = {MODEL_KIND, *HIDDEN_STATE_KINDS}
-        return not self.spec_type or not kinds.isdisjoint(self.spec_type)
+        """Whether files beside the target may draft."""
+        return not self.spec_type or self.names_mtp or self.needs_models
+
+    @property
+    def needs_models(self) -> bool:
+        """Whether a drafter was named that is a file beside the target."""
+        return not {MODEL_KIND, *HIDDEN_STATE_KINDS}.isdisjoint(self.spec_type)
 
     @property
     def readers(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.header import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
 from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, Axes
@@ -177,14 +177,15 @@ def _setup(
     if is_server:
         check_schedule(shared)
     binary = wanted_binary(parsed["server_bin"]) if is_server else None
-    takes_models = not grid.kinds.isdisjoint(MODEL_KINDS)
-    shared = with_preset_models(shared, most_drafts=None if takes_models else 0)
+    needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
+    shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
+    takes_models = needs_models or (MTP_KIND in grid.kinds and bool(shared.model_draft))
     if shared.model_draft and not takes_models:
         raise UsageError(
             f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
             "leave out -md"
         )
-    models = find_models(shared, progress, needs_draft=takes_models, reads_headers=binary is None)
+    models = find_models(shared, progress, needs_draft=needs_models, reads_headers=binary is None)
     for refused in models.refused:
         progress.say(f"left out {refused.name}: {refused.reason}")
     mind_sampling(models.target, progress)

@@ -84,6 +84,7 @@ def _recorded(
             options=options.target_options(models.target),
             context=options.context,
             max_draft=depth,
+            mtp_file=bool(models.mtp_files),
         )
         target, found = load_models(engine, options, models, progress, command)
         candidates = tuple(c for c in found if c.error is None)

@@ -194,7 +194,12 @@ class _Search:
         if experts is not None:
             # So that every draft can be examined beside it.
             target = with_n_cpu_moe(target, experts.placements.most)
-        command = LoadTarget(options=target, context=context, max_draft=max(max_draft, longest))
+        command = LoadTarget(
+            options=target,
+            context=context,
+            max_draft=max(max_draft, longest),
+            mtp_file=bool(models.mtp_files),
+        )
         return models, experts, command
 
     def served(self, binary: ServerBinary) -> Tuned:
@@ -393,8 +398,7 @@ def _server_arguments(
     """Arguments of the servers without speculation and with the best setting."""
     found = {"off": measuring_arguments(backend.setup(None), binary)}
     if best is not None and best.speculation is not None:
-        # The target's own MTP layers are a candidate, too, and no file of their own.
-        backend.load(best.draft if best.speculation.needs_draft else None)
+        backend.load(best.draft)
         found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
     return found
 

@@ -1,8 +1,9 @@
 """Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -78,13 +79,13 @@ def with_candidates(options: RunOptions) -> RunOptions:
         UsageError: drafts were given that ``--spec-type`` leaves out.
     """
     options.check_drafts()
-    return with_preset_models(options, most_drafts=None if options.takes_models else 0)
+    is_open = not options.spec_type or options.needs_models
+    return with_preset_models(options, most_drafts=None if is_open else 0)
 
 
 def find_candidates(options: RunOptions, progress: Progress) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
-    needs_draft = bool(options.spec_type) and options.takes_models
-    found = find_models(options, progress, needs_draft=needs_draft)
+    found = find_models(options, progress, needs_draft=options.needs_models)
     mind_sampling(found.target, progress)
     return found if options.takes_models else replace(found, drafts={})
 
@@ -106,7 +107,7 @@ def load_models(
         models: as they were found.
         progress: told who is left out, and why.
         command: loads the target, without its MTP layers.
-        takes_mtp: False where MTP layers may not draft.
+        takes_mtp: False where the target's MTP layers may not draft.
 
     Returns:
         The target, and who may draft: the drafts that fit, the MTP layers, and, with an error,
@@ -116,7 +117,7 @@ def load_models(
         SpectuiError: the target cannot be loaded, or no draft of -md can serve, or the MTP layers
             were named and cannot.
     """
-    target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp)
+    target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp, drafts=models.drafts)
     if mtp is not None and mtp.reason is not None:
         progress.say(f"left out {mtp.name}: {mtp.reason}")
     wanted = shared.schedule
@@ -131,17 +132,27 @@ def load_models(
 
 
 def _load_target(
-    engine: Engine, shared: RunOptions, command: LoadTarget, *, takes_mtp: bool
+    engine: Engine,
+    shared: RunOptions,
+    command: LoadTarget,
+    *,
+    takes_mtp: bool,
+    drafts: Mapping[str, Path],
 ) -> tuple[ModelLoaded, Candidate | None]:
     """The target, and its MTP layers as a candidate if it has any."""
 
     def load(*, mtp: bool) -> ModelLoaded:
         return engine.load_target(
-            command.options, command.context, max_draft=command.max_draft, mtp=mtp
+            command.options,
+            command.context,
+            max_draft=command.max_draft,
+            mtp=mtp,
+            mtp_file=command.mtp_file,
         )
 
     options = command.options
-    is_named = shared.names_mtp
+    # Files that were given may be those that were named.
+    is_named = shared.names_mtp and not drafts
     has_mtp = is_named or (shared.takes_mtp and read_gguf(options.path).mtp_layers > 0)
     if not (takes_mtp and has_mtp):
         return load(mtp=False), None
@@ -165,8 +176,10 @@ def _load_drafts(
         SpectuiError: one was named with -md, and none does. A folder may hold none: n-gram
             drafters are left.
     """
-    drafts = models.drafts.items()
-    found = [_candidate(engine, name, shared.draft_options(path), target) for name, path in drafts]
+    found = [
+        _candidate(engine, name, shared.draft_options(path), target, mtp=name in models.mtp_files)
+        for name, path in models.drafts.items()
+    ]
     found += models.refused
     for candidate in found:
         if candidate.reason is not None:
@@ -185,16 +198,18 @@ def _none_fits(found: Sequence[Candidate]) -> SpectuiError:
     return kind(f"none of the {len(found)} drafts can serve ({why}); give another one")
 
 
-def _candidate(engine: Engine, name: str, options: ModelOptions, target: ModelLoaded) -> Candidate:
+def _candidate(
+    engine: Engine, name: str, options: ModelOptions, target: ModelLoaded, *, mtp: bool
+) -> Candidate:
     try:
-        loaded = engine.load_draft(options)
+        loaded = engine.load_draft(options, mtp=mtp)
     except (BadInputError, DoesNotFitError) as error:
-        return Candidate(name=name, options=options, loaded=None, error=error)
+        return Candidate(name=name, options=options, loaded=None, error=error, is_mtp_file=mtp)
     finally:
         engine.unload_draft()
     reason = unserved(target.rollback, loaded.rollback)
     if reason is None:
-        return Candidate(name=name, options=options, loaded=loaded)
+        return Candidate(name=name, options=options, loaded=loaded, is_mtp_file=mtp)
     text = (
         f"{options.path} cannot draft for {target.info.path.name}: {reason}; choose another draft"
     )

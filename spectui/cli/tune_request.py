@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import click
 from click.core import ParameterSource
@@ -145,6 +146,7 @@ def space_of(
         drafts=usable,
         tuned=options.parameters(),
         mtp_layers=mtp_layers,
+        mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
         with_ngrams=with_ngrams,
         max_draft=max_draft,
         placements=placements,

@@ -57,7 +57,7 @@ def server_arguments(
     ]
     if speculation is None:
         return arguments
-    if not speculation.needs_draft:
+    if not speculation.takes_draft or (draft is None and not speculation.needs_draft):
         return [*arguments, *speculation_arguments(speculation, dialect)]
     if draft is None:
         raise ValueError("speculation is on, but there is no draft to write")

@@ -220,7 +220,7 @@ class ExportSetup(Setup):
         }
         if self.speculation is None:
             document |= {"draft_reason": OFF, "speculation_reason": OFF}
-        elif not self.speculation.needs_draft:
+        elif draft is None:
             document["draft_reason"] = f"{self.speculation.own.kind} needs no draft model"
         return document
 

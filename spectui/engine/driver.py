@@ -73,14 +73,17 @@ class Engine(Closing):
         *,
         max_draft: int,
         mtp: bool = False,
+        mtp_file: bool = False,
     ) -> ModelLoaded:
         """Load the target. Raises what the engine failed with."""
-        command = LoadTarget(options=options, context=context, max_draft=max_draft, mtp=mtp)
+        command = LoadTarget(
+            options=options, context=context, max_draft=max_draft, mtp=mtp, mtp_file=mtp_file
+        )
         return self._call(command, ModelLoaded)
 
-    def load_draft(self, options: ModelOptions) -> ModelLoaded:
+    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        return self._call(LoadDraft(options=options), ModelLoaded)
+        return self._call(LoadDraft(options=options, mtp=mtp), ModelLoaded)
 
     def unload_draft(self) -> None:
         """Free the draft."""

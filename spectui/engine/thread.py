@@ -329,14 +329,15 @@ class EngineThread:
         return self._loaded(Role.DRAFT)
 
     def _loaded(self, role: Role) -> ModelLoaded:
-        context = self._models.target if role is Role.TARGET else self._models.draft
+        models = self._models
+        context = models.target if role is Role.TARGET else models.draft_context
         return ModelLoaded(
             role=role,
             info=context.model.info,
             rollback=context.rollback,
             n_ctx=context.n_ctx,
-            memory=self._models.memory[role],
-            mtp_layers=self._models.mtp_layers if role is Role.TARGET else 0,
+            memory=models.memory[role],
+            mtp_layers=models.mtp_layers(role),
         )
 
     def _tokenize(self, command: Tokenize) -> Tokenized:

@@ -91,6 +91,7 @@ def _tuning_setup(
             drafts=(candidate.name,),
             max_draft=longest_draft(setup.context),
             mtp_layers=target.mtp_layers,
+            mtp_files=candidate.mtp_file,
         ),
         schedule=setup.schedule,
         limits=limits,
@@ -198,18 +199,23 @@ class LiveSession:
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
+            is_mtp = setup.wanted.is_mtp
             self._chat.submit(
                 LoadTarget(
                     options=setup.target,
                     context=setup.context,
                     max_draft=max_draft,
-                    mtp=setup.speculation is not None and setup.speculation.is_mtp,
+                    mtp=is_mtp and setup.speculation is not None and setup.draft is None,
+                    mtp_file=is_mtp and setup.draft is not None,
                 )
             )
 
-    def load_draft(self, options: ModelOptions) -> None:
-        """Load a draft beside the target. Answered by ``ModelLoaded`` or ``EngineFailed``."""
-        self._chat.submit(LoadDraft(options=options))
+    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> None:
+        """Load a draft beside the target, or MTP layers as their file has them.
+
+        Answered by ``ModelLoaded`` or ``EngineFailed``.
+        """
+        self._chat.submit(LoadDraft(options=options, mtp=mtp))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
@@ -235,8 +241,9 @@ class LiveSession:
         """The given speculation if the drafter it needs is loaded, else None."""
         if speculation is None or (speculation.needs_draft and self._draft is None):
             return None
-        drafts_itself = self._target is not None and self._target.mtp_layers > 0
-        return None if speculation.is_mtp and not drafts_itself else speculation
+        loaded = (self._target, self._draft)
+        has_mtp = any(one is not None and one.mtp_layers > 0 for one in loaded)
+        return None if speculation.is_mtp and not has_mtp else speculation
 
     @property
     def _drafter(self) -> events.ModelLoaded | None:
@@ -276,7 +283,12 @@ class LiveSession:
             raise UsageError("a search is still running; stop it first")
         target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
 
-        command = LoadTarget(options=setup.target, context=setup.context, max_draft=self.max_draft)
+        command = LoadTarget(
+            options=setup.target,
+            context=setup.context,
+            max_draft=self.max_draft,
+            mtp_file=candidate.is_mtp_file,
+        )
         limits = Limits(n_trials=n_trials)
 
         def prepare(engine: Engine) -> Tuning:
@@ -306,7 +318,12 @@ class LiveSession:
         options = setup.target if drafter is self._target else setup.draft
         if options is None:
             return None
-        return Candidate(name=drafter_name(drafter), options=options, loaded=drafter)
+        return Candidate(
+            name=drafter_name(drafter),
+            options=options,
+            loaded=drafter,
+            is_mtp_file=drafter is self._draft and drafter.mtp_layers > 0,
+        )
 
     def close(self) -> None:
         """Cancel everything and free the models."""

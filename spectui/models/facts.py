@@ -166,24 +166,66 @@ _SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
 """Those of which llama.cpp runs more than one MTP layer."""
 
 
+_MTP_OF = {"gemma4-assistant": "gemma4"}
+"""Architectures of nothing but MTP layers, with that of the target, whose cache they look at."""
+
+
+def shares_cache(arch: str) -> bool:
+    """Whether MTP layers of this architecture look at the target's cache, and have none."""
+    return arch in _MTP_OF
+
+
 def check_mtp(path: Path, gguf: GgufFile) -> None:
     """Refuse a target that cannot draft for itself.
 
     Raises:
         BadInputError: it has no MTP layers, or none that this engine can run.
     """
+    reason = _without_mtp(gguf)
+    if reason is not None:
+        raise BadInputError(
+            f"{path} cannot draft for itself: it {reason}; give a draft with -md instead"
+        )
+
+
+def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
+    """Refuse a file whose MTP layers cannot draft for a target.
+
+    Raises:
+        BadInputError: it has none that llama.cpp can run, or they are another model's.
+    """
+    wanted, own, needed = _MTP_OF.get(gguf.arch, gguf.arch), _width(gguf), _width(target)
+    reason = None if has_mtp_layers(gguf) else _without_mtp(gguf)
+    if reason is None and target.arch != wanted:
+        reason = f"has MTP layers of a {wanted}, and the target is a {target.arch}"
+    if reason is None and own != needed:
+        reason = f"reads hidden states of {own} numbers, and the target has {needed}"
+    if reason is not None:
+        raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another file")
+
+
+def has_mtp_layers(gguf: GgufFile) -> bool:
+    """Whether a file has MTP layers that can draft for some target."""
+    return shares_cache(gguf.arch) or _without_mtp(gguf) is None
+
+
+def _without_mtp(gguf: GgufFile) -> str | None:
+    """Reason why a file's MTP layers cannot draft; None if they can."""
     arch, n_layers = gguf.arch, gguf.mtp_layers
     if n_layers == 0:
-        reason = f"is a {arch} without MTP layers; give a draft with -md instead"
-    elif arch not in _MTP_ARCHITECTURES:
-        reason = f"has MTP layers, which llama.cpp does not run for {arch}; give a draft with -md"
-    elif not any(".nextn." in tensor.name for tensor in gguf.tensors):
-        reason = "was made without its MTP layers; get a file that has them, or give a draft"
-    elif n_layers > 1 and arch not in _SEVERAL:
-        reason = f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}; give a draft"
-    else:
-        return
-    raise BadInputError(f"{path} cannot draft for itself: it {reason}")
+        return f"is a {arch} without MTP layers"
+    if arch not in _MTP_ARCHITECTURES:
+        return f"has MTP layers, which llama.cpp does not run for {arch}"
+    if not any(".nextn." in tensor.name for tensor in gguf.tensors):
+        return "was made without its MTP layers, which other files of it may have"
+    if n_layers > 1 and arch not in _SEVERAL:
+        return f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}"
+    return None
+
+
+def _width(gguf: GgufFile) -> int:
+    """Numbers in a hidden state that is given on."""
+    return gguf.number("embedding_length_out") or gguf.number("embedding_length")
 
 
 def check_is_model(path: Path, gguf: GgufFile) -> None:
@@ -193,6 +235,11 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
         BadInputError: it is one.
     """
     kind = kind_of_draft(gguf)
+    if kind == MTP_KIND:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of "
+            "its own"
+        )
     if kind is not None:
         raise BadInputError(
             f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
@@ -215,12 +262,6 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
         )
 
 
-def reader_kind(gguf: GgufFile) -> str | None:
-    """Return which of ``HIDDEN_STATE_KINDS`` a draft is; None for another file."""
-    kind = kind_of_draft(gguf)
-    return kind if kind in HIDDEN_STATE_KINDS else None
-
-
 def kind_of_draft(gguf: GgufFile) -> str | None:
     """Return ``--spec-type``'s name of a draft that is no model of its own; None for another.
 
@@ -235,4 +276,4 @@ def kind_of_draft(gguf: GgufFile) -> str | None:
     # It asks for the first layer's attn_norm, which EXAONE 4 has not, with all of its layers.
     has_trunk = any(name.startswith("blk.0.") for name in names)
     has_mtp = any(".nextn." in name for name in names)
-    return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None
+    return MTP_KIND if shares_cache(arch) or (has_mtp and not has_trunk) else None

@@ -141,7 +141,7 @@ class Setup:
     target: ModelOptions
     """The target as it lies beside the draft."""
     draft: ModelOptions | None
-    """None where no draft model is needed."""
+    """None where no draft model is needed; with MTP, None for the target's own layers."""
     context: ContextOptions
     speculation: Speculation | None
     """None for the target alone."""
@@ -177,14 +177,18 @@ class Setup:
         """The drafters, and the last one's numbers."""
         if self.speculation is None:
             return "off"
-        draft = "model" if self.draft is None else self.draft.path.stem
-        names = [draft if one.needs_draft else one.kind for one in self.speculation.chain]
+        draft = self.used_draft
+        stem = "model" if draft is None else draft.path.stem
+        names = [
+            stem if one.needs_draft or (one.takes_draft and draft is not None) else one.kind
+            for one in self.speculation.chain
+        ]
         return f"{', '.join(names)}: {self.speculation.own.summary}"
 
     @property
     def used_draft(self) -> ModelOptions | None:
         """The draft, if it drafts."""
-        return self.draft if self.speculation is not None and self.speculation.needs_draft else None
+        return self.draft if self.speculation is not None and self.speculation.takes_draft else None
 
     @property
     def models(self) -> tuple[ModelOptions, ...]:
