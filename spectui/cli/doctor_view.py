@@ -223,6 +223,8 @@ def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
     plan = draft.plan
     if plan is not None and plan.draft is not None:
         yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
+        if draft.request.mtp and not draft.is_mtp:
+            yield "a file of MTP layers alone, which read the target's hidden states"
     if draft.report is not None:
         yield from _compared(draft.report)
     if draft.bound is not None and draft.bound.can_pay:

@@ -10,7 +10,7 @@ from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
-from spectui.models.facts import has_mtp_layers, kind_of_draft
+from spectui.models.facts import has_mtp_layers, is_mtp_file, kind_of_draft
 from spectui.models.gguf import check_file, check_is_gguf, read_gguf
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
@@ -101,14 +101,6 @@ def find_pair(
     mind_sampling(models.target, progress)
     has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
     return models.target, next(iter(models.drafts.values())) if has_draft else None
-
-
-def is_mtp_file(path: Path) -> bool:
-    """Whether a file has MTP layers alone; False for one whose header cannot be read."""
-    try:
-        return kind_of_draft(read_gguf(path)) == MTP_KIND
-    except BadInputError:
-        return False
 
 
 def as_its_file(

@@ -83,12 +83,6 @@ class RunOptions:
         """Kinds of hidden-state drafts that were asked for, which only llama-server runs."""
         return tuple(kind for kind in HIDDEN_STATE_KINDS if kind in self.spec_type)
 
-    @property
-    def sets_draft_cache(self) -> bool:
-        """Whether a draft's cache has other types than by default."""
-        types = (catalogue.CACHE_TYPE_K_DRAFT, catalogue.CACHE_TYPE_V_DRAFT)
-        return any(self.placement[one.parameter] != one.default for one in types)
-
     def check_drafts(self) -> None:
         """Refuse draft models that no requested drafter uses.
 

@@ -13,7 +13,7 @@ from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
-from spectui.cli.given import as_its_file, is_mtp_file
+from spectui.cli.given import as_its_file
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
@@ -21,7 +21,7 @@ from spectui.cores import default_threads, threads_to_take
 from spectui.demo.recipes import DemoModel
 from spectui.errors import BadInputError, UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
-from spectui.models.facts import check_mtp_file
+from spectui.models.facts import check_mtp_file, is_mtp_file
 from spectui.models.gguf import check_file, read_gguf
 from spectui.options.drafters import MODEL_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.speculation import Speculation

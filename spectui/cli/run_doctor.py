@@ -108,7 +108,7 @@ def _examine(
 
 
 def _mtp(options: RunOptions) -> bool | None:
-    if options.names_mtp:
+    if options.names_mtp and not options.model_draft:
         return True
     return None if options.takes_mtp else False
 
@@ -241,7 +241,7 @@ def _draft(one: ExaminedDraft) -> Json:
         **or_reason(
             "comparison",
             None if one.report is None else _compared(one.report),
-            "they are the target's own layers" if one.is_mtp else "it is unusable",
+            _uncompared(one),
         ),
         **or_reason(
             "bound",
@@ -249,6 +249,12 @@ def _draft(one: ExaminedDraft) -> Json:
             _UNKNOWN_SPEED if is_compatible else "it cannot serve the target",
         ),
     }
+
+
+def _uncompared(one: ExaminedDraft) -> str:
+    if one.is_mtp:
+        return "they are the target's own layers"
+    return "it is unusable" if one.plan is None else "it has MTP layers alone"
 
 
 def _draft_bound(bound: DraftBound) -> Json:

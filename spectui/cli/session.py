@@ -123,10 +123,6 @@ def load_models(
     wanted = shared.schedule
     if effective_schedule(wanted, target.mtp_layers) is not wanted:
         progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
-    if target.mtp_layers and shared.sets_draft_cache:
-        progress.say(
-            f"mind that -ctkd and -ctvd are not for {MTP_KIND}: the engine keeps its cache in f16"
-        )
     candidates = _load_drafts(engine, shared, models, target, progress)
     return target, candidates if mtp is None else (*candidates, mtp)
 

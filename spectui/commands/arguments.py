@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from spectui.errors import BadInputError
@@ -57,6 +58,11 @@ def server_arguments(
     ]
     if speculation is None:
         return arguments
+    if speculation.is_mtp and draft is None:
+        own = replace(
+            target, cache_type_k=target.cache_type_k_mtp, cache_type_v=target.cache_type_v_mtp
+        )
+        arguments += _cache_types(own, _DRAFT, dialect, explicit=False)
     if not speculation.takes_draft or (draft is None and not speculation.needs_draft):
         return [*arguments, *speculation_arguments(speculation, dialect)]
     if draft is None:

@@ -29,6 +29,7 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
+from spectui.models.facts import is_mtp_file
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.machine import Machine
@@ -62,6 +63,14 @@ class ExaminedDraft:
         return self.request.draft or self.request.target
 
     @property
+    def cache_types(self) -> tuple[str, str]:
+        """Types of its cache, for keys and values."""
+        options = self.options
+        if self.is_mtp:
+            return options.cache_type_k_mtp, options.cache_type_v_mtp
+        return options.cache_type_k, options.cache_type_v
+
+    @property
     def is_compatible(self) -> bool | None:
         """Whether it can serve the target; None where that did not become known."""
         return None if self.plan is None else self.plan.incompatibility is None
@@ -69,7 +78,7 @@ class ExaminedDraft:
     @property
     def is_mtp(self) -> bool:
         """Whether it is the target's own MTP layers."""
-        return self.request.mtp
+        return self.request.mtp and self.request.draft is None
 
     @property
     def report(self) -> PairReport | None:
@@ -171,7 +180,10 @@ class Examiner:
         # Every question is asked by several who need not know of each other.
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
-        beside = {name: replace(request, draft=draft) for name, draft in drafts.items()}
+        beside = {
+            name: replace(request, draft=draft, mtp=is_mtp_file(draft.path))
+            for name, draft in drafts.items()
+        }
         looked_at = [self._try(plan, name, one) for name, one in beside.items()]
         target = plan(alone(request))
         if mtp or (mtp is None and target.target.info.mtp_layers):

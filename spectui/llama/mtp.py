@@ -1,7 +1,8 @@
 """Layers for multi-token prediction (MTP), as a draft of the target's sequence.
 
-They are the target's own, or in a file of their own, which is a model to llama.cpp. They take a token and the target's hidden state of the position before it, and give logits and a
-hidden state of their own, which stands in for the target's where that has not decoded yet, as in
+They are the target's own, or in a file of their own, which is a model to llama.cpp. They take a
+token and the target's hidden state of the position before it, and give logits and a hidden state of
+their own, which stands in for the target's where that has not decoded yet, as in
 ``common_speculative_impl_draft_mtp``.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import AbortFlag, Context, n_common
+from spectui.llama.context import AbortFlag, Context, cache_type, n_common
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
@@ -86,8 +87,10 @@ class MtpContext(Context):
         params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
         params.ctx_other = self._target.c
         if self.model is self._target.model:
-            # llama-server's default for drafts, whatever the target's types are.
-            params.type_k = params.type_v = C.GGML_TYPE_F16
+            # As of any draft: whatever the types of the target's own cache are.
+            own = self.model.options
+            params.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
+            params.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
         return params
 
     def _new_batch(self) -> _PairBatch:

@@ -23,7 +23,7 @@ class PlanRequest:
     target: ModelOptions
     draft: ModelOptions | None = None
     mtp: bool = False
-    """Whether the target's own MTP layers are loaded, in place of a draft."""
+    """Whether MTP layers draft: those of ``draft`` or, without one, the target's own."""
     context: ContextOptions = field(default_factory=ContextOptions)
     """Options of both contexts; cache types are those of each model's own options."""
     max_draft: int = DraftSimple().draft_max
@@ -40,6 +40,8 @@ class ModelRequest:
     """Longest draft that a target verifies; None for a draft, which has the logits of one token."""
     mtp: bool = False
     """Whether to load a target's MTP layers, too."""
+    mtp_file: ModelOptions | None = None
+    """A file whose MTP layers draft for the target, in place of its own."""
     split: tuple[int, ...] = ()
     """Shares of the layers by GPU; empty for llama.cpp's own choice, by what is free there."""
 
@@ -58,8 +60,8 @@ class ModelPlan:
     traffic: WeightTraffic
     """Bytes that its decodes read."""
     mtp: "ModelPlan | None" = None
-    """Those layers with a context of their own, if they were asked for; their weights are among
-    the model's."""
+    """MTP layers with a context of their own, if they were asked for; the weights of a target's own
+    are among the model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

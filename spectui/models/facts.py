@@ -5,26 +5,29 @@ from pathlib import Path
 
 from spectui.documents import Json
 from spectui.errors import BadInputError
-from spectui.models.gguf import file_size
+from spectui.models.gguf import file_size, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.weights import weight_traffic
+from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
 """Bytes of an element of an f16 cache."""
-_UNEQUAL_LAYERS = (
+_RECURRENT = (
     "ssm.state_size",
     "shortconv.l_cache",
     "wkv.head_size",
     "kda.head_dim",
     "full_attention_interval",
+)
+"""Keys of models with recurrent layers."""
+_UNEQUAL_ATTENTION = (
     "attention.sliding_window",
     "attention.kv_lora_rank",
     "attention.shared_kv_layers",
 )
-"""Keys of models with recurrent layers, with attention that slides, with a compressed cache, and
-with layers that share one."""
+"""Keys of models with attention that slides, with a compressed cache, and with layers that share
+one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class ModelFacts:
     """Per layer, 0 for a model without."""
     mtp_layers: int = 0
     """Layers for multi-token prediction that its file says it has."""
+    draft_kind: str | None = None
+    """``--spec-type``'s name of a draft that is no model of its own; None for a model."""
     kv_bytes_per_token: int | None
     """Bytes of an f16 cache per token. None where no one number holds: layers differ, or have no
     attention."""
@@ -99,27 +104,34 @@ def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
         n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or gguf.number("vocab_size"),
         n_experts=gguf.number("expert_count"),
         mtp_layers=gguf.mtp_layers,
+        draft_kind=kind_of_draft(gguf),
         kv_bytes_per_token=_kv_bytes_per_token(gguf),
         read_bytes_per_token=_read_bytes_per_token(path, gguf),
         has_chat_template=bool(gguf.text("tokenizer.chat_template")),
     )
 
 
-def _has_unequal_layers(gguf: GgufFile) -> bool:
+def _has_unequal_layers(gguf: GgufFile, *, is_mtp: bool) -> bool:
     """Whether caches differ between layers, or do not grow with every token."""
     # Where layers differ in heads or windows, a list has a value for each of them.
     own = f"{gguf.arch}.attention."
     has_lists = any(key.startswith(own) for key in gguf.array_lengths)
-    return has_lists or any(map(gguf.number, _UNEQUAL_LAYERS))
+    # MTP layers alone have attention, whatever their target has.
+    keys = _UNEQUAL_ATTENTION if is_mtp else (*_RECURRENT, *_UNEQUAL_ATTENTION)
+    return has_lists or any(map(gguf.number, keys))
 
 
 def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
     """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
+    is_mtp = kind_of_draft(gguf) == MTP_KIND
+    if is_mtp and shares_cache(gguf.arch):
+        return 0
     # Layers of multi-token prediction have no cache unless they draft.
-    n_layers = gguf.number("block_count") - gguf.mtp_layers
+    n_layers = gguf.mtp_layers if is_mtp else gguf.number("block_count") - gguf.mtp_layers
     n_heads, n_embd = gguf.number("attention.head_count"), gguf.number("embedding_length")
     n_heads_kv = gguf.number("attention.head_count_kv", n_heads)
-    if _has_unequal_layers(gguf) or n_layers <= 0 or not (n_heads and n_heads_kv and n_embd):
+    has_numbers = n_layers > 0 and n_heads and n_heads_kv and n_embd
+    if _has_unequal_layers(gguf, is_mtp=is_mtp) or not has_numbers:
         return None
     key = gguf.number("attention.key_length") or n_embd // n_heads
     value = gguf.number("attention.value_length") or n_embd // n_heads
@@ -128,7 +140,8 @@ def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
 
 def _read_bytes_per_token(path: Path, gguf: GgufFile) -> int | None:
     """All in RAM: where the weights lie does not matter to how many are read."""
-    traffic = weight_traffic(gguf, ModelOptions(path=path), gpu_devices=False)
+    traffic_of = mtp_traffic if kind_of_draft(gguf) == MTP_KIND else weight_traffic
+    traffic = traffic_of(gguf, ModelOptions(path=path), gpu_devices=False)
     n_bytes = round(traffic.cpu_bytes_per_decode(1))
     return n_bytes if n_bytes > 0 else None
 
@@ -260,6 +273,14 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
             f"{path} is {_NAMES[kind]}, which cannot generate without the model that it drafts "
             "for; give that model with -m"
         )
+
+
+def is_mtp_file(path: Path) -> bool:
+    """Whether a file has MTP layers alone; False for one whose header cannot be read."""
+    try:
+        return kind_of_draft(read_gguf(path)) == MTP_KIND
+    except BadInputError:
+        return False
 
 
 def kind_of_draft(gguf: GgufFile) -> str | None:

@@ -178,6 +178,8 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
         mmap=not values["no_mmap"],
         cache_type_k=values["cache_type_k"],
         cache_type_v=values["cache_type_v"],
+        cache_type_k_mtp=values["cache_type_k_draft"],
+        cache_type_v_mtp=values["cache_type_v_draft"],
     )
 
 

@@ -112,6 +112,10 @@ class ModelOptions:
     mmap: bool = True
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
+    cache_type_k_mtp: str = "f16"
+    """``-ctkd`` where a target's own MTP layers draft, which have a cache of their own."""
+    cache_type_v_mtp: str = "f16"
+    """``-ctvd`` of the same."""
 
     def absolute(self) -> "ModelOptions":
         """A copy with an absolute path, valid from any folder."""
