@@ -10,7 +10,7 @@ from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
-from spectui.models.facts import has_mtp_layers, is_mtp_file, kind_of_draft
+from spectui.models.facts import has_mtp_layers, kind_of_draft
 from spectui.models.gguf import check_file, check_is_gguf, read_gguf
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
@@ -37,7 +37,7 @@ class Models:
     @property
     def mtp_files(self) -> frozenset[str]:
         """Names of the drafts that are files of MTP layers alone."""
-        return frozenset(name for name, path in self.drafts.items() if is_mtp_file(path))
+        return frozenset(n for n, path in self.drafts.items() if kind_of_file(path) == MTP_KIND)
 
     def without(self, refused: "tuple[Candidate, ...]") -> "Models":
         """These models, some of whose drafts cannot draft."""
@@ -101,6 +101,14 @@ def find_pair(
     mind_sampling(models.target, progress)
     has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
     return models.target, next(iter(models.drafts.values())) if has_draft else None
+
+
+def kind_of_file(path: Path) -> str:
+    """The kind that a draft's file drafts as; a model where its header cannot be read."""
+    try:
+        return kind_of_draft(read_gguf(path)) or MODEL_KIND
+    except BadInputError:
+        return MODEL_KIND
 
 
 def as_its_file(

@@ -33,7 +33,7 @@ from spectui.cli.tune_request import (
 from spectui.cli.tune_slots import slots_measured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
@@ -45,7 +45,7 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
+from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
@@ -213,7 +213,7 @@ class _Search:
         check_schedule(shared)
         models = find_candidates(shared, self.progress)
         target = look_at(shared.target_options(models.target))
-        drafts = _served_drafts(shared, models, self.progress)
+        drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = _alone(shared, target.options, served_extra())
         off = with_slot_context(alone, self.options.slots[0])
         # What the binary has no words for is said before anything is started.
@@ -407,29 +407,6 @@ def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> 
     """Setup of the target alone."""
     context = shared.context
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
-
-
-def _served_drafts(
-    shared: RunOptions, models: Models, progress: Progress
-) -> dict[str, ServedModel]:
-    """The drafts that ``--spec-type`` selects."""
-    found = {name: look_at(shared.draft_options(path)) for name, path in models.drafts.items()}
-    kinds = {name: one.reader or MODEL_KIND for name, one in found.items()}
-    wanted = {
-        name: one
-        for name, one in found.items()
-        if not shared.spec_type or kinds[name] in shared.spec_type
-    }
-    for name in found.keys() - wanted.keys():
-        progress.say(
-            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
-        )
-    if found and not wanted:
-        raise BadInputError(
-            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
-            "draft"
-        )
-    return wanted
 
 
 def _plan(options: TuneOptions, target: ServedModel, *, keeps_off: bool) -> str:

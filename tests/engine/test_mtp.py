@@ -371,10 +371,9 @@ def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Pa
     [
         (["draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP layers")),
         (["draft-mtp,draft-simple"], (2, "llama-server has one draft context; name one")),
-        (["draft-mtp", "-md", "d.gguf"], (2, "the target's own MTP layers; leave out -md")),
-        (["draft-mtp", "-ctvd", "q8_0"], (2, "the MTP layers in f16; leave them out")),
+        (["draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
     ],
-    ids=["plain", "both", "draft", "cache"],
+    ids=["plain", "both", "draft"],
 )
 def test_bench_refuses_it_in_one_sentence(
     spectui: Spectui,
