@@ -111,6 +111,30 @@ def kind_of_file(path: Path) -> str:
         return MODEL_KIND
 
 
+def of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Models:
+    """The models without drafts of kinds that ``--spec-type`` does not name.
+
+    Raises:
+        BadInputError: there are drafts, and none is of a named kind.
+    """
+    if not options.takes_models:
+        return replace(found, drafts={})
+    if not options.spec_type:
+        return found
+    kinds = {name: kind_of_file(path) for name, path in found.drafts.items()}
+    wanted = {name: path for name, path in found.drafts.items() if kinds[name] in options.spec_type}
+    if options.model_draft and not wanted:
+        raise BadInputError(
+            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
+            "draft"
+        )
+    for name in found.drafts.keys() - wanted.keys():
+        progress.say(
+            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
+        )
+    return replace(found, drafts=wanted)
+
+
 def as_its_file(
     speculation: Speculation, draft: Path | None, *, is_named: bool = False
 ) -> Speculation:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.given import find_models
+from spectui.cli.given import find_models, of_named_kinds
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
@@ -94,6 +94,7 @@ def _examine(
 ) -> Examination:
     # Their headers are read where they can do no harm.
     models = find_models(options, progress, needs_draft=False, reads_headers=False)
+    models = of_named_kinds(models, options, progress)
     request = PlanRequest(
         target=options.target_options(models.target),
         context=options.context,
@@ -102,9 +103,7 @@ def _examine(
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
-    return Examiner(planner, around, progress.say).examine(
-        request, drafts if options.takes_models else {}, mtp=_mtp(options)
-    )
+    return Examiner(planner, around, progress.say).examine(request, drafts, mtp=_mtp(options))
 
 
 def _mtp(options: RunOptions) -> bool | None:

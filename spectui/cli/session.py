@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from spectui.cli.given import Models, find_models, kind_of_file, mind_sampling
+from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
@@ -87,31 +86,7 @@ def find_candidates(options: RunOptions, progress: Progress) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
     found = find_models(options, progress, needs_draft=options.needs_models)
     mind_sampling(found.target, progress)
-    return _of_named_kinds(found, options, progress)
-
-
-def _of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Models:
-    """The models without drafts of kinds that ``--spec-type`` does not name.
-
-    Raises:
-        BadInputError: there are drafts, and none is of a named kind.
-    """
-    if not options.takes_models:
-        return replace(found, drafts={})
-    if not options.spec_type:
-        return found
-    kinds = {name: kind_of_file(path) for name, path in found.drafts.items()}
-    wanted = {name: path for name, path in found.drafts.items() if kinds[name] in options.spec_type}
-    if options.model_draft and not wanted:
-        raise BadInputError(
-            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
-            "draft"
-        )
-    for name in found.drafts.keys() - wanted.keys():
-        progress.say(
-            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
-        )
-    return replace(found, drafts=wanted)
+    return of_named_kinds(found, options, progress)
 
 
 def load_models(

@@ -18,7 +18,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.engine import ENDLESS, small_context
-from tests.support.gemma4 import write_gemma4, write_gemma4_mtp
+from tests.support.gemma4 import write_pair
 from tests.support.models import TARGET, Tiny, TinyPath
 from tests.support.mtp import WRITERS, Part
 
@@ -29,22 +29,13 @@ PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
 WARM = SamplingConfig(temp=0.8, seed=7, ignore_eos=True)
 FILES = (*WRITERS, "gemma4")
 
-Pair = tuple[ModelOptions, ModelOptions]
 
-
-def write_pair(arch: str, folder: Path) -> Pair:
-    """A target without MTP layers, and their file."""
-    target, draft = folder / "target.gguf", folder / f"mtp-{arch}.gguf"
-    if arch == "gemma4":
-        write_gemma4(Tiny(), target)
-        write_gemma4_mtp(Tiny(), draft)
-    else:
-        WRITERS[arch](Tiny(), target, part=Part.TRUNK)
-        WRITERS[arch](Tiny(), draft, part=Part.MTP)
+def pair_of(arch: str, folder: Path) -> tuple[ModelOptions, ModelOptions]:
+    target, draft = write_pair(arch, folder)
     return ModelOptions(path=target), ModelOptions(path=draft)
 
 
-def load(engine: Engine, pair: Pair, *, max_draft: int = 8) -> None:
+def load(engine: Engine, pair: tuple[ModelOptions, ModelOptions], *, max_draft: int = 8) -> None:
     target, draft = pair
     engine.load_target(target, small_context(), max_draft=max_draft, mtp_file=True)
     engine.load_draft(draft, mtp=True)
@@ -69,7 +60,7 @@ def test_drafts_and_output_equal_the_servers(
     config: Speculation,
     sampling: SamplingConfig,
 ) -> None:
-    pair, context = write_pair(arch, tmp_path), small_context()
+    pair, context = pair_of(arch, tmp_path), small_context()
     flags = server_arguments(*pair, context, config, dialect=Dialect.LLAMA_CPP)
     log = tmp_path / "server.log"
     n_accepted = 0
@@ -110,7 +101,7 @@ def test_a_file_drafts_what_the_same_layers_draft_inside_their_target(
     with Engine() as engine:
         engine.load_target(ModelOptions(path=whole), small_context(), max_draft=8, mtp=True)
         inside = engine.generate(command)
-        load(engine, write_pair(arch, tmp_path))
+        load(engine, pair_of(arch, tmp_path))
         beside = engine.generate(command)
     assert beside.tokens == inside.tokens
     assert beside.counters.n_drafted == inside.counters.n_drafted
@@ -143,7 +134,7 @@ def test_a_file_drafts_in_place_of_the_targets_own_layers_while_it_is_loaded(
 
 
 def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny: TinyPath) -> None:
-    target, draft = write_pair("qwen35", tmp_path)
+    target, draft = pair_of("qwen35", tmp_path)
     strange, renamed = tmp_path / "strange.gguf", tmp_path / "renamed.gguf"
     WRITERS["glm4moe"](Tiny(), strange, part=Part.MTP)
     WRITERS["qwen35"](Tiny(renamed=(70, "else")), renamed, part=Part.MTP)
@@ -175,7 +166,7 @@ def test_a_plan_has_the_bytes_of_the_layers_and_their_cache(
     tmp_path: Path, arch: str, types: tuple[str, str]
 ) -> None:
     key, value = types
-    target, plain = write_pair(arch, tmp_path)
+    target, plain = pair_of(arch, tmp_path)
     draft = ModelOptions(path=plain.path, cache_type_k=key, cache_type_v=value)
     context = small_context()
     request = PlanRequest(target=target, draft=draft, mtp=True, context=context, max_draft=8)

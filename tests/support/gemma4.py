@@ -23,13 +23,12 @@ from tests.support.layers import (
     of_layers,
 )
 from tests.support.models import Tiny, Weights, add_tokenizer, vocabulary, weights_of, write_file
+from tests.support.mtp import WRITERS, Part
 
 _SLIDES = [True, False]
 _WINDOW = 32
 _WIDTH = 96
 """Of the MTP layers."""
-_EMBEDDING_SCALE = 0.25
-"""Of the token beside what layers add, of which each adds numbers of about 1."""
 _SHARPNESS = 3
 _NORMS = ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm")
 
@@ -74,6 +73,18 @@ def write_gemma4_mtp(recipe: Tiny, path: Path) -> None:
     _finish(writer, recipe, _WIDTH, of_layers(*[block] * len(_SLIDES)))
 
 
+def write_pair(arch: str, folder: Path) -> tuple[Path, Path]:
+    """Write a target without MTP layers, and their file."""
+    target, draft = folder / "target.gguf", folder / f"mtp-{arch}.gguf"
+    if arch == "gemma4":
+        write_gemma4(Tiny(), target)
+        write_gemma4_mtp(Tiny(), draft)
+    else:
+        WRITERS[arch](Tiny(), target, part=Part.TRUNK)
+        WRITERS[arch](Tiny(), draft, part=Part.MTP)
+    return target, draft
+
+
 def _begin(arch: str, path: Path, *, width: int = N_EMBD) -> gguf.GGUFWriter:
     writer = begin(arch, path, n_layers=len(_SLIDES), n_embd=width)
     writer.add_head_count_kv(N_HEADS_KV)
@@ -89,7 +100,7 @@ def _begin(arch: str, path: Path, *, width: int = N_EMBD) -> gguf.GGUFWriter:
 
 def _embeddings(recipe: Tiny) -> Weights:
     shape = (len(vocabulary(recipe)), N_EMBD)
-    return weights_of(recipe, "token_embd.weight", shape) * np.float32(_EMBEDDING_SCALE)
+    return weights_of(recipe, "token_embd.weight", shape)
 
 
 def _output(recipe: Tiny) -> Weights:
