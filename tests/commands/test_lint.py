@@ -391,9 +391,16 @@ def test_what_the_drafts_file_says_of_its_kind(
 ) -> None:
     # Its name says nothing, or something else.
     text = f"-m t -md t-mtp.gguf {asked_for} -np 1 {LENGTHS}"
-    tensors = frozenset({"output.weight"})
+    tensors = frozenset({"output.weight", "blk.2.nextn.eh_proj.weight"})
     command = replace(read_command(text), draft_kind=kind, draft_tensors=tensors)
     assert told_of(command) == expected
+
+
+def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
+    text = f"-m t -md mtp-t.gguf -np 1 {LENGTHS}"
+    tensors = frozenset({"nextn.pre_projection.weight", "blk.0.attn_q.weight"})
+    command = replace(read_command(text), draft_kind="draft-mtp", draft_tensors=tensors)
+    assert told_of(command) == [(ERROR, "--spec-type", "--spec-type draft-mtp")]
 
 
 @pytest.mark.parametrize(
