@@ -444,9 +444,7 @@ def test_the_screen_leaves_one_of_llama_servers_threads_to_itself(
     assert launch(*options, "-t", 7).notice is None
 
 
-def test_the_screen_drafts_with_a_file_of_layers_as_such(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_the_screen_drafts_with_a_file_of_layers_as_such(folder: Path, tmp_path: Path) -> None:
     target, layers = write_pair("qwen35", tmp_path)
     pair = Pair(target=target, draft=layers)
     for typed in ((), ("--spec-type", "draft-mtp")):
