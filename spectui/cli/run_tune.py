@@ -293,7 +293,7 @@ class _Search:
             Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
         ]
         if mtp_layers:
-            candidates.append(Candidate(name=MTP_KIND, options=target.options, loaded=None))
+            candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
         known = binary.accepted.drafters
         space = space_of(
             self.options,

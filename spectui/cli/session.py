@@ -123,7 +123,8 @@ def load_models(
     if effective_schedule(wanted, target.mtp_layers) is not wanted:
         progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
     candidates = _load_drafts(engine, shared, models, target, progress)
-    return target, candidates if mtp is None else (*candidates, mtp)
+    # The target's own layers come first: nothing has to be loaded for them.
+    return target, candidates if mtp is None else (mtp, *candidates)
 
 
 def _load_target(
