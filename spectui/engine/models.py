@@ -252,10 +252,14 @@ class LoadedModels:
                     f"{path} cannot draft for {target.name}: {reason}; "
                     "choose a draft of the same model family"
                 )
-            context = stack.enter_context(self._draft_of(model, mtp=command.mtp))
+            context = self._draft_of(model, mtp=command.mtp)
+            stack.enter_context(context)
             logs.append(native_log.tail())
             self.memory[Role.DRAFT] = _memory(Role.DRAFT, command.options, logs, mtp=command.mtp)
             self._draft_stack = stack.pop_all()
+        if command.mtp:
+            # What is kept is of the layers that drafted before.
+            self.prompts.forget_mtp()
         self.draft_model, self._draft = model, context
 
     def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
