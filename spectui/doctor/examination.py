@@ -30,7 +30,6 @@ from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.llama.rpc import Link, RpcServer
-from spectui.models.facts import is_mtp_file
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.machine import Machine
@@ -193,10 +192,7 @@ class Examiner:
         # Every question is asked by several who need not know of each other.
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
-        beside = {
-            name: replace(request, draft=draft, mtp=is_mtp_file(draft.path))
-            for name, draft in drafts.items()
-        }
+        beside = {name: request.beside(draft) for name, draft in drafts.items()}
         looked_at = [self._try(plan, name, one) for name, one in beside.items()]
         target = plan(alone(request))
         if mtp or (mtp is None and target.target.info.mtp_layers):

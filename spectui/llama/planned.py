@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer, BufferKind
-from spectui.models.facts import ModelFacts
+from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport
 from spectui.models.weights import WeightTraffic
@@ -29,6 +29,10 @@ class PlanRequest:
     """Options of both contexts; cache types are those of each model's own options."""
     max_draft: int = DraftSimple().draft_max
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
+
+    def beside(self, draft: ModelOptions) -> "PlanRequest":
+        """The same target with a draft, whose file tells whether it has MTP layers alone."""
+        return replace(self, draft=draft, mtp=is_mtp_file(draft.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
