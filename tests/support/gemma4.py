@@ -75,6 +75,7 @@ def write_gemma4_mtp(recipe: Tiny, path: Path) -> None:
 
 def write_pair(arch: str, folder: Path) -> tuple[Path, Path]:
     """Write a target without MTP layers, and their file."""
+    folder.mkdir(exist_ok=True)
     target, draft = folder / "target.gguf", folder / f"mtp-{arch}.gguf"
     if arch == "gemma4":
         write_gemma4(Tiny(), target)
