@@ -282,16 +282,15 @@ class LiveSession:
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
         target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
-
         command = LoadTarget(
             options=setup.target,
             context=setup.context,
             max_draft=self.max_draft,
             mtp_file=candidate.is_mtp_file,
         )
-        limits = Limits(n_trials=n_trials)
 
         def prepare(engine: Engine) -> Tuning:
+            limits = Limits(n_trials=n_trials)
             found = _tuning_setup(
                 engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
             )

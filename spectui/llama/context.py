@@ -156,11 +156,6 @@ class Context(Closing):
         return len(self.tokens)
 
     @property
-    def _next_position(self) -> int:
-        """Position of the next token."""
-        return self.n_past
-
-    @property
     def rollback(self) -> Rollback:
         """The way in which it forgets rejected tokens."""
         return self._memory.rollback
@@ -243,7 +238,7 @@ class Context(Closing):
         self.n_outputs = {Outputs.NONE: 0, Outputs.LAST: 1, Outputs.ALL: n}[outputs]
 
     def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
-        self._batch.fill(piece, self._next_position, outputs)
+        self._batch.fill(piece, self.n_past, outputs)
         began = time.perf_counter()
         status = C.llama_decode(self.c, self._batch.c)
         # A GPU computes asynchronously: without this its time would be booked on the sampler.

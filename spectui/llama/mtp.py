@@ -41,6 +41,19 @@ class _PairBatch(Batch):
         super().close()
 
 
+class _BehindTargetBatch(_PairBatch):
+    """Tokens that all stand at the place behind what a target holds."""
+
+    def __init__(self, capacity: int, n_embd: int, target: TargetContext) -> None:
+        super().__init__(capacity, n_embd)
+        self._target = target
+
+    def fill(self, tokens: Sequence[int], first_position: int, outputs: Outputs) -> None:
+        """Hold ``tokens``, wherever they would stand in a cache of their own."""
+        del first_position
+        super().fill(tokens, self._target.n_past, outputs)
+
+
 class MtpContext(Context):
     """MTP layers over the sequence that the target decodes; implements ``DraftModel``.
 
@@ -76,6 +89,9 @@ class MtpContext(Context):
         self._target = target
         self.n_layers: int = C.llama_model_n_layer_nextn(model.c)
         """Number of layers that draft in turn: of several, each drafts one token of a chain."""
+        if shares_cache(model.metadata("general.architecture") or ""):
+            # One decode runs all of them.
+            self.n_layers = 1
         self._chain_start = self._n_steps = 0
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
         self._states: dict[int, State] = {}
@@ -103,9 +119,15 @@ class MtpContext(Context):
             super()._find_rollback()
 
     def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
-        """``keep_prefix`` of these layers and of the target, which shows again what they lack."""
+        """``keep_prefix`` of these layers and of the target, which shows again what they lack.
+
+        That is one token more where these were cut back: to read the next one they take the hidden
+        state of the last one, which is lost then.
+        """
         self.keep_prefix(prompt)
-        self._target.keep_prefix(prompt[: self._n_followed + 1])
+        is_known = self.n_past - 1 in self._states
+        n_followed = self.n_past if is_known else max(self.n_past - 1, 0)
+        self._target.keep_prefix(prompt[: n_followed + 1])
 
     def saw(self, position: int, states: HiddenStates) -> None:
         """Take the hidden states of what the target has just decoded from ``position`` on.
@@ -125,15 +147,6 @@ class MtpContext(Context):
         n_past = min(n_common(self.tokens, prompt), self._target.n_past)
         if n_past < self.n_past:
             self._forget(n_past)
-
-    @property
-    def _n_followed(self) -> int:
-        """Tokens of the target's that it needs to see no more.
-
-        One less than it holds where it was cut back: to read the next one it takes the hidden state
-        of the last one, which is lost then.
-        """
-        return self.n_past if self.n_past - 1 in self._states else max(self.n_past - 1, 0)
 
     def make_room(self, n: int) -> None:
         """Decode what gathered while the target reads a prompt, if ``n`` more were too many."""
@@ -213,10 +226,6 @@ class MtpContext(Context):
         self._chain_start = self._n_steps = 0
 
     @property
-    def _state_bytes(self) -> int:
-        return self._n_embd * np.dtype(np.float32).itemsize
-
-    @property
     def _next_state(self) -> State:
         """The hidden state that the next token needs."""
         return self._states.get(self.n_past - 1, np.zeros(self._n_embd, np.float32))
@@ -224,7 +233,7 @@ class MtpContext(Context):
     @property
     def state_bytes(self) -> int:
         """Size of what ``save`` would return now."""
-        return super().state_bytes + self._state_bytes
+        return super().state_bytes + self._next_state.nbytes
 
     def save(self) -> bytes:
         """Return the cache, and the hidden state that the next token needs."""
@@ -232,7 +241,7 @@ class MtpContext(Context):
 
     def restore(self, state: bytes, tokens: Sequence[int]) -> None:
         """Bring back what ``save`` returned when ``tokens`` were held."""
-        n_bytes = self._state_bytes
+        n_bytes = self._next_state.nbytes
         super().restore(state[n_bytes:], tokens)
         self._states = {len(tokens) - 1: np.frombuffer(state[:n_bytes], np.float32)}
 
@@ -243,28 +252,13 @@ class SharingMtpContext(MtpContext):
     All tokens of a draft stand at the place behind that, as llama-server has it.
     """
 
-    def __init__(
-        self,
-        target: TargetContext,
-        options: ContextOptions,
-        *,
-        max_draft: int,
-        abort: AbortFlag,
-        model: Model | None = None,
-    ) -> None:
-        """Make buffers for the layers; arguments and errors as those of ``MtpContext``."""
-        super().__init__(target, options, max_draft=max_draft, abort=abort, model=model)
-        # One decode runs all of them.
-        self.n_layers = 1
+    def _new_batch(self) -> _PairBatch:
+        return _BehindTargetBatch(self.n_batch, self._n_embd, self._target)
 
     def _find_rollback(self) -> None:
         """Leave it at forgetting, of which nothing has to be done."""
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         self._memory = SequenceMemory(self.c, swa_full=True)
-
-    @property
-    def _next_position(self) -> int:
-        return self._target.n_past
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode the last of ``tokens`` if there shall be an output; take note of the others."""
@@ -283,7 +277,7 @@ class SharingMtpContext(MtpContext):
     @property
     def state_bytes(self) -> int:
         """Size of what ``save`` would return now."""
-        return self._state_bytes
+        return self._next_state.nbytes
 
     def save(self) -> bytes:
         """Return the hidden state that the next token needs."""
@@ -305,6 +299,6 @@ def mtp_context(
     model: Model | None = None,
 ) -> MtpContext:
     """The context for the MTP layers of ``model``; arguments and errors as ``MtpContext``."""
-    shares = model is not None and shares_cache(model.info.arch)
+    shares = model is not None and shares_cache(model.metadata("general.architecture") or "")
     kind = SharingMtpContext if shares else MtpContext
     return kind(target, options, max_draft=max_draft, abort=abort, model=model)
