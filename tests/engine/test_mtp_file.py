@@ -163,36 +163,6 @@ def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny
             engine.load_draft(draft, mtp=True)
 
 
-@pytest.mark.parametrize("types", [("f16", "f16"), ("q8_0", "q4_0")])
-@pytest.mark.parametrize("arch", FILES)
-def test_a_plan_has_the_bytes_of_the_layers_and_their_cache(
-    tmp_path: Path, arch: str, types: tuple[str, str]
-) -> None:
-    key, value = types
-    target, plain = pair_of(arch, tmp_path)
-    draft = ModelOptions(path=plain.path, cache_type_k=key, cache_type_v=value)
-    context = small_context()
-    request = PlanRequest(target=target, draft=draft, mtp=True, context=context, max_draft=8)
-    with Planner() as planner, Engine() as engine:
-        plan = planner.plan(request)
-        engine.load_target(target, context, max_draft=8, mtp_file=True)
-        loaded = engine.load_draft(draft, mtp=True)
-    assert plan.draft is not None
-    planned, taken = (
-        {
-            buffer.kind: buffer.size_bytes
-            for buffer in one.buffers
-            if buffer.kind in {BufferKind.KV, BufferKind.COMPUTE, BufferKind.WEIGHTS}
-        }
-        for one in (plan.draft, loaded.memory)
-    )
-    # Llama.cpp tells hundredths of a MiB.
-    assert planned.keys() == taken.keys()
-    for kind, size_bytes in taken.items():
-        assert size_bytes == pytest.approx(planned[kind], abs=6000), kind
-    assert (BufferKind.KV in planned) is (arch != "gemma4")
-
-
 @pytest.fixture
 def kv_bytes(tmp_path: Path) -> Callable[[str, str], tuple[int, int]]:
     """Planned and allocated bytes of the cache of a target's own MTP layers."""
