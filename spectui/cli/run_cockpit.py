@@ -13,17 +13,16 @@ from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
-from spectui.cli.given import as_its_file
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.cores import default_threads, threads_to_take
 from spectui.demo.recipes import DemoModel
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
-from spectui.models.facts import check_mtp_file, is_mtp_file
-from spectui.models.gguf import check_file, read_gguf
-from spectui.options.drafters import MODEL_KIND, DraftMtp, ModelDrafter, with_kind
+from spectui.models.facts import is_mtp_file
+from spectui.models.gguf import check_file
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.speculation import Speculation
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings, read_settings
@@ -148,7 +147,7 @@ def _setup(
     shared: RunOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
 ) -> LiveSetup:
     if pair.draft is not None:
-        speculation = _drafting_with(pair.draft, pair.target, speculation)
+        speculation = _drafting_with(pair.draft, speculation)
     return LiveSetup(
         target=shared.target_options(pair.target),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
@@ -161,24 +160,16 @@ def _setup(
     )
 
 
-def _drafting_with(draft: Path, target: Path, speculation: Speculation) -> Speculation:
+def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:
     """The setting with the kind of the draft's file, which may be chosen on the screen.
 
-    Where the command line wanted MTP layers, a model that has none for this target is to be used.
+    Where the command line wanted MTP layers, a model that is one of its own is to be used.
     """
     own = speculation.own
-    if isinstance(own, DraftMtp) and not _has_mtp_for(target, draft):
-        return Speculation(with_kind(own, MODEL_KIND), speculation.ahead)
-    is_layers = isinstance(own, ModelDrafter) and is_mtp_file(draft)
-    return as_its_file(speculation, draft) if is_layers else speculation
-
-
-def _has_mtp_for(target: Path, draft: Path) -> bool:
-    try:
-        check_mtp_file(draft, read_gguf(draft), read_gguf(target))
-    except BadInputError:
-        return False
-    return True
+    is_layers = is_mtp_file(draft)
+    if not isinstance(own, ModelDrafter) or is_layers is isinstance(own, DraftMtp):
+        return speculation
+    return Speculation(with_kind(own, MTP_KIND if is_layers else MODEL_KIND), speculation.ahead)
 
 
 def threads_beside_a_screen() -> int:

@@ -55,6 +55,10 @@ def _max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
+def _is_mtp(speculation: Speculation | None) -> bool:
+    return speculation is not None and speculation.is_mtp
+
+
 def _tuning_setup(
     engine: Engine,
     setup: LiveSetup,
@@ -199,14 +203,14 @@ class LiveSession:
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
-            is_mtp = setup.wanted.is_mtp
+            mtp_file = setup.has_mtp_file
             self._chat.submit(
                 LoadTarget(
                     options=setup.target,
                     context=setup.context,
                     max_draft=max_draft,
-                    mtp=is_mtp and setup.speculation is not None and setup.draft is None,
-                    mtp_file=is_mtp and setup.draft is not None,
+                    mtp=_is_mtp(setup.speculation) and not mtp_file,
+                    mtp_file=mtp_file,
                 )
             )
 

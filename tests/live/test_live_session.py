@@ -86,7 +86,7 @@ class Watched:
         self.session.load(setup)
         self.wait(ModelLoaded)
         if setup.draft is not None:
-            self.session.load_draft(setup.draft, mtp=setup.wanted.is_mtp)
+            self.session.load_draft(setup.draft, mtp=setup.has_mtp_file)
             self.wait(ModelLoaded)
 
 

@@ -166,7 +166,7 @@ class PairLoader:
         self._screen.setup = setup = replace(setup, schedule=self.possible(setup.schedule))
         if event.role is events.Role.TARGET and setup.draft is not None:
             self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
-            engine.load_draft(setup.draft, mtp=setup.wanted.is_mtp)
+            engine.load_draft(setup.draft, mtp=setup.has_mtp_file)
             return
         self._finish()
         self._session.ready()
