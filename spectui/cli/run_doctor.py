@@ -24,7 +24,8 @@ from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
+from spectui.llama.buffers import DeviceMemory
+from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND

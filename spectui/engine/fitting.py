@@ -8,8 +8,8 @@ import psutil
 
 from spectui.errors import DoesNotFitError
 from spectui.format import bytes_text
-from spectui.llama.buffers import HOST
-from spectui.llama.planned import CONTEXT_STEP, DeviceMemory, ModelPlan, Plan, PlanRequest
+from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.planned import CONTEXT_STEP, ModelPlan, Plan, PlanRequest
 from spectui.options.setup import ModelOptions, TensorOverride
 
 MARGIN_BYTES = 1 << 30

@@ -12,7 +12,7 @@ from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import has_gpu, native_log
+from spectui.llama.library import gpu_memories, has_gpu, native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
@@ -279,4 +279,6 @@ def _memory(
         traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
         own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
     buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own)
+    return ModelMemory(
+        buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories()
+    )

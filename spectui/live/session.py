@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from spectui.cores import default_threads
 from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
@@ -18,9 +19,16 @@ from spectui.engine.events import (
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
-from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
+from spectui.live.setup import (
+    BaselineMeasured,
+    ChatRecorded,
+    LiveSetup,
+    RamMeasured,
+    TuningChanged,
+)
 from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
+from spectui.monitor.dram import RamGauge
 from spectui.options.request import check_lengths
 from spectui.options.setup import GREEDY, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
@@ -45,7 +53,7 @@ _BASELINE_TEXT = (
 )
 
 
-SessionEvent = events.Event | BaselineMeasured | TuningChanged | ChatRecorded
+SessionEvent = events.Event | BaselineMeasured | RamMeasured | TuningChanged | ChatRecorded
 
 
 def _max_draft(setup: LiveSetup) -> int:
@@ -127,13 +135,18 @@ class LiveSession:
     """Owns the engine of one screen."""
 
     def __init__(
-        self, sink: Callable[[SessionEvent], None], discard: Callable[[], None] = lambda: None
+        self,
+        sink: Callable[[SessionEvent], None],
+        discard: Callable[[], None] = lambda: None,
+        *,
+        make_gauge: Callable[[Callable[[float], None]], RamGauge] = RamGauge,
     ) -> None:
         """Start an engine with nothing loaded.
 
         Args:
             sink: told what happens; quick and thread-safe.
             discard: drops what was told but not taken yet: it belongs to a pair that is going.
+            make_gauge: makes what measures the limit of the RAM.
         """
         self._post = sink
         self._discard = discard
@@ -154,6 +167,8 @@ class LiveSession:
         """Whether answers are recorded; to be told before a pair is loaded."""
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
+        self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
+        self._n_threads = 1
         self.max_draft = 0
         """Longest draft that the target was loaded for."""
 
@@ -182,6 +197,7 @@ class LiveSession:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = max_draft = _max_draft(setup)
+        self._n_threads = setup.context.threads or default_threads()
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         if self.tuning is not None:
             self.tuning.stop()
@@ -316,6 +332,7 @@ class LiveSession:
         self._end_recording()
         if self.tuning is not None:
             self.tuning.close()
+        self._gauge.close()
         self._engine.close()
 
     def _on_chat(self, event: events.Event) -> None:
@@ -329,6 +346,8 @@ class LiveSession:
             case events.ModelLoaded(role=events.Role.DRAFT):
                 self._draft = event
                 self._begin_recording()
+            case events.GenerationFinished():
+                self._gauge.ask(self._n_threads)
             case _:
                 pass
         self._post(event)
@@ -411,6 +430,7 @@ class LiveSession:
                 if speed is not None and rounds:
                     step_s = event.result.counters.times.verify_s / rounds
                     self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
+                self._gauge.ask(self._n_threads)
             case events.EngineFailed() | events.CommandRestarted() | _:
                 # Cancelled, or no target any more: there is no baseline then.
                 return

@@ -113,6 +113,13 @@ class BaselineMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RamMeasured:
+    """The machine's RAM was read alone, or had been at an earlier start."""
+
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuningChanged:
     """The search beside the chat has moved on."""
 

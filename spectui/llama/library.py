@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spectui.llama.planned import DeviceMemory
+from spectui.llama.buffers import DeviceMemory
 
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
@@ -205,8 +205,6 @@ class Device:
     """One device, as ggml describes it."""
 
     type: int
-    id: str | None
-    """Id of the slot; equal for one card that several backends drive. None where it is unknown."""
     memory: DeviceMemory
 
 
@@ -222,7 +220,9 @@ def used(found: Sequence[Device]) -> tuple[DeviceMemory, ...]:
     """
     cards: list[Device] = []
     for one in found:
-        known = one.id is not None and any(card.id == one.id for card in cards)
+        known = one.memory.id is not None and any(
+            card.memory.id == one.memory.id for card in cards
+        )
         if one.type == GPU and not known:
             cards.append(one)
     integrated = [one for one in found if one.type == INTEGRATED]
@@ -254,19 +254,18 @@ def describe(device: int) -> Device:
     properties = _Properties()
     base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
     name = properties.name.decode(errors="replace")
-    is_told = properties.memory_total > 0
+    free_bytes, total_bytes = properties.memory_free, properties.memory_total
+    is_told = total_bytes > 0
     is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
     device_id = properties.device_id
     memory = DeviceMemory(
         name=name,
         description=properties.description.decode(errors="replace"),
-        free_bytes=properties.memory_free if is_told else None,
-        total_bytes=properties.memory_total if is_told else None,
+        # More free than there is cannot be: then what is free is not known.
+        free_bytes=free_bytes if is_told and free_bytes <= total_bytes else None,
+        total_bytes=total_bytes if is_told else None,
         in_ram=properties.type == INTEGRATED or is_apples,
         maps_files=properties.capabilities.mmap_support,
-    )
-    return Device(
-        type=properties.type,
         id=None if device_id is None else device_id.decode(errors="replace"),
-        memory=memory,
     )
+    return Device(type=properties.type, memory=memory)

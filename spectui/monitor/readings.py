@@ -67,6 +67,10 @@ class GpuReading:
     """Its PCI address as ``pci_address`` writes it; None where it has none, or nobody told."""
     in_ram: bool = False
     """Whether its memory is the host's."""
+    devices: tuple[str, ...] = ()
+    """llama.cpp's names of it, such as ``CUDA0``; none where it uses none, or that is not known."""
+    memory_source: GpuSource | None = None
+    """Who told its memory, if not ``source``."""
     memory_used_bytes: Reading
     memory_total_bytes: Reading
     process_bytes: Reading
@@ -90,6 +94,11 @@ class GpuReading:
     """Received by the GPU: weights and activations going in."""
     pcie_tx_bytes_per_s: Reading
     """Sent by the GPU."""
+
+    @property
+    def label(self) -> str:
+        """Its shortest name among several."""
+        return self.devices[0] if self.devices else str(self.index)
 
 
 def unread_gpu(

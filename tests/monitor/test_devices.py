@@ -2,8 +2,8 @@
 
 import psutil
 
+from spectui.llama.buffers import DeviceMemory
 from spectui.llama.library import GPU, INTEGRATED, Device, describe, devices, used
-from spectui.llama.planned import DeviceMemory
 
 
 def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # noqa: A002 - ggml's name
@@ -14,8 +14,9 @@ def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # n
         total_bytes=2,
         in_ram=kind == INTEGRATED,
         maps_files=kind != INTEGRATED,
+        id=id,
     )
-    return Device(type=kind, id=id, memory=memory)
+    return Device(type=kind, memory=memory)
 
 
 def names(*devices: Device) -> list[str]:

@@ -11,7 +11,14 @@ from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
 from spectui.errors import CancelledError, SpectuiError
 from spectui.live.chat import SessionStore
-from spectui.live.setup import Activity, BaselineMeasured, Launch, LiveSetup, Pair
+from spectui.live.setup import (
+    Activity,
+    BaselineMeasured,
+    Launch,
+    LiveSetup,
+    Pair,
+    RamMeasured,
+)
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.setup import Schedule
@@ -345,6 +352,7 @@ class SessionController:
             events.GenerationFinished: self._finished,
             events.EngineFailed: self._failed,
             BaselineMeasured: self.tally.baseline,
+            RamMeasured: self.tally.ram_measured,
             Snapshot: self.tally.snapshot,
             MonitorFailed: self._monitor_failed,
         }

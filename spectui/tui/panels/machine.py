@@ -1,8 +1,18 @@
 """Panels of the machine: who holds its memories; what moves over PCIe, from DRAM and disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from spectui.live.machine import MemoryPool, MemoryState, Samples, TrafficState, Use, link_use
+from spectui.live.machine import (
+    DramLimit,
+    MemoryPool,
+    MemoryState,
+    Samples,
+    TrafficState,
+    Use,
+    link_use,
+)
+from spectui.live.rounds import ratio
 from spectui.monitor.readings import GpuReading
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels.base import (
@@ -28,29 +38,28 @@ _STYLES = {
 _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
+_FEW = 2
+"""Memories of a machine with one GPU."""
 
 
 class MemoryPanel(Panel[MemoryState]):
-    """Shows a bar per memory."""
+    """Shows a bar per memory, and beside it what else is known of the GPUs."""
 
     heading = "VRAM and RAM"
 
     def blocks(self, state: MemoryState, pen: Pen) -> Sequence[Block]:
-        """Bars, each with its warning; why there is no GPU; the parts, if they are known."""
+        """Bars, warnings, GPUs; why there is none; the parts, if they are known."""
         if state.reason is not None:
             return [block((0, pen.sentence(state.reason)))]
-        blocks: list[Block] = []
-        for pool in state.pools:
-            blocks.append(block((0, (_bar(pool, pen),))))
-            if pool.warning is not None:
-                warning = f"{pen.warning} {pool.warning}"
-                blocks.append(pen.prose(10, warning, look=Look.WARNING, step=20))
-            if pool.reason is not None:
-                blocks.append(pen.prose(25, pool.reason))
+        blocks = [*_bars(state.pools, pen), *gpu_blocks(state.gpus, pen, rank=15)]
+        warnings = [pool.warning for pool in state.pools if pool.warning is not None]
+        if warnings:
+            blocks.append(_warning(_and_more(warnings), pen))
+        blocks += [pen.prose(25, reason) for reason in _reasons(state.pools)]
         if state.gpu_reason is not None:
             blocks.append(pen.prose(25, state.gpu_reason))
         if all(len(pool.parts) == len(Use) for pool in state.pools):
-            table = _table(state.pools[: (pen.width - _LABEL) // _COLUMN], pen)
+            table = _table(_columns(state.pools, (pen.width - _LABEL) // _COLUMN), pen)
             blocks.append(block((20, (_legend(pen),)), (40, table)))
         return blocks
 
@@ -58,13 +67,66 @@ class MemoryPanel(Panel[MemoryState]):
         """Return the first warning, where all lines are needed for the bars."""
         pools = self.state.pools if self.state is not None else ()
         warnings = [pool.warning for pool in pools if pool.warning is not None]
-        if not warnings or self.size.height > len(pools):
+        if not warnings or self.size.height > min(len(pools), 2):
             return None
-        return f"{glyphs_of(self).warning} {warnings[0]}"
+        return f"{glyphs_of(self).warning} {_and_more(warnings)}"
 
 
-def _bar(pool: MemoryPool, pen: Pen) -> Line:
-    label = f"{pool.name} ".ljust(len("VRAM "))
+def _warning(text: str, pen: Pen) -> Block:
+    return pen.prose(10, f"{pen.warning} {text}", look=Look.WARNING, step=20)
+
+
+def _and_more(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{texts[0]}, and {len(texts) - 1} more"
+
+
+def _reasons(pools: Sequence[MemoryPool]) -> Iterator[str]:
+    """Each reason once, with the memories that it is about where there are others."""
+    for reason in dict.fromkeys(pool.reason for pool in pools if pool.reason is not None):
+        about = [pool.name for pool in pools if pool.reason == reason]
+        yield reason if len(pools) <= _FEW else f"{', '.join(about)}: {reason}"
+
+
+def _bars(pools: Sequence[MemoryPool], pen: Pen) -> Iterator[Block]:
+    """A line per memory; where there is no room for so many, one of all GPUs."""
+    room = max(len(pool.name) for pool in pools)
+    bars = [_bar(pool, room, pen) for pool in pools]
+    if len(pools) <= _FEW:
+        yield from (block((0, (bar,))) for bar in bars)
+        return
+    yield block((0, (_overview(pools[:-1], pen),)), (3, tuple(bars[:-1])))
+    yield block((0, (bars[-1],)))
+
+
+def _overview(pools: Sequence[MemoryPool], pen: Pen) -> Line:
+    """One character per GPU, and their sum."""
+    shares = [ratio(pool.used_bytes, pool.total_bytes) for pool in pools]
+    total = _sum([pool.total_bytes for pool in pools])
+    used = _sum([pool.used_bytes for pool in pools])
+    levels = pen.spark(shares, len(shares), maximum=1.0)[0]
+    return pen.spread(labelled("VRAM", levels, Look.TARGET), ((pen.used_of(used, total), ""),))
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _columns(pools: Sequence[MemoryPool], n: int) -> Sequence[MemoryPool]:
+    """The memories, in at most ``n`` columns: those of the GPUs together where they are more."""
+    if len(pools) <= n or len(pools) <= _FEW:
+        return pools[:n]
+    gpus = pools[:-1]
+    parts = tuple((use, sum(pool.parts[i][1] for pool in gpus)) for i, use in enumerate(Use))
+    total, free = (
+        _sum([getattr(pool, name) for pool in gpus]) for name in ("total_bytes", "free_bytes")
+    )
+    together = MemoryPool(name="VRAM", total_bytes=total, parts=parts, free_bytes=free)
+    return (together, pools[-1])[:n]
+
+
+def _bar(pool: MemoryPool, room: int, pen: Pen) -> Line:
+    label = f"{pool.name} ".ljust(max(room, len("VRAM")) + 1)
     numbers = " " + pen.used_of(pool.used_bytes, pool.total_bytes)
     room = max(pen.width - len(label) - len(numbers), 0)
     sizes = [size_bytes for _use, size_bytes in pool.parts]
@@ -100,6 +162,78 @@ def _table(pools: Sequence[MemoryPool], pen: Pen) -> Lines:
     return tuple(rows)
 
 
+def gpu_blocks(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Iterator[Block]:
+    """Yield how busy, hot and fast the GPUs are, and what holds their clocks back.
+
+    A line for all, a line each, or one with its clocks and its name; none of a GPU of which the
+    driver tells nothing of all this.
+    """
+    known = [gpu for gpu in gpus if _is_told(gpu)]
+    if len(known) == 1:
+        yield _gpu(known[0], pen, rank)
+    elif known:
+        rows = tuple(_gpu_line(gpu, gpu.label, pen) for gpu in known)
+        yield block((rank, (_gpu_overview(known, pen),)), (rank + 9, rows))
+    held = [_held_back(gpu) for gpu in gpus]
+    warnings = [text for text in held if text is not None]
+    if warnings:
+        yield _warning(_and_more(warnings), pen)
+
+
+def _is_told(gpu: GpuReading) -> bool:
+    readings = gpu.utilisation, gpu.power_w, gpu.temperature_c
+    return any(reading.value is not None for reading in readings)
+
+
+def _gpu(gpu: GpuReading, pen: Pen, rank: int) -> Block:
+    line = _gpu_line(gpu, "", pen)
+    two: Lines = (line, clocks) if (clocks := _clocks(gpu, pen)) else (line,)
+    three: Lines = (*two, ((pen.one_line(gpu.name), Look.MUTED),))
+    return block((rank, (line,)), (rank + 15, two), (rank + 28, three))
+
+
+def _gpu_line(gpu: GpuReading, label: str, pen: Pen) -> Line:
+    busy = f"{pen.percent(gpu.utilisation.value)} busy"
+    name = label if gpu.devices and label else f"GPU {label}".strip()
+    taken = _taken(gpu.power_w.value, gpu.temperature_c.value, pen)
+    return pen.spread(labelled(name, busy), ((taken, Look.MUTED),))
+
+
+def _taken(power_w: float | None, heat_c: float | None, pen: Pen) -> str:
+    parts = (
+        None if power_w is None else f"{power_w:.0f} W",
+        None if heat_c is None else pen.spelt(f"{heat_c:.0f} °C"),
+    )
+    return ", ".join(part for part in parts if part is not None)
+
+
+def _gpu_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
+    """One character per GPU, the busiest, their power and the hottest."""
+    shares = [gpu.utilisation.value for gpu in gpus]
+    most = max((share for share in shares if share is not None), default=None)
+    heat = max((gpu.temperature_c.value or 0.0 for gpu in gpus), default=0.0)
+    levels = pen.spark(shares, len(shares), maximum=1.0)[0]
+    left: Line = (*labelled("GPU", levels, Look.TARGET), (f" {pen.percent(most)}", Look.STRONG))
+    taken = _taken(_sum([gpu.power_w.value for gpu in gpus]), heat or None, pen)
+    return pen.spread(left, ((taken, Look.MUTED),))
+
+
+def _clocks(gpu: GpuReading, pen: Pen) -> Line:
+    clock, memory = gpu.clock_hz.value, gpu.memory_clock_hz.value
+    parts = [] if clock is None else [*labelled("clock", pen.clock(clock))]
+    if memory is not None:
+        parts += labelled("  memory" if parts else "memory", pen.clock(memory))
+    limits = [str(one) for one in gpu.throttled_by.value or () if not one.is_fault]
+    right: Line = ((f"at {limits[0]}", Look.MUTED),) if limits else ()
+    return pen.spread(tuple(parts), right) if parts and right else tuple(parts)
+
+
+def _held_back(gpu: GpuReading) -> str | None:
+    faults = [str(one) for one in gpu.throttled_by.value or () if one.is_fault]
+    name = gpu.label if gpu.devices else f"GPU {gpu.index}"
+    return f"{name} is held back by {' and '.join(faults)}" if faults else None
+
+
 class TrafficPanel(Panel[TrafficState]):
     """Shows rates with their histories."""
 
@@ -115,14 +249,39 @@ def link_blocks(state: TrafficState, pen: Pen) -> list[Block]:
     blocks: list[Block] = []
     if state.gpu_reason is not None:
         blocks.append(pen.prose(15, f"PCIe: {state.gpu_reason}", step=10))
-    for gpu, history in zip(state.links, state.link_history, strict=True):
-        name = "PCIe" if len(state.links) == 1 else f"PCIe {gpu.index}"
-        blocks.append(_link(gpu, history, name, pen))
+    if len(state.links) == 1:
+        blocks += map(partial(_link, pen=pen), state.links, state.link_history)
+    elif state.links:
+        rows = tuple(_link_line(gpu, f"PCIe {gpu.label}", pen) for gpu in state.links)
+        blocks.append(block((0, (_link_overview(state.links, pen),)), (22, rows)))
     return blocks
 
 
-def _link(gpu: GpuReading, history: tuple[Samples, Samples], name: str, pen: Pen) -> Block:
+def _link_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
+    """All links together, and the share that the busiest takes of its limit."""
+    received, sent = (
+        [reading.value for reading in readings if reading.value is not None]
+        for readings in zip(
+            *((gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s) for gpu in gpus), strict=True
+        )
+    )
+    if not received and not sent:
+        return ((f"PCIe: {gpus[0].pcie_rx_bytes_per_s.reason}", Look.MUTED),)
+    use = max((share for gpu in gpus if (share := link_use(gpu)) is not None), default=None)
+    rates = f"{pen.down}{pen.rate(sum(received))} {pen.up}{pen.rate(sum(sent))}"
+    return _one_line("PCIe", rates, pen.percent(use), pen)
+
+
+def _link_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
     rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
+    if rx.value is None and tx.value is None:
+        return ((f"{name}: {rx.reason}", Look.MUTED),)
+    rates = f"{pen.down}{pen.rate(rx.value)} {pen.up}{pen.rate(tx.value)}"
+    return _one_line(name, rates, pen.percent(link_use(gpu)), pen)
+
+
+def _link(gpu: GpuReading, history: tuple[Samples, Samples], *, pen: Pen) -> Block:
+    name, rx, tx = "PCIe", gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
     if rx.value is None and tx.value is None:
         return pen.prose(0, f"{name}: {rx.reason}", step=20)
     received, sent = pen.rate(rx.value), pen.rate(tx.value)
@@ -137,7 +296,7 @@ def _link(gpu: GpuReading, history: tuple[Samples, Samples], name: str, pen: Pen
         below = pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit)
         return (into, *above, out, *below)
 
-    one = _one_line(name, f"{pen.down}{received} {pen.up}{sent}", use, pen)
+    one = _link_line(gpu, name, pen)
     both = charted(44, 22, range(2, 7, 2), draw, n_more=2)
     return block((0, (one,)), (22, (into, out))) + both
 
@@ -159,16 +318,24 @@ def _limit(gpu: GpuReading, pen: Pen) -> str:
 
 
 def _dram(state: TrafficState, pen: Pen) -> Block:
-    reading, best = state.dram_bytes_per_s, state.dram_best_bytes_per_s
+    reading, limit = state.dram_bytes_per_s, state.dram_limit
     if reading.value is None:
         return pen.prose(5, f"DRAM: {reading.reason}", step=20)
     left: Line = (*labelled("DRAM", pen.rate(reading.value)), (" estimated", Look.MUTED))
-    line = pen.spread(left, ((f"best {pen.rate(best)}", Look.MUTED),))
+    line = pen.spread(left, ((_dram_limit(limit, pen), Look.MUTED),))
+    top = None if limit is None else limit.bytes_per_s
 
     def draw(height: int) -> Lines:
-        return (line, *pen.chart(state.dram_history, height, Look.TARGET, maximum=best))
+        return (line, *pen.chart(state.dram_history, height, Look.TARGET, maximum=top))
 
     return block((5, (line,))) + charted(30, 25, _HEIGHTS, draw, n_more=1)
+
+
+def _dram_limit(limit: DramLimit | None, pen: Pen) -> str:
+    if limit is None:
+        return f"best {pen.rate(None)}"
+    rate = pen.rate(limit.bytes_per_s)
+    return f"of {rate} measured" if limit.is_measured else f"best {rate}"
 
 
 def disk_block(state: TrafficState, pen: Pen) -> Block:
