@@ -279,6 +279,4 @@ def _memory(
         traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
         own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
     buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    return ModelMemory(
-        buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories()
-    )
+    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())

@@ -117,8 +117,7 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
     are_named = bool(devices_of(models))
     plan = planned(
         models,
-        lambda buffer: buffer.memory in gpu.devices
-        or (not are_named and buffer.gpu == gpu.index),
+        lambda buffer: buffer.memory in gpu.devices or (not are_named and buffer.gpu == gpu.index),
     )
     name = _pool_name(gpu, alone=alone)
     total_bytes, used_bytes = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value

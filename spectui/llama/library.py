@@ -220,9 +220,7 @@ def used(found: Sequence[Device]) -> tuple[DeviceMemory, ...]:
     """
     cards: list[Device] = []
     for one in found:
-        known = one.memory.id is not None and any(
-            card.memory.id == one.memory.id for card in cards
-        )
+        known = one.memory.id is not None and any(card.memory.id == one.memory.id for card in cards)
         if one.type == GPU and not known:
             cards.append(one)
     integrated = [one for one in found if one.type == INTEGRATED]

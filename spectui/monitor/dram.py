@@ -180,7 +180,7 @@ class RamGauge:
         self._known: dict[int, float] = {}
 
     def ask(self, n_threads: int) -> None:
-        """Tell the limit for as many threads, soon or at once; nothing where the machine is busy."""
+        """Tell the limit for as many threads, or nothing where the machine is busy."""
         if n_threads in self._known:
             self._on_limit(self._known[n_threads])
         elif self._thread is None or not self._thread.is_alive():

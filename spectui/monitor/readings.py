@@ -9,7 +9,6 @@ from spectui.known import Known
 
 Reading = Known[float]
 """A number, or the reason why there is none."""
-_UNRECORDED = "readings of an earlier version do not have it"
 _ADDRESS = re.compile(r"(?:0*([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])(?:-v\d+)?")
 
 
@@ -29,6 +28,9 @@ def pci_address(text: str | None) -> str | None:
     return match and f"{match[1] or '0':>04}:{match[2]}:{match[3]}.{match[4]}"
 
 
+_UNRECORDED = Reading(None, "readings of an earlier version do not have it")
+
+
 class Throttle(StrEnum):
     """Reasons for which a GPU holds its clocks back."""
 
@@ -44,6 +46,9 @@ class Throttle(StrEnum):
     def is_fault(self) -> bool:
         """Whether it is none of the limits of everyday."""
         return self not in {Throttle.POWER, Throttle.CURRENT}
+
+
+_NO_THROTTLES: Known[tuple[Throttle, ...]] = Known(None, _UNRECORDED.reason)
 
 
 class GpuSource(StrEnum):
@@ -81,8 +86,8 @@ class GpuReading:
     temperature_c: Reading
     clock_hz: Reading
     """Clock of what computes: streaming multiprocessors, shader engines, execution units."""
-    memory_clock_hz: Reading = Reading(None, _UNRECORDED)
-    throttled_by: Known[tuple[Throttle, ...]] = Known(None, _UNRECORDED)
+    memory_clock_hz: Reading = _UNRECORDED
+    throttled_by: Known[tuple[Throttle, ...]] = _NO_THROTTLES
     """Reasons for which it holds its clocks back now; none where it does not."""
     pcie_generation: Reading
     """Generation of the link as it is now; links slow down when idle."""

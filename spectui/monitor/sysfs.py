@@ -164,6 +164,8 @@ def link_width(device: Path) -> float:
 
 
 _MOST_FILES = 4096
+_RENDER_NODES = Path("/dev/dri")
+_FIELD = re.compile(r"^(drm-[a-z-]+):\s*(\S+)", re.MULTILINE)
 _CLIENT_MEMORY = re.compile(
     r"^drm-(?P<kind>resident|memory|total)-(?P<region>[a-z]+)\d*:\s*(?P<n>\d{1,18}) ?(?P<unit>\w*)",
     re.MULTILINE,
@@ -189,17 +191,13 @@ def own_bytes(proc: Path, address: str, regions: frozenset[str]) -> float:
     """
     clients: dict[str, float] = {}
     try:
-        with os.scandir(proc / "fd") as files:
-            for file in islice(files, _MOST_FILES):
-                with suppress(OSError, KernelError):
-                    if not os.readlink(file.path).startswith("/dev/dri/"):
-                        continue
+        for file in islice((proc / "fd").iterdir(), _MOST_FILES):
+            with suppress(OSError, KernelError):
+                if file.readlink().parent == _RENDER_NODES:
                     told = text(proc / "fdinfo" / file.name)
-                    fields = dict(
-                        line.split(":", 1) for line in told.splitlines() if ":" in line
-                    )
-                    if fields.get("drm-pdev", "").strip() == address:
-                        client = fields.get("drm-client-id", file.name).strip()
+                    fields = dict(_FIELD.findall(told))
+                    if fields.get("drm-pdev") == address:
+                        client = fields.get("drm-client-id", file.name)
                         clients[client] = _client_bytes(told, regions)
     except OSError as error:
         raise KernelError(error.errno or errno.EIO) from error
@@ -213,5 +211,3 @@ def _client_bytes(told: str, regions: frozenset[str]) -> float:
             size_bytes = int(match["n"]) * _UNITS[match["unit"]]
             sizes[match["kind"]] = sizes.get(match["kind"], 0) + size_bytes
     return next((sizes[kind] for kind in _PREFERRED if kind in sizes), 0.0)
-
-

@@ -305,9 +305,7 @@ def test_one_address_is_written_in_one_way(text: str | None, address: str | None
     assert pci_address(text) == address
 
 
-def test_an_address_that_is_not_told_leaves_the_rest(
-    nvml: StandIn, monitored: Monitored
-) -> None:
+def test_an_address_that_is_not_told_leaves_the_rest(nvml: StandIn, monitored: Monitored) -> None:
     nvml.add_gpu()
     nvml.rule("nvmlDeviceGetPciInfo", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
     (gpu,) = monitored.after()

@@ -27,7 +27,7 @@ from spectui.tui.panels.base import (
     charted,
     labelled,
 )
-from spectui.tui.panels.machine import disk_block, gpu_blocks, link_blocks
+from spectui.tui.panels.machine import disk_block, gpu_block, link_blocks
 
 _SPEED_HEIGHTS = range(1, 41)
 _RATE_HEIGHTS = range(1, 4)
@@ -339,7 +339,7 @@ class MachinePanel(Panel[TrafficState]):
             return (block((0, pen.sentence(state.reason))),)
         return (
             _cores(state.cpu_per_core, pen),
-            *gpu_blocks(state.links, pen, rank=2),
+            gpu_block(state.links, pen, rank=2),
             *link_blocks(state, pen),
             disk_block(state, pen),
         )

@@ -1,7 +1,6 @@
 """Panels of the machine: who holds its memories; what moves over PCIe, from DRAM and disk."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from spectui.live.machine import (
     DramLimit,
@@ -39,7 +38,7 @@ _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
 _FEW = 2
-"""Memories of a machine with one GPU."""
+"""Memories of a machine with one GPU: a line each is what there is room for."""
 
 
 class MemoryPanel(Panel[MemoryState]):
@@ -48,13 +47,14 @@ class MemoryPanel(Panel[MemoryState]):
     heading = "VRAM and RAM"
 
     def blocks(self, state: MemoryState, pen: Pen) -> Sequence[Block]:
-        """Bars, warnings, GPUs; why there is none; the parts, if they are known."""
+        """Bars, GPUs, warnings; why there is no GPU; the parts, if they are known."""
         if state.reason is not None:
             return [block((0, pen.sentence(state.reason)))]
-        blocks = [*_bars(state.pools, pen), *gpu_blocks(state.gpus, pen, rank=15)]
-        warnings = [pool.warning for pool in state.pools if pool.warning is not None]
+        blocks = [*_bars(state.pools, pen), gpu_block(state.gpus, pen, rank=15)]
+        warnings = _warnings(state)
         if warnings:
-            blocks.append(_warning(_and_more(warnings), pen))
+            text = f"{pen.warning} {_and_more(warnings)}"
+            blocks.append(pen.prose(10, text, look=Look.WARNING, step=20))
         blocks += [pen.prose(25, reason) for reason in _reasons(state.pools)]
         if state.gpu_reason is not None:
             blocks.append(pen.prose(25, state.gpu_reason))
@@ -65,15 +65,16 @@ class MemoryPanel(Panel[MemoryState]):
 
     def alert(self) -> str | None:
         """Return the first warning, where all lines are needed for the bars."""
-        pools = self.state.pools if self.state is not None else ()
-        warnings = [pool.warning for pool in pools if pool.warning is not None]
-        if not warnings or self.size.height > min(len(pools), 2):
+        warnings = [] if self.state is None else _warnings(self.state)
+        if not warnings or self.size.height > _FEW:
             return None
         return f"{glyphs_of(self).warning} {_and_more(warnings)}"
 
 
-def _warning(text: str, pen: Pen) -> Block:
-    return pen.prose(10, f"{pen.warning} {text}", look=Look.WARNING, step=20)
+def _warnings(state: MemoryState) -> list[str]:
+    full = [pool.warning for pool in state.pools if pool.warning is not None]
+    held = (_held_back(gpu, alone=len(state.gpus) == 1) for gpu in state.gpus)
+    return [*full, *(text for text in held if text is not None)]
 
 
 def _and_more(texts: Sequence[str]) -> str:
@@ -89,13 +90,13 @@ def _reasons(pools: Sequence[MemoryPool]) -> Iterator[str]:
 
 def _bars(pools: Sequence[MemoryPool], pen: Pen) -> Iterator[Block]:
     """A line per memory; where there is no room for so many, one of all GPUs."""
-    room = max(len(pool.name) for pool in pools)
-    bars = [_bar(pool, room, pen) for pool in pools]
+    label = max(len(pool.name) for pool in pools)
+    bars = tuple(_bar(pool, label, pen) for pool in pools)
     if len(pools) <= _FEW:
         yield from (block((0, (bar,))) for bar in bars)
         return
-    yield block((0, (_overview(pools[:-1], pen),)), (3, tuple(bars[:-1])))
-    yield block((0, (bars[-1],)))
+    overview = _overview(pools[:-1], pen)
+    yield block((0, (overview,)), (0, (overview, _bar(pools[-1], 0, pen))), (3, bars))
 
 
 def _overview(pools: Sequence[MemoryPool], pen: Pen) -> Line:
@@ -125,8 +126,8 @@ def _columns(pools: Sequence[MemoryPool], n: int) -> Sequence[MemoryPool]:
     return (together, pools[-1])[:n]
 
 
-def _bar(pool: MemoryPool, room: int, pen: Pen) -> Line:
-    label = f"{pool.name} ".ljust(max(room, len("VRAM")) + 1)
+def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
+    label = f"{pool.name} ".ljust(max(longest_name, len("VRAM")) + 1)
     numbers = " " + pen.used_of(pool.used_bytes, pool.total_bytes)
     room = max(pen.width - len(label) - len(numbers), 0)
     sizes = [size_bytes for _use, size_bytes in pool.parts]
@@ -162,22 +163,19 @@ def _table(pools: Sequence[MemoryPool], pen: Pen) -> Lines:
     return tuple(rows)
 
 
-def gpu_blocks(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Iterator[Block]:
-    """Yield how busy, hot and fast the GPUs are, and what holds their clocks back.
+def gpu_block(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Block:
+    """Return how busy, hot and fast the GPUs are.
 
-    A line for all, a line each, or one with its clocks and its name; none of a GPU of which the
-    driver tells nothing of all this.
+    A line for all or one each; of a single one its clocks and its name as well. Nothing of a GPU of
+    which the driver tells none of it.
     """
     known = [gpu for gpu in gpus if _is_told(gpu)]
     if len(known) == 1:
-        yield _gpu(known[0], pen, rank)
-    elif known:
-        rows = tuple(_gpu_line(gpu, gpu.label, pen) for gpu in known)
-        yield block((rank, (_gpu_overview(known, pen),)), (rank + 9, rows))
-    held = [_held_back(gpu) for gpu in gpus]
-    warnings = [text for text in held if text is not None]
-    if warnings:
-        yield _warning(_and_more(warnings), pen)
+        return _gpu(known[0], pen, rank)
+    if not known:
+        return ()
+    rows = tuple(_gpu_line(gpu, _name(gpu), pen) for gpu in known)
+    return block((rank, (_gpu_overview(known, pen),)), (rank + 9, rows))
 
 
 def _is_told(gpu: GpuReading) -> bool:
@@ -186,15 +184,18 @@ def _is_told(gpu: GpuReading) -> bool:
 
 
 def _gpu(gpu: GpuReading, pen: Pen, rank: int) -> Block:
-    line = _gpu_line(gpu, "", pen)
+    line = _gpu_line(gpu, "GPU", pen)
     two: Lines = (line, clocks) if (clocks := _clocks(gpu, pen)) else (line,)
     three: Lines = (*two, ((pen.one_line(gpu.name), Look.MUTED),))
     return block((rank, (line,)), (rank + 15, two), (rank + 28, three))
 
 
-def _gpu_line(gpu: GpuReading, label: str, pen: Pen) -> Line:
+def _name(gpu: GpuReading) -> str:
+    return gpu.label if gpu.devices else f"GPU {gpu.label}"
+
+
+def _gpu_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
     busy = f"{pen.percent(gpu.utilisation.value)} busy"
-    name = label if gpu.devices and label else f"GPU {label}".strip()
     taken = _taken(gpu.power_w.value, gpu.temperature_c.value, pen)
     return pen.spread(labelled(name, busy), ((taken, Look.MUTED),))
 
@@ -228,9 +229,9 @@ def _clocks(gpu: GpuReading, pen: Pen) -> Line:
     return pen.spread(tuple(parts), right) if parts and right else tuple(parts)
 
 
-def _held_back(gpu: GpuReading) -> str | None:
+def _held_back(gpu: GpuReading, *, alone: bool) -> str | None:
     faults = [str(one) for one in gpu.throttled_by.value or () if one.is_fault]
-    name = gpu.label if gpu.devices else f"GPU {gpu.index}"
+    name = "the GPU" if alone else _name(gpu)
     return f"{name} is held back by {' and '.join(faults)}" if faults else None
 
 
@@ -250,7 +251,7 @@ def link_blocks(state: TrafficState, pen: Pen) -> list[Block]:
     if state.gpu_reason is not None:
         blocks.append(pen.prose(15, f"PCIe: {state.gpu_reason}", step=10))
     if len(state.links) == 1:
-        blocks += map(partial(_link, pen=pen), state.links, state.link_history)
+        blocks.append(_link(state.links[0], state.link_history[0], pen))
     elif state.links:
         rows = tuple(_link_line(gpu, f"PCIe {gpu.label}", pen) for gpu in state.links)
         blocks.append(block((0, (_link_overview(state.links, pen),)), (22, rows)))
@@ -280,25 +281,23 @@ def _link_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
     return _one_line(name, rates, pen.percent(link_use(gpu)), pen)
 
 
-def _link(gpu: GpuReading, history: tuple[Samples, Samples], *, pen: Pen) -> Block:
-    name, rx, tx = "PCIe", gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
+def _link(gpu: GpuReading, history: tuple[Samples, Samples], pen: Pen) -> Block:
+    rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
     if rx.value is None and tx.value is None:
-        return pen.prose(0, f"{name}: {rx.reason}", step=20)
-    received, sent = pen.rate(rx.value), pen.rate(tx.value)
-    use, limit = pen.percent(link_use(gpu)), gpu.pcie_limit_bytes_per_s.value
-    into = pen.spread(
-        labelled(f"{name} {pen.down} received", received), ((f"{use} used", Look.STRONG),)
-    )
-    out = pen.spread(labelled(f"{name} {pen.up} sent", sent), ((_limit(gpu, pen), Look.MUTED),))
+        return pen.prose(0, f"PCIe: {rx.reason}", step=20)
+    limit = gpu.pcie_limit_bytes_per_s.value
+    use: Line = ((f"{pen.percent(link_use(gpu))} used", Look.STRONG),)
+    into = pen.spread(labelled(f"PCIe {pen.down} received", pen.rate(rx.value)), use)
+    sent = labelled(f"PCIe {pen.up} sent", pen.rate(tx.value))
+    out = pen.spread(sent, ((_limit(gpu, pen), Look.MUTED),))
 
     def draw(height: int) -> Lines:
         above = pen.chart(history[0], height // 2, Look.TARGET, maximum=limit)
         below = pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit)
         return (into, *above, out, *below)
 
-    one = _link_line(gpu, name, pen)
     both = charted(44, 22, range(2, 7, 2), draw, n_more=2)
-    return block((0, (one,)), (22, (into, out))) + both
+    return block((0, (_link_line(gpu, "PCIe", pen),)), (22, (into, out))) + both
 
 
 def _one_line(name: str, rates: str, use: str, pen: Pen) -> Line:
