@@ -21,7 +21,7 @@ _REMOTE = "RPC"
 
 def devices_of(models: Mapping[Role, ModelMemory]) -> tuple[DeviceMemory, ...]:
     """Return llama.cpp's GPUs, as they were when the last model was loaded."""
-    return next((one.devices for one in reversed(models.values()) if one.devices), ())
+    return next((one.devices for one in tuple(models.values())[::-1] if one.devices), ())
 
 
 def shown_gpus(

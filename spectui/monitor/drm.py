@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from spectui.monitor.metrics import (
     ALWAYS_S,
@@ -151,7 +151,7 @@ class Card:
         with suppress(KernelError):
             if text(self.device / "power/runtime_status") == "suspended":
                 return self.unread(_SLEEPS, index)
-        found = {name: metric.read(now_s) for name, metric in self._metrics.items()}
+        found: dict[str, Any] = {name: metric.read(now_s) for name, metric in self._metrics.items()}
         used, total = credible_memory(
             found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
         )
@@ -178,8 +178,8 @@ def _scaled(scale: float, *paths: Path) -> float:
 
 _HEADER = struct.Struct("<HBB")
 """Of ``gpu_metrics``: size, revision of the format, revision of the content."""
-_FIRST_OF_PROCESSORS = 2
-"""Format from which on a table is that of a processor with a GPU inside."""
+_OF_PROCESSORS = {2, 3}
+"""Formats of the tables of processors with a GPU inside."""
 _THROTTLES_AT = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 """Offsets of ``indep_throttle_status`` in ``gpu_metrics``, whose bits are those of all cards."""
 _STATUS = struct.Struct("<Q")
@@ -203,7 +203,7 @@ class AmdCard(Card):
     def is_integrated(self) -> bool:
         """Tell it by the form of the table of measurements."""
         with suppress(KernelError):
-            return self._table()[0][0] >= _FIRST_OF_PROCESSORS
+            return self._table()[0][0] in _OF_PROCESSORS
         return False
 
     def queries(self) -> Queries:
@@ -405,7 +405,8 @@ class KernelGpus:
         """Take up cards that are new, or there again."""
         found: dict[str, Card] = {}
         for node in islice((self._root / _DRM).glob("card*"), _MOST_NODES):
-            with suppress(OSError, KernelError):
+            # A loop of links is a RuntimeError.
+            with suppress(OSError, RuntimeError, KernelError):
                 if not _NODE.fullmatch(node.name):
                     continue
                 address = pci_address((node / "device").resolve(strict=True).name)

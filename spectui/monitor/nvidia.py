@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pynvml
 
@@ -171,7 +172,9 @@ class Gpu:
         Raises:
             RefusedError: it was lost.
         """
-        readings = {field: metric.read(now_s) for field, metric in self._metrics.items()}
+        readings: dict[str, Any] = {
+            field: metric.read(now_s) for field, metric in self._metrics.items()
+        }
         received, sent = self._pcie.read()
         used, total = credible_memory(
             readings.pop("memory_used_bytes"), readings.pop("memory_total_bytes")

@@ -4,6 +4,7 @@ import re
 from collections import deque
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from spectui.known import Known
 
@@ -116,7 +117,7 @@ def unread_gpu(
     in_ram: bool = False,
 ) -> GpuReading:
     """Return a GPU of which nothing is known, for one reason."""
-    nothing = dict.fromkeys(_GPU_READINGS, Reading(None, reason))
+    nothing: dict[str, Any] = dict.fromkeys(_GPU_READINGS, Reading(None, reason))
     return GpuReading(
         index=index,
         name=name,

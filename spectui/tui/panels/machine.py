@@ -232,7 +232,7 @@ def _clocks(gpu: GpuReading, pen: Pen) -> Line:
 def _held_back(gpu: GpuReading, *, alone: bool) -> str | None:
     faults = [str(one) for one in gpu.throttled_by.value or () if one.is_fault]
     name = "the GPU" if alone else _name(gpu)
-    return f"{name} is held back by {' and '.join(faults)}" if faults else None
+    return f"{name} is slowed by {' and '.join(faults)}" if faults else None
 
 
 class TrafficPanel(Panel[TrafficState]):
