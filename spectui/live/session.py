@@ -346,11 +346,11 @@ class LiveSession:
             case events.ModelLoaded(role=events.Role.DRAFT):
                 self._draft = event
                 self._begin_recording()
-            case events.GenerationFinished():
-                self._gauge.ask(self._n_threads)
             case _:
                 pass
         self._post(event)
+        if isinstance(event, events.GenerationFinished):
+            self._gauge.ask(self._n_threads)
         if self._recorder is not None:
             self._recorder.hear(event)
 

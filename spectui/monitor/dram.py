@@ -113,7 +113,7 @@ def _pass_s(
 
 
 _FILE = "ram.json"
-_LONGEST_S = 0.2
+_LONGEST_S = 0.25
 _LOOK_S = 0.1
 _IDLE_PERCENT = 20.0
 """Load of the machine up to which it counts as idle."""

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,9 +27,11 @@ from spectui.engine.events import (
 from spectui.engine.thread import EngineThread
 from spectui.errors import BadInputError, CancelledError
 from spectui.live.session import LiveSession
-from spectui.live.setup import BaselineMeasured, LiveSetup, TuningChanged
+from spectui.live.setup import BaselineMeasured, LiveSetup, RamMeasured, TuningChanged
 from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
+from spectui.monitor import dram
+from spectui.monitor.dram import RamGauge
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -63,11 +66,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Watched:
     """A session whose events can be waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_idle: Callable[[], bool] = lambda: False) -> None:
         self.events: list[object] = []
         self.on_event: Callable[[object], None] = lambda _event: None
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.session = LiveSession(self._sink)
+        self.session = LiveSession(self._sink, make_gauge=partial(RamGauge, is_idle=is_idle))
 
     def _sink(self, event: object) -> None:
         self.events.append(event)
@@ -156,6 +159,26 @@ def test_the_baseline_is_measured_when_nobody_waits(watched: Watched, setup: Liv
     watched.session.measure_baseline()
     baseline = watched.wait(BaselineMeasured)
     assert 0 < baseline.step_s < 1 / baseline.tokens_per_s * 1.01
+
+
+def test_the_limit_of_ram_is_told_when_nobody_waits(
+    setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dram, "ram_bytes_per_s", lambda _n_threads, longest_s: 1e10 + longest_s)
+    watched = Watched(is_idle=lambda: True)
+    try:
+        watched.load(setup)
+        assert not [event for event in watched.events if isinstance(event, RamMeasured)]
+        watched.session.measure_baseline()
+        watched.wait(BaselineMeasured)
+        first = watched.wait(RamMeasured)
+        assert first.bytes_per_s == pytest.approx(1e10)
+        # With the next answer it is known.
+        watched.session.send(setup, (), "again")
+        watched.wait(GenerationFinished)
+        assert watched.wait(RamMeasured) == first
+    finally:
+        watched.session.close()
 
 
 def test_an_answer_can_be_stopped(watched: Watched, setup: LiveSetup) -> None:

@@ -184,9 +184,11 @@ def _is_told(gpu: GpuReading) -> bool:
 
 
 def _gpu(gpu: GpuReading, pen: Pen, rank: int) -> Block:
-    line = _gpu_line(gpu, "GPU", pen)
-    two: Lines = (line, clocks) if (clocks := _clocks(gpu, pen)) else (line,)
-    three: Lines = (*two, ((pen.one_line(gpu.name), Look.MUTED),))
+    line, clocks = _gpu_line(gpu, "GPU", pen), _clocks(gpu, pen)
+    limits = [f"at {one}" for one in gpu.throttled_by.value or () if not one.is_fault]
+    right: Line = ((limits[0], Look.MUTED),) if limits else ()
+    two: Lines = (line, clocks) if clocks else (line,)
+    three: Lines = (*two, pen.spread(((pen.one_line(gpu.name), Look.MUTED),), right))
     return block((rank, (line,)), (rank + 15, two), (rank + 28, three))
 
 
@@ -220,13 +222,9 @@ def _gpu_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
 
 
 def _clocks(gpu: GpuReading, pen: Pen) -> Line:
-    clock, memory = gpu.clock_hz.value, gpu.memory_clock_hz.value
-    parts = [] if clock is None else [*labelled("clock", pen.clock(clock))]
-    if memory is not None:
-        parts += labelled("  memory" if parts else "memory", pen.clock(memory))
-    limits = [str(one) for one in gpu.throttled_by.value or () if not one.is_fault]
-    right: Line = ((f"at {limits[0]}", Look.MUTED),) if limits else ()
-    return pen.spread(tuple(parts), right) if parts and right else tuple(parts)
+    clocks = ("clock", gpu.clock_hz.value), ("memory", gpu.memory_clock_hz.value)
+    known = [labelled(name, f"{pen.clock(hz)}  ") for name, hz in clocks if hz is not None]
+    return tuple(part for parts in known for part in parts)
 
 
 def _held_back(gpu: GpuReading, *, alone: bool) -> str | None:
@@ -321,20 +319,27 @@ def _dram(state: TrafficState, pen: Pen) -> Block:
     if reading.value is None:
         return pen.prose(5, f"DRAM: {reading.reason}", step=20)
     left: Line = (*labelled("DRAM", pen.rate(reading.value)), (" estimated", Look.MUTED))
-    line = pen.spread(left, ((_dram_limit(limit, pen), Look.MUTED),))
+    line, more = _beside_limit(left, limit, pen)
     top = None if limit is None else limit.bytes_per_s
 
     def draw(height: int) -> Lines:
-        return (line, *pen.chart(state.dram_history, height, Look.TARGET, maximum=top))
+        chart = pen.chart(state.dram_history, height, Look.TARGET, maximum=top)
+        return (line, *more, *chart)
 
-    return block((5, (line,))) + charted(30, 25, _HEIGHTS, draw, n_more=1)
+    charts = charted(30, 25, _HEIGHTS, draw, n_more=1 + len(more))
+    return block((5, (line,)), (28, (line, *more))) + charts
 
 
-def _dram_limit(limit: DramLimit | None, pen: Pen) -> str:
-    if limit is None:
-        return f"best {pen.rate(None)}"
-    rate = pen.rate(limit.bytes_per_s)
-    return f"of {rate} measured" if limit.is_measured else f"best {rate}"
+def _beside_limit(left: Line, limit: DramLimit | None, pen: Pen) -> tuple[Line, Lines]:
+    """What is read, with its limit at the right; and a line about that, if it says too little."""
+    if limit is None or not limit.is_measured:
+        rate = pen.rate(None if limit is None else limit.bytes_per_s)
+        return pen.spread(left, ((f"best {rate}", Look.MUTED),)), ()
+    rate = f"of {pen.rate(limit.bytes_per_s)}"
+    full = pen.spread(left, ((f"{rate} measured", Look.MUTED),))
+    if full != left:
+        return full, ()
+    return pen.spread(left, ((rate, Look.MUTED),)), (((f"{rate} measured", Look.MUTED),),)
 
 
 def disk_block(state: TrafficState, pen: Pen) -> Block:
