@@ -16,7 +16,7 @@ from spectui.monitor.readings import (
 
 _UNSEEN = "only llama.cpp knows this device, and tells its memory alone"
 _REMOTE = "RPC"
-"""Such devices are another machine's."""
+"""Such devices are another machine's: their names have its address, which is long."""
 
 
 def devices_of(models: Mapping[Role, ModelMemory]) -> tuple[DeviceMemory, ...]:
@@ -46,9 +46,14 @@ def shown_gpus(
         _completed(gpu, [one for one in devices if found.get(one.name) == gpu.index])
         for gpu in chosen
     ]
-    unseen = (one for one in devices if one.name not in found)
+    unseen = [one for one in devices if one.name not in found]
+    remote = [one.name for one in unseen if _is_remote(one)]
     first = max((gpu.index for gpu in gpus), default=-1) + 1
-    return (*named, *(_own(one, index) for index, one in enumerate(unseen, first)))
+    own = (
+        _own(one, index, f"{_REMOTE}{remote.index(one.name)}" if one.name in remote else one.name)
+        for index, one in enumerate(unseen, first)
+    )
+    return (*named, *own)
 
 
 def concerned(snapshot: Snapshot, models: Mapping[Role, ModelMemory]) -> Snapshot:
@@ -94,11 +99,11 @@ def _completed(gpu: GpuReading, devices: Sequence[DeviceMemory]) -> GpuReading:
     return _with_memory(named, devices[0])
 
 
-def _own(device: DeviceMemory, index: int) -> GpuReading:
+def _own(device: DeviceMemory, index: int, name: str) -> GpuReading:
     unread = unread_gpu(
         _UNSEEN,
         index=index,
-        name=device.description or device.name,
+        name=name,
         source=GpuSource.LLAMA_CPP,
         address=pci_address(device.id),
         in_ram=device.in_ram,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spectui.engine.events import Role
 from spectui.live.devices import devices_of, shown_gpus
 from spectui.live.rounds import N_MEAN, VerifyCost, ratio
-from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.readings import (
     GpuReading,
@@ -143,7 +143,9 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
 
 
 def _pool_name(gpu: GpuReading, *, alone: bool) -> str:
-    if gpu.source is GpuSource.LLAMA_CPP or (gpu.devices and not alone):
+    if gpu.source is GpuSource.LLAMA_CPP:
+        return gpu.name
+    if gpu.devices and not alone:
         return gpu.label
     kind = "GPU RAM" if gpu.in_ram else "VRAM"
     return kind if alone else f"{kind} {gpu.label}"
@@ -151,7 +153,7 @@ def _pool_name(gpu: GpuReading, *, alone: bool) -> str:
 
 def host_pool(host: HostReading, models: Mapping[Role, ModelMemory]) -> MemoryPool:
     """RAM. What is mapped counts as used, although the kernel calls the page cache available."""
-    held = planned(models, lambda buffer: buffer.gpu is None and not buffer.is_mapped)
+    held = planned(models, lambda buffer: buffer.memory == HOST and not buffer.is_mapped)
     kept = mapped(models)
     unavailable_bytes = max(host.memory_total_bytes - host.memory_available_bytes, 0)
     other_bytes = max(unavailable_bytes - held.total(), 0)

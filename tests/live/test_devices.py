@@ -181,10 +181,12 @@ def test_one_card_is_just_vram_and_several_without_names_have_numbers() -> None:
 
 
 def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number() -> None:
-    devices = (device("CUDA0", "0000:01:00.0"), device("RPC0"))
-    card, remote = pools([gpu(0)], on("RPC0", GIB, devices))
+    far = "RPC0[10.0.0.2:50052]"
+    devices = (device("RPC0[10.0.0.3:50052]"), device(far), device("CUDA0", "0000:01:00.0"))
+    card, other, remote = pools([gpu(0)], on(far, GIB, devices))
     assert dict(card.parts)[Use.TARGET] == 0
-    assert (remote.name, dict(remote.parts)[Use.TARGET]) == ("RPC0", GIB)
+    assert (other.name, dict(other.parts)[Use.TARGET]) == ("RPC0", 0)
+    assert (remote.name, dict(remote.parts)[Use.TARGET]) == ("RPC1", GIB)
     assert remote.total_bytes == 8 * GIB
     assert remote.reason == "as llama.cpp told it after the load; nobody tells it now"
 
