@@ -54,6 +54,8 @@ _DRM = "sys/class/drm"
 _NODE = re.compile(r"card\d+")
 _MOST_NODES = 1024
 """Connectors of cards are among them."""
+_PATIENCE = 100
+"""Reads within which PCIe traffic is to be measured: at the shortest interval, some seconds."""
 _SLEEPS = "the GPU sleeps; to ask it would wake it"
 _UNTOLD = "the kernel does not report it"
 
@@ -264,7 +266,7 @@ class AmdCard(Card):
             if not (self.device / "pcie_bw").is_file():
                 return super().traffic()
             # The file takes a second to read: that is how long the driver counts.
-            self._meter = SlowMeter(self._measure)
+            self._meter = SlowMeter(self._measure, patience=_PATIENCE)
         return self._meter.read()
 
     def _measure(self) -> tuple[float, float]:

@@ -84,9 +84,12 @@ class Metric(Generic[T]):
 class SlowMeter:
     """Measures PCIe traffic on a daemon thread, because one measurement blocks for long."""
 
-    def __init__(self, measure: Callable[[], tuple[float, float]]) -> None:
-        """Start the thread; ``measure`` is called on it."""
+    def __init__(
+        self, measure: Callable[[], tuple[float, float]], *, patience: int = _PATIENCE
+    ) -> None:
+        """Start the thread; ``measure`` is called on it, and may take ``patience`` reads."""
         self._measure = measure
+        self._patience = patience
         self._wanted = threading.Event()
         self._closed = False
         self._latest: Traffic = (MEASURING, MEASURING)
@@ -98,7 +101,7 @@ class SlowMeter:
         """Return the latest measurement and ask for another one."""
         self._n_unanswered += 1
         self._wanted.set()
-        return self._latest if self._n_unanswered <= _PATIENCE else (_STUCK, _STUCK)
+        return self._latest if self._n_unanswered <= self._patience else (_STUCK, _STUCK)
 
     def close(self) -> None:
         """End the thread; one that hangs in the driver is left behind."""

@@ -61,6 +61,11 @@ class GpuSource(StrEnum):
     XE = "xe"
     LLAMA_CPP = "llama.cpp"
 
+    @property
+    def counts_awake_time(self) -> bool:
+        """Whether utilisation is the time awake, which short pauses between kernels belong to."""
+        return self in {GpuSource.I915, GpuSource.XE}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
@@ -82,7 +87,7 @@ class GpuReading:
     process_bytes: Reading
     """Part of the used memory that this process holds."""
     utilisation: Reading
-    """0 to 1."""
+    """Share of the time in which something ran, or it was awake: 0 to 1."""
     power_w: Reading
     temperature_c: Reading
     clock_hz: Reading

@@ -8,7 +8,7 @@ import pytest
 
 from spectui.engine.events import Role
 from spectui.live.devices import concerned, shown_gpus
-from spectui.live.machine import MemoryPool, Use, memory_state
+from spectui.live.machine import MachineLoad, MemoryPool, Use, memory_state
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory, ModelMemory
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, unread_gpu
@@ -220,3 +220,12 @@ def test_links_and_load_are_those_of_the_cards_that_are_used() -> None:
     assert [(link.index, link.label) for link in state.traffic.links] == [(1, "CUDA0")]
     assert [one.index for one in state.memory.gpus] == [1]
     assert [pool.name for pool in state.memory.pools] == ["CUDA0", "RPC0", "RAM"]
+
+
+def test_a_gpu_that_is_awake_is_not_taken_for_one_that_is_waited_for() -> None:
+    """Intel's drivers tell no more: while the processor computes experts, it stays awake."""
+    for source, use in ((GpuSource.NVML, 0.95), (GpuSource.XE, None)):
+        load = MachineLoad()
+        busy = replace(gpu(0, source=source), utilisation=Reading(0.95))
+        load.add(replace(SNAPSHOT, gpus=(busy,)))
+        assert load.gpu_use() == use

@@ -18,9 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
+from spectui.known import Known
 from spectui.monitor.host import Host, _Cores
 from spectui.monitor.machine import Machine
-from spectui.monitor.readings import CounterRate, GpuReading, HostReading, Reading, Ring, Snapshot
+from spectui.monitor.readings import (
+    CounterRate,
+    GpuReading,
+    GpuSource,
+    HostReading,
+    Reading,
+    Ring,
+    Snapshot,
+    Throttle,
+)
 from spectui.monitor.recording import RecordedSource, Recorder, load
 from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support import constructed
@@ -406,6 +416,16 @@ gpus = st.builds(
     GpuReading,
     index=st.integers(0, 7),
     name=st.text(max_size=20),
+    source=st.sampled_from(GpuSource),
+    address=st.none() | st.just("0000:01:00.0"),
+    in_ram=st.booleans(),
+    devices=st.lists(st.text(max_size=20), max_size=3).map(tuple),
+    memory_source=st.none() | st.sampled_from(GpuSource),
+    throttled_by=st.builds(
+        Known[tuple[Throttle, ...]],
+        st.none() | st.lists(st.sampled_from(Throttle), max_size=3).map(tuple),
+        st.none() | st.text(max_size=20),
+    ),
     **{field.name: readings for field in fields(GpuReading) if field.type is Reading},
 )
 sizes = st.integers(0, 1 << 50)
