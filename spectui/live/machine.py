@@ -129,6 +129,9 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
             free_bytes=None,
             reason=gpu.memory_used_bytes.reason or gpu.memory_total_bytes.reason,
         )
+    if gpu.memory_source is not None:
+        # Some devices call all of it free, whatever they hold.
+        used_bytes = max(used_bytes, plan.total())
     used_bytes = min(used_bytes, total_bytes)
     pool = MemoryPool(
         name=name,
@@ -138,7 +141,8 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
         reason=None if gpu.memory_source is None else _DATED,
     )
     if used_bytes > _FULL * total_bytes:
-        return with_warning(pool, f"{name} is full: the driver may spill into RAM")
+        spills = ": the driver may spill into RAM" if gpu.source is not GpuSource.LLAMA_CPP else ""
+        return with_warning(pool, f"{name} is full{spills}")
     return with_warning(pool, _near_full(pool))
 
 

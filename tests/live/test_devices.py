@@ -191,6 +191,16 @@ def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number()
     assert remote.reason == "as llama.cpp told it after the load; nobody tells it now"
 
 
+def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -> None:
+    """An RPC server on a processor does so."""
+    devices = (device("RPC0[10.0.0.2:50052]", free=8 * GIB),)
+    (pool,) = pools([], on("RPC0[10.0.0.2:50052]", GIB, devices))
+    assert dict(pool.parts)[Use.TARGET] == GIB
+    assert pool.free_bytes == 7 * GIB
+    (full,) = pools([], on("RPC0[10.0.0.2:50052]", 9 * GIB, devices))
+    assert (full.used_bytes, full.warning) == (8 * GIB, "RPC0 is full")
+
+
 def test_a_processors_memory_is_called_what_it_is() -> None:
     inside = gpu(0, "0000:00:02.0", in_ram=True)
     assert [pool.name for pool in pools([inside], on("CPU", GIB, ()))] == ["GPU RAM"]
