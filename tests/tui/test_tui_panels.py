@@ -12,10 +12,11 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 
-from spectui.engine.events import PromptEvaluated
+from spectui.engine.events import PromptEvaluated, Role
 from spectui.known import Known
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
+from spectui.llama.buffers import DeviceMemory
 from spectui.monitor.readings import GpuSource, Reading, Throttle, unread_gpu
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Schedule
@@ -36,7 +37,7 @@ from spectui.tui.panels.base import (
 )
 from tests.support.cockpit import handled, resize
 from tests.support.constructed import snapshots
-from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
+from tests.support.live import NO_GPU, cpu_machine, draft_on_gpu, gpu_machine, make_round
 
 MACHINE = list(snapshots())[-1]
 SIZES = {"narrow": (31, 22), "usual": (48, 38), "wide": (92, 58), "tiny": (12, 7)}
@@ -73,12 +74,25 @@ def with_gpus(n: int, *, throttled_by: tuple[Throttle, ...] = ()) -> LiveState:
     return tally.state()
 
 
+def with_remote_devices() -> LiveState:
+    """Decode on a card and on two other machines, which nobody but llama.cpp knows."""
+    names = ("RPC0[192.168.1.2:50052]", "RPC0[192.168.1.3:50052]")
+    devices = tuple(
+        DeviceMemory(name=name, description="", free_bytes=3_000_000_000, total_bytes=8_000_000_000)
+        for name in names
+    )
+    tally = gpu_machine()
+    tally.loaded(Role.DRAFT, replace(draft_on_gpu(), devices=devices))
+    return tally.state()
+
+
 STATES: dict[str, Callable[[], LiveState]] = {
     "gpu": lambda: gpu_machine().state(),
     "cpu": lambda: cpu_machine().state(),
     "empty": lambda: LiveTally().state(),
     "off": without_draft,
     "two": lambda: with_gpus(2),
+    "remote": with_remote_devices,
     "eight": lambda: with_gpus(8, throttled_by=(Throttle.HEAT, Throttle.POWER)),
 }
 GLYPHS = {"unicode": UNICODE, "ascii": ASCII}
@@ -325,6 +339,8 @@ def test_a_wide_screen_tells_all() -> None:
         ("two", "narrow", ("VRAM ", "↓", "RAM ")),
         ("two", "usual", ("VRAM 0", "VRAM 1", "PCIe 0", "PCIe 1")),
         ("two", "wide", ("GPU 0 50 % busy", "GPU 1 100 % busy")),
+        ("remote", "usual", ("RPC0 ", "RPC1 ", "5.0 / 8 GB", "PCIe ↓")),
+        ("remote", "wide", ("RPC0, RPC1: as llama.cpp told it after the", "GPU 32 % busy")),
         ("eight", "narrow", ("VRAM ", "↓", "RAM ")),
         ("eight", "usual", ("VRAM ", "700 W, 57 °C", "GPU 7 is slowed by heat")),
         ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
