@@ -1,6 +1,7 @@
 """Panels of the machine: who holds its memories; what moves over PCIe, from DRAM and disk."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from spectui.live.machine import (
     DramLimit,
@@ -16,6 +17,7 @@ from spectui.monitor.readings import GpuReading
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels.base import (
     Block,
+    Form,
     Line,
     Lines,
     Look,
@@ -37,6 +39,7 @@ _STYLES = {
 _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
+_LINK_HEIGHTS = range(2, 7, 2)
 _FEW = 2
 """Memories of a machine with one GPU: a line each is what there is room for."""
 
@@ -65,8 +68,9 @@ class MemoryPanel(Panel[MemoryState]):
 
     def alert(self) -> str | None:
         """Return the first warning, where all lines are needed for the bars."""
-        warnings = [] if self.state is None else _warnings(self.state)
-        if not warnings or self.size.height > _FEW:
+        state = MemoryState() if self.state is None else self.state
+        warnings = _warnings(state)
+        if not warnings or self.size.height > min(len(state.pools), _FEW):
             return None
         return f"{glyphs_of(self).warning} {_and_more(warnings)}"
 
@@ -250,11 +254,26 @@ def link_blocks(state: TrafficState, pen: Pen) -> list[Block]:
     if state.gpu_reason is not None:
         blocks.append(pen.prose(15, f"PCIe: {state.gpu_reason}", step=10))
     if len(state.links) == 1:
-        blocks.append(_link(state.links[0], state.link_history[0], pen))
+        blocks.append(_link(state, pen))
     elif state.links:
-        rows = tuple(_link_line(gpu, f"PCIe {gpu.label}", pen) for gpu in state.links)
-        blocks.append(block((0, (_link_overview(state.links, pen),)), (22, rows)))
+        blocks.append(_links(state, pen))
     return blocks
+
+
+def _links(state: TrafficState, pen: Pen) -> Block:
+    """One line of all, a line each, or charts of each."""
+    names = [f"PCIe {gpu.label}" for gpu in state.links]
+    rows = tuple(map(partial(_link_line, pen=pen), state.links, names))
+
+    def draw(height: int) -> Lines:
+        each = zip(state.links, state.link_history, names, strict=True)
+        return tuple(line for link in each for line in _link_chart(*link, height, pen))
+
+    charts = tuple(
+        Form(44 + 22 * index, (2 + height) * len(names), partial(draw, height))
+        for index, height in enumerate(_LINK_HEIGHTS)
+    )
+    return (*block((0, (_link_overview(state.links, pen),)), (22, rows)), *charts)
 
 
 def _link_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
@@ -280,23 +299,33 @@ def _link_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
     return _one_line(name, rates, pen.percent(link_use(gpu)), pen)
 
 
-def _link(gpu: GpuReading, history: tuple[Samples, Samples], pen: Pen) -> Block:
+def _link(state: TrafficState, pen: Pen) -> Block:
+    (gpu,), (history,) = state.links, state.link_history
     rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
     if rx.value is None and tx.value is None:
         return pen.prose(0, f"PCIe: {rx.reason}", step=20)
-    limit = gpu.pcie_limit_bytes_per_s.value
-    use: Line = ((f"{pen.percent(link_use(gpu))} used", Look.STRONG),)
-    into = pen.spread(labelled(f"PCIe {pen.down} received", pen.rate(rx.value)), use)
-    sent = labelled(f"PCIe {pen.up} sent", pen.rate(tx.value))
-    out = pen.spread(sent, ((_limit(gpu, pen), Look.MUTED),))
 
     def draw(height: int) -> Lines:
-        above = pen.chart(history[0], height // 2, Look.TARGET, maximum=limit)
-        below = pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit)
-        return (into, *above, out, *below)
+        return _link_chart(gpu, history, "PCIe", height, pen)
 
-    both = charted(44, 22, range(2, 7, 2), draw, n_more=2)
-    return block((0, (_link_line(gpu, "PCIe", pen),)), (22, (into, out))) + both
+    both = charted(44, 22, _LINK_HEIGHTS, draw, n_more=2)
+    return block((0, (_link_line(gpu, "PCIe", pen),)), (22, draw(0))) + both
+
+
+def _link_chart(
+    gpu: GpuReading, history: tuple[Samples, Samples], name: str, height: int, pen: Pen
+) -> Lines:
+    """Both directions, each with half of ``height`` for its history."""
+    limit = gpu.pcie_limit_bytes_per_s.value
+    use: Line = ((f"{pen.percent(link_use(gpu))} used", Look.STRONG),)
+    into = labelled(f"{name} {pen.down} received", pen.rate(gpu.pcie_rx_bytes_per_s.value))
+    out = labelled(f"{name} {pen.up} sent", pen.rate(gpu.pcie_tx_bytes_per_s.value))
+    return (
+        pen.spread(into, use),
+        *pen.chart(history[0], height // 2, Look.TARGET, maximum=limit),
+        pen.spread(out, ((_limit(gpu, pen), Look.MUTED),)),
+        *pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit),
+    )
 
 
 def _one_line(name: str, rates: str, use: str, pen: Pen) -> Line:
