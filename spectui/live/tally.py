@@ -14,7 +14,7 @@ from spectui.live import machine, rounds
 from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.readings import Reading, Ring, Snapshot
+from spectui.monitor.readings import GpuSource, Reading, Ring, Snapshot
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
@@ -222,8 +222,9 @@ class LiveTally:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether the last reading of the machine has a GPU."""
-        return self._snapshot is not None and bool(self._snapshot.gpus)
+        """Whether the last reading of the machine has one of NVIDIA's GPUs."""
+        gpus = () if self._snapshot is None else self._snapshot.gpus
+        return any(gpu.source is GpuSource.NVML for gpu in gpus)
 
     def generation_started(
         self, speculation: Speculation | None, schedule: Schedule | None = None

@@ -239,3 +239,11 @@ def test_a_gpu_that_is_awake_is_not_taken_for_one_that_is_waited_for() -> None:
         busy = replace(gpu(0, source=source), utilisation=Reading(0.95))
         load.add(replace(SNAPSHOT, gpus=(busy,)))
         assert load.gpu_use() == use
+
+
+def test_containers_ask_for_nvidias_gpus_alone() -> None:
+    tally = LiveTally()
+    assert not tally.has_gpu
+    for source, has in ((GpuSource.I915, False), (GpuSource.AMDGPU, False), (GpuSource.NVML, True)):
+        tally.snapshot(replace(SNAPSHOT, gpus=(gpu(0, source=source),)))
+        assert tally.has_gpu is has
