@@ -1,0 +1,351 @@
+"""The guard before loading: llama.cpp's plan of a pair against the memory that is free now.
+
+Three answers, by ``demands``:
+
+- *It cannot fit.* On a GPU, or any device with memory of its own, the plan's bytes exceed what is
+  free there. On the host the bytes that are not mapped exceed what the kernel can still give: what
+  is free within all cgroup limits, page cache included, and swap. That is refused, with what would
+  fit. The plan is exact, so no margin belongs here: llama-server runs a pair that leaves one byte.
+- *It would thrash.* It can be loaded, but mapped weights have no room in the page cache beside the
+  rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
+  that has no room. So does a mixture of experts, a part at a time: a token is routed to other experts
+  than the last one, at random as far as the page cache is concerned. Somebody has to want that.
+- *It fits.* Where a GPU keeps less than ``MARGIN_BYTES``, that is said.
+
+What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
+who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
+what stays counts as taken. Only the mapped weights of a target that stays are in the page cache,
+which counts as free: they are added to what comes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+
+from spectui.closing import Closing
+from spectui.engine.fitting import (
+    FreeMemory,
+    PlanCall,
+    alone,
+    demands,
+    free_memory,
+    largest_context,
+    largest_n_gpu_layers,
+    least_left,
+    reads_from_disk,
+    smallest_n_cpu_moe,
+    with_n_cpu_moe,
+    with_smallest_context,
+)
+from spectui.engine.planning import Planner
+from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
+from spectui.llama.buffers import HOST, Buffer
+from spectui.llama.library import gpu_memories, has_gpu
+from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
+from spectui.models.facts import ModelFacts, facts_of
+from spectui.models.gguf import FileIdentity, read_gguf
+from spectui.options.setup import FlashAttention, ModelOptions, Setup
+
+ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
+"""Such as ``free_memory``."""
+
+_MOST_HEADS = 128
+"""Attention heads of the largest models."""
+_MOST_WIDE = 1 << 18
+"""Numbers per token between two layers, at most."""
+_SPARE = 2
+"""Factor on an upper bound from headers, with which no plan is needed."""
+_MOST_REMEDIES = 3
+_SMALLER = "q8_0"
+"""Type of a cache that costs next to no quality."""
+_LARGE_TYPES = frozenset({"f32", "f16", "bf16"})
+_NO_REMEDY = "choose a smaller quantization, or close other programs"
+
+
+def request_of(setup: Setup) -> PlanRequest:
+    """The request for all that a setup loads."""
+    speculation = setup.speculation
+    return PlanRequest(
+        target=setup.target,
+        draft=setup.used_draft,
+        mtp=speculation is not None and speculation.is_mtp,
+        context=setup.shared_context,
+        max_draft=1 if speculation is None else speculation.longest,
+    )
+
+
+class Guard(Closing):
+    """Says before a load whether there is room, and remembers its plans. Not thread-safe."""
+
+    def __init__(self, free: ReadFree | None = None, *, is_here: bool = True) -> None:
+        """Plan nothing yet.
+
+        Args:
+            free: reads what is free; None for ``free_memory``.
+            is_here: whether this process loads. If not, no GPU's driver is started in it, and the
+                child that plans tells what is free: what the driver takes for the child stands for
+                what it takes for the loader.
+        """
+        self._free = free
+        self._is_here = is_here
+        self._planner: Planner | None = None
+        self._plans: dict[tuple[PlanRequest, tuple[FileIdentity, ...]], Plan | None] = {}
+
+    def check(
+        self, request: PlanRequest, *, has_target: bool = False, takes_slow: bool = False
+    ) -> str | None:
+        """Refuse what cannot fit, and what would thrash unless that is wanted.
+
+        Args:
+            request: what is to be loaded.
+            has_target: whether its target is loaded already, and only the draft is to come.
+            takes_slow: whether weights may be read from disk again and again.
+
+        Returns:
+            A warning; None where there is room to spare.
+
+        Raises:
+            DoesNotFitError: it cannot be loaded; says what would fit.
+            ReadsFromDiskError: it would thrash.
+        """
+        if self._is_small(request):
+            return None
+        plan = self._planned(request)
+        if plan is None:
+            return None
+        free = self.free()
+        coming = plan
+        if has_target:
+            coming = _beside_its_target(plan)
+        found = demands(coming, free)
+        shortages = [text for one in found if (text := one.shortage)]
+        slow = [text for one in found if (text := one.slowness)]
+        if shortages or (slow and not takes_slow):
+            if has_target:
+                free = _with_gone(free, plan.target.buffers)
+            advice = self._advice(request, free)
+            sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
+            raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
+        tight = [text for one in found if (text := one.tightness)]
+        return "; ".join((*slow, *tight)) or None
+
+    def fit_together(self, *requests: PlanRequest) -> bool | None:
+        """Whether processes with these models run side by side, and GPUs keep their margin.
+
+        A file that several of them map is in the page cache once.
+
+        Returns:
+            None where one of them cannot be planned.
+
+        Raises:
+            DoesNotFitError: one of them does not even fit alone.
+        """
+        if self._is_small(*requests):
+            return True
+        plans = [plan for one in requests if (plan := self._planned(one)) is not None]
+        if len(plans) < len(requests):
+            return None
+        largest = max(plans, key=_mapped_bytes)
+        own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
+        mapped = [one for one in largest.buffers if one.is_mapped]
+        return least_left(demands(_with_buffers(largest, (*own, *mapped)), self.free())) >= 0
+
+    def misfit(self, request: PlanRequest, free: FreeMemory) -> str | None:
+        """Say why there is no room for a pair; None where there is, and where nobody knows.
+
+        The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
+        """
+        if self._is_small(request, free=free):
+            return None
+        try:
+            plan = self._planned(request)
+        except DoesNotFitError as error:
+            return str(error)
+        found = () if plan is None else demands(plan, free)
+        return next((text for one in found if (text := one.shortage or one.slowness)), None)
+
+    def free(self, gone: Iterable[Buffer] = ()) -> FreeMemory:
+        """Read what is free, with nobody planning.
+
+        Args:
+            gone: buffers of this process that will be free by then.
+        """
+        if self._is_here:
+            self.close()
+            gpus = gpu_memories()
+        else:
+            gpus = self._opened().gpus()
+            self.close()
+        return _with_gone((self._free or free_memory)(gpus), gone)
+
+    def close(self) -> None:
+        """End the process that plans."""
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+    def _opened(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner()
+        return self._planner
+
+    def _planned(self, request: PlanRequest) -> Plan | None:
+        """The plan; None where none can be made.
+
+        Raises:
+            DoesNotFitError: not even what a plan allocates could be had.
+        """
+        models = (request.target, *(() if request.draft is None else (request.draft,)))
+        try:
+            key = request, tuple(FileIdentity.of(one.path) for one in models)
+        except OSError:
+            return None
+        if key not in self._plans:
+            plan = None
+            try:
+                plan = self._opened().plan(request)
+            except DoesNotFitError:
+                raise
+            except (SpectuiError, RuntimeError):
+                # Who loads it says what is wrong.
+                pass
+            self._plans[key] = plan
+        return self._plans[key]
+
+    def _is_small(self, *requests: PlanRequest, free: FreeMemory | None = None) -> bool:
+        """Whether headers tell that models fit, so that a second of planning is saved.
+
+        Nowhere but in RAM, and with at least as much left as they take.
+        """
+        if has_gpu():
+            return False
+        try:
+            needed = sum(map(_most_bytes, requests))
+        except (SpectuiError, OSError):
+            return False
+        host = (free or (self._free or free_memory)(())).by_memory.get(HOST)
+        return host is not None and _SPARE * needed <= host
+
+    def _advice(self, request: PlanRequest, free: FreeMemory) -> str:
+        """What would fit, each tried by a plan; or what to do where nothing would."""
+        found: list[str] = []
+        plan: PlanCall = cache(self._opened().plan)
+        with suppress(SpectuiError, RuntimeError):
+            for text in _remedies(plan, request, free):
+                found.append(text)
+                if len(found) == _MOST_REMEDIES:
+                    break
+        self.close()
+        return f"use {', or '.join(found)}" if found else _NO_REMEDY
+
+
+def _remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator[str]:
+    """Yield options with each of which alone the request fits, what costs least first."""
+    try:
+        from_disk = reads_from_disk(plan(with_smallest_context(request)), free)
+    except DoesNotFitError:
+        from_disk = False
+
+    def fits(changed: PlanRequest) -> bool:
+        try:
+            return least_left(demands(plan(changed), free), from_disk=from_disk) >= 0
+        except DoesNotFitError:
+            return False
+
+    n_ctx = largest_context(plan, request, free)
+    if n_ctx is not None and n_ctx < request.context.ctx_size:
+        yield f"-c {n_ctx}"
+    if free.by_memory.keys() - {HOST}:
+        n_layers = smallest_n_cpu_moe(plan, request, free)
+        if n_layers and fits(replace(request, target=with_n_cpu_moe(request.target, n_layers))):
+            yield f"--n-cpu-moe {n_layers}"
+    smaller, words = _with_smaller_caches(request)
+    if words and fits(smaller):
+        yield words
+    if free.by_memory.keys() - {HOST}:
+        n_layers = largest_n_gpu_layers(plan, request, free)
+        if n_layers is not None and n_layers != request.target.n_gpu_layers:
+            yield f"-ngl {n_layers}"
+    if request.draft is not None:
+        in_ram = replace(request, draft=replace(request.draft, n_gpu_layers=0))
+        if request.draft.n_gpu_layers and fits(in_ram):
+            yield "-ngld 0"
+    if (request.draft is not None or request.mtp) and fits(alone(request)):
+        yield "the target without its draft"
+
+
+def _with_smaller_caches(request: PlanRequest) -> tuple[PlanRequest, str]:
+    """The request with caches of ``q8_0``, and the options for that; none where they are small."""
+    words: list[str] = []
+    models: list[ModelOptions | None] = []
+    for model, suffix in ((request.target, ""), (request.draft, "d")):
+        is_large = model is not None and {model.cache_type_k, model.cache_type_v} & _LARGE_TYPES
+        if model is not None and is_large:
+            words += [f"-ctk{suffix} {_SMALLER} -ctv{suffix} {_SMALLER}"]
+            model = replace(model, cache_type_k=_SMALLER, cache_type_v=_SMALLER)
+        models.append(model)
+    target, draft = models
+    context = request.context
+    if words and context.flash_attn is FlashAttention.OFF:
+        # Without it llama.cpp has no quantized V.
+        context = replace(context, flash_attn=FlashAttention.ON)
+        words.append("-fa on")
+    changed = replace(request, target=target or request.target, draft=draft, context=context)
+    return changed, " ".join(words)
+
+
+def _beside_its_target(plan: Plan) -> Plan:
+    """What a draft adds to a loaded target, whose mapped weights count once more."""
+    mapped = tuple(one for one in plan.target.buffers if one.is_mapped)
+    return replace(plan, target=replace(plan.target, buffers=mapped))
+
+
+def _with_buffers(plan: Plan, buffers: tuple[Buffer, ...]) -> Plan:
+    return replace(plan, target=replace(plan.target, buffers=buffers), draft=None)
+
+
+def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
+    """What is free once allocated buffers are gone."""
+    returned = Counter[str]()
+    for buffer in gone:
+        if not buffer.is_mapped:
+            returned[buffer.memory] += buffer.size_bytes
+    returned[HOST] += sum(returned[gpu] for gpu in free.in_ram)
+    by_memory = {name: n_bytes + returned[name] for name, n_bytes in free.by_memory.items()}
+    return replace(free, by_memory=by_memory)
+
+
+def _mapped_bytes(plan: Plan) -> int:
+    return sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+
+
+def _names(request: PlanRequest) -> str:
+    name = request.target.path.name
+    return name if request.draft is None else f"{name} with {request.draft.path.name}"
+
+
+def _most_bytes(request: PlanRequest) -> int:
+    """Upper bound of what a pair takes in RAM, by its headers.
+
+    Raises:
+        SpectuiError: a header cannot be read.
+    """
+    models = (request.target, *(() if request.draft is None else (request.draft,)))
+    facts = [facts_of(one.path, read_gguf(one.path)) for one in models]
+    n_contexts = 1 + request.mtp
+    return sum(n_contexts * _most_bytes_of(one, request) for one in facts)
+
+
+def _most_bytes_of(facts: ModelFacts, request: PlanRequest) -> int:
+    context, size = request.context, facts.file_bytes
+    # A layer has more weights than numbers in its cache of a token.
+    per_token = facts.kv_bytes_per_token
+    caches = 2 * context.ctx_size * (size if per_token is None else per_token)
+    # So does one with a state, of which snapshots are kept.
+    states = 8 * size * (request.max_draft + 1) if per_token is None else 0
+    n_batch = max(context.ubatch_size, request.max_draft + 1)
+    n_wide = min(size, _MOST_WIDE) + 2 * facts.n_vocab + _MOST_HEADS * context.ctx_size
+    # Weights may be mapped, and a copy of them repacked.
+    return 2 * size + caches + states + 4 * n_batch * n_wide
