@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import LOOK, QUIET, json_option
+from spectui.cli.options_common import LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -135,6 +135,7 @@ _RUN: tuple[Decorator, ...] = (
         type=click.Path(path_type=Path),
         help="Your prompts: a .jsonl, a .txt, or a folder of them (default: a built-in suite).",
     ),
+    YES,
     json_option(),
     QUIET,
     click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
@@ -158,6 +159,7 @@ COCKPIT: tuple[Decorator, ...] = (
         metavar="FILE",
         help="Show recorded readings of a machine instead of this one's.",
     ),
+    YES,
     *LOOK,
 )
 

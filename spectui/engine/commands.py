@@ -17,6 +17,10 @@ class LoadTarget:
     """Longest draft that will be asked for."""
     mtp: bool = False
     """Load its MTP layers as well, to draft for itself."""
+    draft: ModelOptions | None = None
+    """Draft that is to be loaded beside it, for which there has to be room as well."""
+    from_disk: bool = False
+    """Whether to load it even if weights will be read from disk again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,8 @@ class LoadDraft:
     """Load a draft for the loaded target, in place of the last one. Answered by ``ModelLoaded``."""
 
     options: ModelOptions
+    from_disk: bool = False
+    """As ``LoadTarget.from_disk``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.fitting import (
@@ -94,14 +95,14 @@ class Guard(Closing):
         self._plans: dict[tuple[PlanRequest, tuple[FileIdentity, ...]], Plan | None] = {}
 
     def check(
-        self, request: PlanRequest, *, has_target: bool = False, takes_slow: bool = False
+        self, request: PlanRequest, *, has_target: bool = False, from_disk: bool = False
     ) -> str | None:
         """Refuse what cannot fit, and what would thrash unless that is wanted.
 
         Args:
             request: what is to be loaded.
             has_target: whether its target is loaded already, and only the draft is to come.
-            takes_slow: whether weights may be read from disk again and again.
+            from_disk: whether weights may be read from disk again and again.
 
         Returns:
             A warning; None where there is room to spare.
@@ -110,9 +111,7 @@ class Guard(Closing):
             DoesNotFitError: it cannot be loaded; says what would fit.
             ReadsFromDiskError: it would thrash.
         """
-        if self._is_small(request):
-            return None
-        plan = self._planned(request)
+        plan = None if self._is_obvious(request) else self._planned(request)
         if plan is None:
             return None
         free = self.free()
@@ -122,7 +121,7 @@ class Guard(Closing):
         found = demands(coming, free)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
-        if shortages or (slow and not takes_slow):
+        if shortages or (slow and not from_disk):
             if has_target:
                 free = _with_gone(free, plan.target.buffers)
             advice = self._advice(request, free)
@@ -142,7 +141,7 @@ class Guard(Closing):
         Raises:
             DoesNotFitError: one of them does not even fit alone.
         """
-        if self._is_small(*requests):
+        if self._is_obvious(*requests):
             return True
         plans = [plan for one in requests if (plan := self._planned(one)) is not None]
         if len(plans) < len(requests):
@@ -157,7 +156,7 @@ class Guard(Closing):
 
         The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
         """
-        if self._is_small(request, free=free):
+        if self._is_obvious(request, free=free):
             return None
         try:
             plan = self._planned(request)
@@ -197,10 +196,11 @@ class Guard(Closing):
         Raises:
             DoesNotFitError: not even what a plan allocates could be had.
         """
-        models = (request.target, *(() if request.draft is None else (request.draft,)))
         try:
-            key = request, tuple(FileIdentity.of(one.path) for one in models)
-        except OSError:
+            for path in _paths(request):
+                read_gguf(path)
+            key = request, tuple(map(FileIdentity.of, _paths(request)))
+        except (SpectuiError, OSError):
             return None
         if key not in self._plans:
             plan = None
@@ -214,10 +214,10 @@ class Guard(Closing):
             self._plans[key] = plan
         return self._plans[key]
 
-    def _is_small(self, *requests: PlanRequest, free: FreeMemory | None = None) -> bool:
-        """Whether headers tell that models fit, so that a second of planning is saved.
+    def _is_obvious(self, *requests: PlanRequest, free: FreeMemory | None = None) -> bool:
+        """Whether headers tell that there is room, which saves a second of planning.
 
-        Nowhere but in RAM, and with at least as much left as they take.
+        Only where RAM alone is used, and as much again is left.
         """
         if has_gpu():
             return False
@@ -317,13 +317,17 @@ def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
     return replace(free, by_memory=by_memory)
 
 
+def _paths(request: PlanRequest) -> tuple[Path, ...]:
+    draft = request.draft
+    return (request.target.path, *(() if draft is None else (draft.path,)))
+
+
 def _mapped_bytes(plan: Plan) -> int:
     return sum(one.size_bytes for one in plan.buffers if one.is_mapped)
 
 
 def _names(request: PlanRequest) -> str:
-    name = request.target.path.name
-    return name if request.draft is None else f"{name} with {request.draft.path.name}"
+    return " with ".join(path.name for path in _paths(request))
 
 
 def _most_bytes(request: PlanRequest) -> int:
@@ -332,8 +336,7 @@ def _most_bytes(request: PlanRequest) -> int:
     Raises:
         SpectuiError: a header cannot be read.
     """
-    models = (request.target, *(() if request.draft is None else (request.draft,)))
-    facts = [facts_of(one.path, read_gguf(one.path)) for one in models]
+    facts = [facts_of(path, read_gguf(path)) for path in _paths(request)]
     n_contexts = 1 + request.mtp
     return sum(n_contexts * _most_bytes_of(one, request) for one in facts)
 
