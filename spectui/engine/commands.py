@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 
@@ -149,6 +150,8 @@ class ComparePair:
 
     target: Path
     draft: Path
+    request: PlanRequest | None = None
+    """How they would be loaded, in place of what is: then their memory is planned as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,19 +151,20 @@ class Guard(Closing):
         mapped = [one for one in largest.buffers if one.is_mapped]
         return least_left(demands(_with_buffers(largest, (*own, *mapped)), self.free())) >= 0
 
-    def misfit(self, request: PlanRequest, free: FreeMemory) -> str | None:
-        """Say why there is no room for a pair; None where there is, and where nobody knows.
+    def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
+        """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
 
         The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
         """
         if self._is_obvious(request, free=free):
-            return None
+            return None, None
         try:
             plan = self._planned(request)
         except DoesNotFitError as error:
-            return str(error)
+            return str(error), None
         found = () if plan is None else demands(plan, free)
-        return next((text for one in found if (text := one.shortage or one.slowness)), None)
+        shortage = next((text for one in found if (text := one.shortage)), None)
+        return shortage, next((text for one in found if (text := one.slowness)), None)
 
     def free(self, gone: Iterable[Buffer] = ()) -> FreeMemory:
         """Read what is free, with nobody planning.

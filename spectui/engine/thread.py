@@ -159,7 +159,7 @@ class EngineThread:
         self._guard = guard or Guard()
         self._request: PlanRequest | None = None
         """Request of the target that was loaded last."""
-        self._inspector = Inspector()
+        self._inspector = Inspector(self._guard, lambda: self._models.buffers)
         self._changed = threading.Condition(threading.RLock())
         self._pending: list[_Job] = []
         self._running: _Job | None = None
