@@ -169,9 +169,7 @@ def cgroups(root: Path, controller: str = "cpu") -> Iterator[tuple[Path, int]]:
         if kind == "cgroup2" and "" in paths:
             path, version = paths[""], 2
         elif kind == "cgroup" and controller in options.split(","):
-            path = next(
-                (path for one, path in paths.items() if controller in one.split(",")), "/"
-            )
+            path = next((path for one, path in paths.items() if controller in one.split(",")), "/")
             version = 1
         else:
             continue

@@ -176,9 +176,7 @@ class _Bench:
         slots = wanted_slots(self.parsed["parallel"])
         setup = with_slot_context(replace(setup, speculation=speculation), slots[0])
         widest = replace(setup, n_slots=max(slots))
-        keeps_both = keeps_off(
-            widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"]
-        )
+        keeps_both = keeps_off(widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"])
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),

@@ -256,9 +256,7 @@ class _Search:
             by_slots=by_slots,
         )
 
-    def _fleet(
-        self, binary: ServerBinary, off: Setup, drafts: Mapping[str, ModelOptions]
-    ) -> Fleet:
+    def _fleet(self, binary: ServerBinary, off: Setup, drafts: Mapping[str, ModelOptions]) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
         widest = replace(off, n_slots=max(options.slots))

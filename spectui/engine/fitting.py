@@ -128,8 +128,8 @@ class Demand:
         missing = -(self.left_bytes or 0)
         if missing > self.mapped_bytes:
             return (
-                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: they "
-                "are swapped out and in again, which decides the speed"
+                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: "
+                "they are swapped out and in again, which decides the speed"
             )
         return (
             f"{bytes_text(missing)} of the weights have no room in {self.where}: they are read "

@@ -8,8 +8,8 @@ Three answers, by ``demands``:
   fit. The plan is exact, so no margin belongs here: llama-server runs a pair that leaves one byte.
 - *It would thrash.* It can be loaded, but mapped weights have no room in the page cache beside the
   rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
-  that has no room. So does a mixture of experts, a part at a time: a token is routed to other experts
-  than the last one, at random as far as the page cache is concerned. Somebody has to want that.
+  that has no room. So does a mixture of experts, a part at a time: each token is routed to other
+  experts, at random as far as the page cache is concerned. Somebody has to want that.
 - *It fits.* Where a GPU keeps less than ``MARGIN_BYTES``, that is said.
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
@@ -19,35 +19,30 @@ which counts as free: they are added to what comes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.fitting import (
     FreeMemory,
     PlanCall,
-    alone,
     demands,
     free_memory,
-    largest_context,
-    largest_n_gpu_layers,
     least_left,
-    reads_from_disk,
-    smallest_n_cpu_moe,
-    with_n_cpu_moe,
-    with_smallest_context,
 )
 from spectui.engine.planning import Planner
+from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer
 from spectui.llama.library import gpu_memories, has_gpu
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.options.setup import FlashAttention, ModelOptions, Setup
+from spectui.options.setup import Setup
 
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
@@ -59,9 +54,6 @@ _MOST_WIDE = 1 << 18
 _SPARE = 2
 """Factor on an upper bound from headers, with which no plan is needed."""
 _MOST_REMEDIES = 3
-_SMALLER = "q8_0"
-"""Type of a cache that costs next to no quality."""
-_LARGE_TYPES = frozenset({"f32", "f16", "bf16"})
 _NO_REMEDY = "choose a smaller quantization, or close other programs"
 
 
@@ -234,67 +226,9 @@ class Guard(Closing):
         found: list[str] = []
         plan: PlanCall = cache(self._opened().plan)
         with suppress(SpectuiError, RuntimeError):
-            for text in _remedies(plan, request, free):
-                found.append(text)
-                if len(found) == _MOST_REMEDIES:
-                    break
+            found.extend(islice(remedies(plan, request, free), _MOST_REMEDIES))
         self.close()
         return f"use {', or '.join(found)}" if found else _NO_REMEDY
-
-
-def _remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator[str]:
-    """Yield options with each of which alone the request fits, what costs least first."""
-    try:
-        from_disk = reads_from_disk(plan(with_smallest_context(request)), free)
-    except DoesNotFitError:
-        from_disk = False
-
-    def fits(changed: PlanRequest) -> bool:
-        try:
-            return least_left(demands(plan(changed), free), from_disk=from_disk) >= 0
-        except DoesNotFitError:
-            return False
-
-    n_ctx = largest_context(plan, request, free)
-    if n_ctx is not None and n_ctx < request.context.ctx_size:
-        yield f"-c {n_ctx}"
-    if free.by_memory.keys() - {HOST}:
-        n_layers = smallest_n_cpu_moe(plan, request, free)
-        if n_layers and fits(replace(request, target=with_n_cpu_moe(request.target, n_layers))):
-            yield f"--n-cpu-moe {n_layers}"
-    smaller, words = _with_smaller_caches(request)
-    if words and fits(smaller):
-        yield words
-    if free.by_memory.keys() - {HOST}:
-        n_layers = largest_n_gpu_layers(plan, request, free)
-        if n_layers is not None and n_layers != request.target.n_gpu_layers:
-            yield f"-ngl {n_layers}"
-    if request.draft is not None:
-        in_ram = replace(request, draft=replace(request.draft, n_gpu_layers=0))
-        if request.draft.n_gpu_layers and fits(in_ram):
-            yield "-ngld 0"
-    if (request.draft is not None or request.mtp) and fits(alone(request)):
-        yield "the target without its draft"
-
-
-def _with_smaller_caches(request: PlanRequest) -> tuple[PlanRequest, str]:
-    """The request with caches of ``q8_0``, and the options for that; none where they are small."""
-    words: list[str] = []
-    models: list[ModelOptions | None] = []
-    for model, suffix in ((request.target, ""), (request.draft, "d")):
-        is_large = model is not None and {model.cache_type_k, model.cache_type_v} & _LARGE_TYPES
-        if model is not None and is_large:
-            words += [f"-ctk{suffix} {_SMALLER} -ctv{suffix} {_SMALLER}"]
-            model = replace(model, cache_type_k=_SMALLER, cache_type_v=_SMALLER)
-        models.append(model)
-    target, draft = models
-    context = request.context
-    if words and context.flash_attn is FlashAttention.OFF:
-        # Without it llama.cpp has no quantized V.
-        context = replace(context, flash_attn=FlashAttention.ON)
-        words.append("-fa on")
-    changed = replace(request, target=target or request.target, draft=draft, context=context)
-    return changed, " ".join(words)
 
 
 def _beside_its_target(plan: Plan) -> Plan:

@@ -1,9 +1,9 @@
 """RAM and swap that this process can still be given, within the limits of its cgroups.
 
 The kernel drops what lies in the page cache before it refuses memory, mapped weights included, so
-that cache counts as free here: as ``MemAvailable`` does for the machine, and as the reclaimable part
-of ``memory.current`` does for a cgroup. A cgroup of version 2 has two limits: above ``memory.high``
-its processes are held back and their pages reclaimed, above ``memory.max`` one is killed. Those of
+that cache counts as free here: in the machine's ``MemAvailable``, and as the reclaimable part of a
+cgroup's ``memory.current``. A cgroup of version 2 has two limits: above ``memory.high`` its
+processes are held back and their pages reclaimed, above ``memory.max`` one is killed. Those of
 version 1 have the second alone. Each level of the tree has its own, and the tightest one counts.
 """
 

@@ -35,8 +35,8 @@ from spectui.engine.events import (
     Role,
     Tokenized,
 )
-from spectui.engine.guard import Guard
 from spectui.engine.generation import Generation, probe_margin, render_chat
+from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
@@ -357,9 +357,7 @@ class EngineThread:
         models.load_draft(command, progress, cancelled)
         return self._loaded(Role.DRAFT)
 
-    def _ask_guard(
-        self, request: PlanRequest, command: LoadTarget | LoadDraft, sink: Sink
-    ) -> None:
+    def _ask_guard(self, request: PlanRequest, command: LoadTarget | LoadDraft, sink: Sink) -> None:
         """Have the guard refuse what has no room, before anything is allocated.
 
         Raises:

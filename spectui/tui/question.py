@@ -1,4 +1,4 @@
-"""A sentence that stays until it is answered: why a pair is not loaded, or whether to all the same."""
+"""A sentence that stays until it is answered: why a pair is not loaded, or whether to do it."""
 
 from typing import ClassVar
 

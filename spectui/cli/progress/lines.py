@@ -7,7 +7,7 @@ from rich.console import Console
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress
+from spectui.engine.events import Event, LoadProgress, LoadWarned
 from spectui.format import percent_text, rate_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step

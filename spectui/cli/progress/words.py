@@ -33,7 +33,8 @@ def setting(record: TrialRecord, *, is_best: bool) -> str:
     if record.noisy:
         marks.append("(noisy)")
     if record.state is not TrialState.COMPLETE:
-        marks.append(f"failed: {record.error}")
+        what = "pruned" if record.state is TrialState.PRUNED else "failed"
+        marks.append(f"{what}: {record.error}")
     return " ".join(marks)
 
 

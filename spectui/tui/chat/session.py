@@ -404,9 +404,7 @@ class SessionController:
         if self.conversation.is_answering:
             self.conversation.fail(event)
             self.ready()
-        elif self.screen.activity is Activity.LOADING and isinstance(
-            event.error, DoesNotFitError
-        ):
+        elif self.screen.activity is Activity.LOADING and isinstance(event.error, DoesNotFitError):
             self.loader.refuse(event.error)
         elif self.screen.activity is Activity.LOADING:
             cancelled = isinstance(event.error, CancelledError)
