@@ -41,7 +41,7 @@ case "$1" in
     case "$CMAKE_MANNER" in
     fails) echo "error: out of registers"; exit 2 ;;
     waits) echo "compiling" > "$STARTED"; exec cat "$STARTED" ;;
-    *) touch "$2/bin/llama-server" ;;
+    *) touch "$2/bin/llama-server" "$2/bin/ggml-rpc-server" "$2/bin/libggml-rpc.so" ;;
     esac ;;
 esac
 """
@@ -107,6 +107,13 @@ def test_the_wheel_is_built_once_into_a_folder_of_its_own(environment: dict[str,
     assert [path.name for path in Path(first.stdout.strip()).iterdir()] == ["some.whl"]
     assert run_tool(environment, "wheels").stdout == first.stdout
     assert calls(environment) == ["pip download", "pip wheel"]
+
+
+def test_the_rpc_server_and_its_backend_are_built_once(environment: dict[str, str]) -> None:
+    folder = Path(run_tool(environment, "rpc").stdout.strip())
+    assert (folder / "ggml-rpc-server").is_file()
+    assert (folder / "module" / "libggml-rpc.so").is_file()
+    assert calls(environment) == ["pip download", *(["cmake -S", "cmake --build"] * 2)]
 
 
 def test_nothing_is_built_when_told_so(environment: dict[str, str]) -> None:

@@ -1,14 +1,15 @@
-"""Build llama-server, and the llama-cpp-python wheel, once per machine and release.
+"""Build llama-server, the llama-cpp-python wheel and an RPC server, once per machine and release.
 
-Both come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that the
+All come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that the
 server which the tests compare with is the very llama.cpp that spectui runs in-process. Results are
 kept in a cache outside the clone; what is there already is only printed.
 
     python tools/build_llama_server.py           # prints the path of llama-server
     python tools/build_llama_server.py wheels    # prints a folder for PIP_FIND_LINKS
+    python tools/build_llama_server.py rpc       # prints a folder: devices where there is no GPU
 
 The cache is ``SPECTUI_BUILD_CACHE``, else ``spectui/build`` in the user's cache folder.
-``CMAKE_ARGS`` (such as ``-DGGML_CUDA=on``) reaches both builds. Standard library only: this runs
+``CMAKE_ARGS`` (such as ``-DGGML_CUDA=on``) reaches all builds. Standard library only: this runs
 before anything is installed.
 """
 
@@ -110,16 +111,41 @@ def download_sdist(workspace: Path, run: Run) -> Path:
 
 def build_server(workspace: Path, run: Run) -> Path:
     """Build llama-server and return a folder that holds it and its libraries."""
-    sdist = download_sdist(workspace, run)
-    sources, tree = workspace / "sources", workspace / "tree"
+    return built(workspace / "tree", "llama-server", (), unpacked(workspace, run), run) / "bin"
+
+
+def build_rpc(workspace: Path, run: Run) -> Path:
+    """Build ggml-rpc-server, and the RPC backend as a library, and return a folder that holds both.
+
+    ``ggml-rpc-server`` stands there with its libraries; ``module/libggml-rpc.so`` is what
+    ``GGML_BACKEND_PATH`` names for a wheel and a llama-server that were built without RPC.
+    """
+    sources, rpc = unpacked(workspace, run), "-DGGML_RPC=ON"
+    server = built(workspace / "server", "ggml-rpc-server", (rpc,), sources, run) / "bin"
+    # The processor's backend, which this tree never compiles, could not be native in it.
+    loadable = (rpc, "-DGGML_BACKEND_DL=ON", "-DGGML_NATIVE=OFF")
+    module = built(workspace / "module", "ggml-rpc", loadable, sources, run) / "bin"
+    (server / "module").mkdir()
+    (module / "libggml-rpc.so").replace(server / "module" / "libggml-rpc.so")
+    return server
+
+
+def unpacked(workspace: Path, run: Run) -> Path:
+    """Return llama.cpp's sources, from the pinned sdist."""
+    sdist, sources = download_sdist(workspace, run), workspace / "sources"
     sources.mkdir()
     vendored = f"{sdist.name.removesuffix('.tar.gz')}/vendor/llama.cpp"
     options = ("--no-same-owner", "--strip-components=3", "--directory", sources)
     run("tar", "--extract", "--file", sdist, *options, vendored)
-    run("cmake", "-S", sources, "-B", tree, *cmake_options(os.environ))
+    return sources
+
+
+def built(tree: Path, target: str, options: Sequence[str], sources: Path, run: Run) -> Path:
+    """Build one target of llama.cpp's in a tree of its own, and return the tree."""
+    run("cmake", "-S", sources, "-B", tree, *cmake_options(os.environ), *options)
     jobs = str(len(os.sched_getaffinity(0)))
-    run("cmake", "--build", tree, "--target", "llama-server", "-j", jobs)
-    return tree / "bin"
+    run("cmake", "--build", tree, "--target", target, "-j", jobs)
+    return tree
 
 
 def build_wheels(workspace: Path, run: Run) -> Path:
@@ -130,7 +156,11 @@ def build_wheels(workspace: Path, run: Run) -> Path:
     return result
 
 
-BUILDERS: dict[str, Callable[[Path, Run], Path]] = {"server": build_server, "wheels": build_wheels}
+BUILDERS: dict[str, Callable[[Path, Run], Path]] = {
+    "rpc": build_rpc,
+    "server": build_server,
+    "wheels": build_wheels,
+}
 
 
 @contextmanager
@@ -152,7 +182,7 @@ def ensure_built(what: str, home: Path) -> None:
     with locked(home / f"{what}.lock"):
         if final.exists():
             return
-        print(f"building {what}: about 10 minutes on 2 cores; log: {log}", file=sys.stderr)
+        print(f"building {what}: up to 10 minutes on 2 cores; log: {log}", file=sys.stderr)
         shutil.rmtree(workspace, ignore_errors=True)
         workspace.mkdir()
         log.unlink(missing_ok=True)

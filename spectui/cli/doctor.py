@@ -31,10 +31,11 @@ def command(*, draft_max: int, **shared: Any) -> None:
     run; those of sampling and prompts mean nothing here.
     """
     from spectui.engine.planning import Planner
+    from spectui.options.reading import endpoints
 
     has_drafts = any(shared[name] for name in _BRING_DRAFTS)
     # The planner's processes start while the rest is imported.
-    with Planner(has_drafts=has_drafts) as planner:
+    with Planner(has_drafts=has_drafts, rpc=endpoints(shared["rpc"])) as planner:
         from spectui.cli.run_doctor import doctor
 
         doctor(planner, shared, draft_max=draft_max)

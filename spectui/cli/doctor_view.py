@@ -15,6 +15,7 @@ from spectui.engine.fitting import Demand
 from spectui.format import bytes_text, count_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
+from spectui.llama.rpc import Link
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
@@ -92,14 +93,24 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
     for gpu in backend.gpus:
+        link = around.links.get(gpu.description)
+        what = f"{gpu.description}, " if link is None else ""
         part = ", a part of the RAM" if gpu.in_ram else ""
-        yield f"{gpu.name}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}{part}"
+        far = "" if link is None else _link_text(link)
+        yield f"{gpu.name}: {what}{_free(gpu.total_bytes, gpu.free_bytes)}{part}{far}"
     if not backend.gpus:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
     if machine.gpus and not backend.gpus:
         yield from _unused_gpus(backend)
     yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {backend.llama_cpp}"
+
+
+def _link_text(link: Link) -> str:
+    return (
+        f"; its link: {1e3 * link.round_trip_s:.2g} ms for a question and its answer, "
+        f"{_speed_text(link.sent_bytes_per_s)} there, {_speed_text(link.received_bytes_per_s)} back"
+    )
 
 
 def _unused_gpus(backend: Backend) -> Iterator[str | Text]:

@@ -11,7 +11,7 @@ from spectui.engine.fitting import Demand, free_memory
 from spectui.errors import BadInputError, SpectuiError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
-from spectui.llama.library import gpu_memories
+from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import (

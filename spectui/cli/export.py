@@ -242,9 +242,9 @@ def _launch(exported: ExportSetup | ServerCommand, usual: Dialect, reader: _Read
     has_gpu = True
     if reader.format == Format.COMPOSE:
         # It loads llama.cpp.
-        from spectui.llama import library
+        from spectui.llama import devices
 
-        has_gpu = library.has_gpu()
+        has_gpu = devices.has_gpu()
     dialect, program, accepted = usual, None, None
     if reader.server_bin is not None:
         from spectui.server.binary import examine

@@ -128,7 +128,9 @@ def _with_folders(
 ) -> Models:
     # It loads llama.cpp.
     from spectui.cli.drafts import look_into
+    from spectui.llama.devices import use_rpc
 
+    use_rpc(options.target_options(target).devices.rpc)
     found = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
     if found.doubt is not None:
         progress.say(f"mind that {found.doubt}")

@@ -144,6 +144,7 @@ def _document(
             llama_cpp=around.backend.llama_cpp,
         ),
         "gpus": [_gpu(gpu) for gpu in around.backend.gpus],
+        "links": {endpoint: asdict(link) for endpoint, link in around.links.items()},
         "free_bytes": dict(around.free.by_memory),
         **or_reason(
             "ram_bytes_per_s",

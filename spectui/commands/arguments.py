@@ -9,7 +9,7 @@ from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
-from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.setup import ContextOptions, Devices, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 
 EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
@@ -22,6 +22,7 @@ _Pair = tuple[Option, Option]
 _MODEL: _Pair = (catalogue.MODEL, catalogue.MODEL_DRAFT)
 _LAYERS: _Pair = (catalogue.GPU_LAYERS, catalogue.GPU_LAYERS_DRAFT)
 _OVERRIDE: _Pair = (catalogue.OVERRIDE_TENSOR, catalogue.OVERRIDE_TENSOR_DRAFT)
+_DEVICE: _Pair = (catalogue.DEVICE, catalogue.DEVICE_DRAFT)
 _CPU_MOE: _Pair = (catalogue.CPU_MOE, catalogue.CPU_MOE_DRAFT)
 _N_CPU_MOE: _Pair = (catalogue.N_CPU_MOE, catalogue.N_CPU_MOE_DRAFT)
 _CACHE_K: _Pair = (catalogue.CACHE_TYPE_K, catalogue.CACHE_TYPE_K_DRAFT)
@@ -48,8 +49,11 @@ def server_arguments(
         ValueError: speculation is on without a draft.
     """
     arguments = [
+        # Before what names a device: the server knows those of its RPC servers from here on.
+        *_rpc(target.devices),
         *_placement(target, _TARGET, dialect),
         *_cache_types(target, _TARGET, dialect, explicit=False),
+        *_shared_devices(target.devices),
         *_metadata(target, dialect),
         # One load mode serves both models in every dialect: the target's, by far the larger.
         *(() if target.mmap else _no_mmap(dialect)),
@@ -65,7 +69,7 @@ def server_arguments(
     explicit = {target.cache_type_k, target.cache_type_v} != {_DEFAULT_CACHE_TYPE}
     return [
         *arguments,
-        *_placement(draft, _DRAFT, dialect),
+        *_placement(draft, _DRAFT, dialect, inherits=target.devices.names),
         *_cache_types(draft, _DRAFT, dialect, explicit=explicit),
         *speculation_arguments(speculation, dialect),
     ]
@@ -82,13 +86,23 @@ def _no_mmap(dialect: Dialect) -> tuple[str, ...]:
     return ("--load-mode", "none") if dialect is Dialect.LLAMA_CPP else ("--no-mmap",)
 
 
-def _placement(options: ModelOptions, which: int, dialect: Dialect) -> list[str]:
+def _placement(
+    options: ModelOptions,
+    which: int,
+    dialect: Dialect,
+    *,
+    inherits: tuple[str, ...] | None = None,
+) -> list[str]:
     arguments = [_known(_MODEL[which], options, dialect), _path(options.path)]
     # "All layers" is written out. The server's default is another thing in each dialect: current
     # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
     # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
     layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
     arguments += [_known(_LAYERS[which], options, dialect), layers]
+    names = options.devices.names
+    if names != inherits and names is not None:
+        flag = _known(_DEVICE[which], options, dialect)
+        arguments += [flag, ",".join(names) or "none"]
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = list(options.override_tensor)
     n_cpu_moe = _N_CPU_MOE[which].flag_in(dialect)
@@ -103,6 +117,21 @@ def _placement(options: ModelOptions, which: int, dialect: Dialect) -> list[str]
         flag = _known(_OVERRIDE[which], options, dialect)
         arguments += [flag, _override_value(overrides)]
     return arguments + arguments_moe
+
+
+def _rpc(devices: Devices) -> list[str]:
+    return [catalogue.RPC.flags[0], ",".join(devices.rpc)] if devices.rpc else []
+
+
+def _shared_devices(devices: Devices) -> list[str]:
+    """Options of devices that serve target and draft, where they are no defaults."""
+    default = Devices()
+    said = (
+        (catalogue.SPLIT_MODE, str(devices.split_mode), devices.split_mode != default.split_mode),
+        (catalogue.MAIN_GPU, str(devices.main), devices.main != default.main),
+        (catalogue.TENSOR_SPLIT, ",".join(f"{one:g}" for one in devices.split), devices.split),
+    )
+    return [word for option, text, is_said in said if is_said for word in (option.flags[0], text)]
 
 
 def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
@@ -169,14 +198,20 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
         arguments += ["-t", str(context.threads)]
     if context.threads_batch > 0:
         arguments += ["-tb", str(context.threads_batch)]
-    if context.swa_full:
-        flag = catalogue.SWA_FULL.flag_in(dialect)
-        if flag is None:
+    if not context.kv_offload:
+        arguments.append(catalogue.NO_KV_OFFLOAD.flags[0])
+    for option, is_on in (
+        (catalogue.NO_OP_OFFLOAD, not context.op_offload),
+        (catalogue.SWA_FULL, context.swa_full),
+    ):
+        flag = option.flag_in(dialect)
+        if is_on and flag is None:
             raise BadInputError(
-                f"{dialect} has no --swa-full that spectui knows; measure without it, or export "
-                "for another dialect"
+                f"{dialect} has no {option.long_flag} that spectui knows; measure without it, or "
+                "export for another dialect"
             )
-        arguments.append(flag)
+        if is_on and flag is not None:
+            arguments.append(flag)
     return arguments
 
 

@@ -20,7 +20,7 @@ from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.reading import read_setup
-from spectui.options.setup import Setup
+from spectui.options.setup import Setup, SplitMode
 
 _HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
 _HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
@@ -30,8 +30,9 @@ _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 _MOST_LAYERS = 256
 _PARTS = ("up", "down", "gate", "gate_up")
-_REPEATABLE = frozenset({"override-tensor", "override-kv"})
-_EXPERTS = ("cpu-moe", "n-cpu-moe")
+_OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
+"""Suffix of the names of the other placements of the same model."""
+_REPEATABLE = frozenset({*_OVERRIDES, "override-kv"})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _THREADS = frozenset({"threads", "threads-batch"})
@@ -103,7 +104,9 @@ def check_local(items: Sequence[Item]) -> None:
     )
 
 
-def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
+def experts_first(
+    options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...], suffix: str
+) -> str | None:
     """Pattern for ``--cpu-moe`` or ``--n-cpu-moe``, if their coming first makes a difference.
 
     llama-server takes the first placement that matches a tensor. spectui, as its export, writes
@@ -113,18 +116,19 @@ def experts_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, 
     Args:
         options: options taken over so far.
         overrides: values of the ``-ot`` that comes now.
+        suffix: end of the names of the model's options.
     """
-    n_layers = _n_layers(options)
+    n_layers = _n_layers(options, suffix)
     if not any(_moves(part, n_layers) for value in overrides for part in value.split(",")):
         return None
-    pattern = rf"\.{EXPERTS}" if "cpu-moe" in options else first_experts(n_layers).pattern
+    pattern = rf"\.{EXPERTS}" if f"cpu-moe{suffix}" in options else first_experts(n_layers).pattern
     return f"{pattern}=CPU"
 
 
-def _n_layers(options: Mapping[str, tuple[str, ...]]) -> int:
-    if "cpu-moe" in options:
+def _n_layers(options: Mapping[str, tuple[str, ...]], suffix: str) -> int:
+    if f"cpu-moe{suffix}" in options:
         return _MOST_LAYERS
-    given = options.get("n-cpu-moe", ("0",))[-1]
+    given = options.get(f"n-cpu-moe{suffix}", ("0",))[-1]
     return min(int(given), _MOST_LAYERS) if given.isascii() and given.isdigit() else 0
 
 
@@ -311,18 +315,24 @@ def _joined(
     if name not in _REPEATABLE:
         return values
     before = options.pop(name, ())
-    if name == "override-tensor":
-        pattern = experts_first(options, values)
+    if name in _OVERRIDES:
+        suffix = _OVERRIDES[name]
+        pattern = experts_first(options, values, suffix)
         if pattern is not None:
-            for option in _EXPERTS:
+            for option in (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}"):
                 options.pop(option, None)
             before = (*before, pattern)
     return (*before, *values)
 
 
+def _is_beyond(item: Item) -> bool:
+    """Whether only llama-server can split a model so."""
+    return item.name == "split-mode" and not set(item.values) <= set(SplitMode)
+
+
 def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
     """The option in spectui's names; None if spectui does not know it."""
-    if item.option is None:
+    if item.option is None or _is_beyond(item):
         return None
     match item.option.name, item.values:
         case "load-mode", (mode,):

@@ -1,7 +1,7 @@
 """Examination of a target and its drafts by their headers, against the machine's memory."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from spectui.doctor.speed import (
@@ -29,6 +29,7 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
+from spectui.llama.rpc import Link, RpcServer
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.machine import Machine
@@ -124,11 +125,21 @@ class Surroundings:
     """This llama.cpp, and the GPUs that it can use."""
     free: FreeMemory
     bandwidth: Bandwidth
+    links: Mapping[str, Link] = field(default_factory=dict)
+    """Links to the RPC servers, by ``HOST:PORT``."""
 
 
 def surroundings(planner: Planner, machine: Machine) -> Surroundings:
-    """Backend, free memory and bandwidth of this machine, once the planner has started."""
+    """Backend, free memory and bandwidth of this machine, once the planner has started.
+
+    Raises:
+        UsageError: an RPC server cannot be used.
+    """
     planner.wait()
+    links = {}
+    for endpoint in planner.rpc:
+        with RpcServer(endpoint) as server:
+            links[endpoint] = server.link()
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(
@@ -136,7 +147,9 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
         gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in backend.gpus}),
     )
     free = free_memory(backend.gpus)
-    return Surroundings(machine=machine, backend=backend, free=free, bandwidth=bandwidth)
+    return Surroundings(
+        machine=machine, backend=backend, free=free, bandwidth=bandwidth, links=links
+    )
 
 
 class Examiner:

@@ -105,7 +105,7 @@ def _of_overrides(examination: Examination) -> Iterator[Finding]:
 
 
 def _of_length(examination: Examination) -> Iterator[Finding]:
-    has_gpu = any(buffer.gpu is not None for buffer in examination.plan.buffers)
+    has_gpu = any(buffer.memory != HOST for buffer in examination.plan.buffers)
     if (
         has_gpu
         and examination.traffic.cpu_bytes

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import islice
 from pathlib import Path
 
 from spectui.closing import Closing
@@ -38,7 +37,7 @@ from spectui.engine.planning import Planner
 from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer
-from spectui.llama.library import gpu_memories, has_gpu
+from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
@@ -103,14 +102,12 @@ class Guard(Closing):
             DoesNotFitError: it cannot be loaded; says what would fit.
             ReadsFromDiskError: it would thrash.
         """
-        plan = None if self._is_obvious(request) else self._planned(request)
-        if plan is None:
-            return None
-        free = self.free()
-        coming = plan
-        if has_target:
-            coming = _beside_its_target(plan)
-        found = demands(coming, free)
+        with self:
+            plan = None if self._is_obvious(request) else self._planned(request)
+            if plan is None:
+                return None
+            free = self.free(rpc=request.target.devices.rpc)
+        found = demands(_beside_its_target(plan) if has_target else plan, free)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not from_disk):
@@ -135,13 +132,15 @@ class Guard(Closing):
         """
         if self._is_obvious(*requests):
             return True
-        plans = [plan for one in requests if (plan := self._planned(one)) is not None]
-        if len(plans) < len(requests):
-            return None
+        with self:
+            plans = [plan for one in requests if (plan := self._planned(one)) is not None]
+            if len(plans) < len(requests):
+                return None
+            free = self.free(rpc=requests[0].target.devices.rpc)
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
-        return least_left(demands(_with_buffers(largest, (*own, *mapped)), self.free())) >= 0
+        return least_left(demands(_with_buffers(largest, (*own, *mapped)), free)) >= 0
 
     def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
         """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
@@ -158,17 +157,21 @@ class Guard(Closing):
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)
 
-    def free(self, gone: Iterable[Buffer] = ()) -> FreeMemory:
+    def free(self, gone: Iterable[Buffer] = (), *, rpc: tuple[str, ...] = ()) -> FreeMemory:
         """Read what is free, with nobody planning.
 
         Args:
             gone: buffers of this process that will be free by then.
+            rpc: ``HOST:PORT`` of RPC servers whose devices there are.
         """
         if self._is_here:
             self.close()
+            # Where a server cannot be used, who loads a model says so.
+            with suppress(SpectuiError):
+                use_rpc(rpc)
             gpus = gpu_memories()
         else:
-            gpus = self._opened().gpus()
+            gpus = self._opened(rpc).gpus()
             self.close()
         return _with_gone((self._free or free_memory)(gpus), gone)
 
@@ -178,9 +181,11 @@ class Guard(Closing):
             self._planner.close()
             self._planner = None
 
-    def _opened(self) -> Planner:
+    def _opened(self, rpc: tuple[str, ...]) -> Planner:
+        if self._planner is not None and self._planner.rpc != rpc:
+            self.close()
         if self._planner is None:
-            self._planner = Planner()
+            self._planner = Planner(rpc=rpc)
         return self._planner
 
     def _planned(self, request: PlanRequest) -> Plan | None:
@@ -198,7 +203,7 @@ class Guard(Closing):
         if key not in self._plans:
             plan = None
             try:
-                plan = self._opened().plan(request)
+                plan = self._opened(request.target.devices.rpc).plan(request)
             except DoesNotFitError:
                 raise
             except (SpectuiError, RuntimeError):
@@ -212,7 +217,7 @@ class Guard(Closing):
 
         Only where RAM alone is used, and as much again is left.
         """
-        if has_gpu():
+        if has_gpu() or any(one.target.devices.rpc for one in requests):
             return False
         try:
             needed = sum(map(_most_bytes, requests))
@@ -224,10 +229,9 @@ class Guard(Closing):
     def _advice(self, request: PlanRequest, free: FreeMemory) -> str:
         """What would fit, each tried by a plan; or what to do where nothing would."""
         found: list[str] = []
-        plan: PlanCall = cache(self._opened().plan)
-        with suppress(SpectuiError, RuntimeError):
-            found.extend(islice(remedies(plan, request, free), _MOST_REMEDIES))
-        self.close()
+        with self, suppress(SpectuiError, RuntimeError):
+            plan: PlanCall = cache(self._opened(request.target.devices.rpc).plan)
+            found.extend(remedies(plan, request, free)[:_MOST_REMEDIES])
         return f"use {', or '.join(found)}" if found else _NO_REMEDY
 
 

@@ -55,7 +55,9 @@ class Inspector:
             CancelledError: ``cancelled`` said so.
         """
         try:
-            target = self._open_target(command.target, cancelled)
+            request = command.request
+            rpc = () if request is None else request.target.devices.rpc
+            target = self._open_target(command.target, cancelled, rpc)
         except _UNREADABLE as error:
             path = command.target
             return ModelInspected(target=path, path=path, facts=None, reason=str(error))
@@ -72,8 +74,8 @@ class Inspector:
                 facts = facts_of(command.draft, gguf)
                 reason = _misfit(target, draft)
                 draft.check_generates()
-            if command.request is not None and reason is None:
-                reason, slowness = self._guard.judge(command.request, self._free)
+            if request is not None and reason is None:
+                reason, slowness = self._guard.judge(request, self._free)
         except _UNREADABLE as error:
             reason = str(error)
         return ModelInspected(
@@ -84,13 +86,15 @@ class Inspector:
             slowness=slowness,
         )
 
-    def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
+    def _open_target(
+        self, path: Path, cancelled: Callable[[], bool], rpc: tuple[str, ...]
+    ) -> Model:
         if self._target is None or self._target.options.path != path:
             self.close()
             check_is_target(path, read_gguf(path))
             self._target = _open(path, cancelled)
             # Before anything is planned: the process that plans may take some of it.
-            self._free = self._guard.free(self._leaving())
+            self._free = self._guard.free(self._leaving(), rpc=rpc)
         return self._target
 
     def close(self) -> None:

@@ -13,7 +13,8 @@ from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import Buffer, ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import has_gpu, native_log
+from spectui.llama.devices import has_gpu
+from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext

@@ -1,13 +1,13 @@
 """Memory plans from child processes, so that no header of a file can end or fill this one."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -30,23 +30,23 @@ from spectui.llama.planned import (
     PlanRequest,
     Question,
     plan_any_length,
+    without_folder,
 )
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport, report
 from spectui.speculative.models import unserved
 
 _LAST_WORDS_BYTES = 4096
-_BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
-"""Folder in which llama.cpp was compiled, in front of a source file and its line."""
 
 
 class PlanProcess(Closing):
     """One process of ``spectui.llama.plan``."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, rpc: Sequence[str] = ()) -> None:
         """Start it; it is ready by the time of the first answer.
 
         Args:
+            rpc: ``HOST:PORT`` of RPC servers whose devices there are.
             timeout_s: when an answer has not come by then, its file is called unusable.
         """
         self._timeout_s = timeout_s
@@ -55,7 +55,7 @@ class PlanProcess(Closing):
         self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         self._reading: Path | None = None
         with theirs:
-            self._process = _start(theirs, self._stderr)
+            self._process = _start(theirs, self._stderr, rpc)
 
     @property
     def pid(self) -> int:
@@ -133,13 +133,15 @@ class PlanProcess(Closing):
         self._stderr.seek(max(end - _LAST_WORDS_BYTES, 0))
         lines = self._stderr.read().decode(errors="replace").splitlines()
         spoken = [line.strip() for line in lines if line.strip()]
-        return _BUILD_FOLDER.sub("", spoken[-1]) if spoken else "none"
+        return without_folder(spoken[-1]) if spoken else "none"
 
 
-def _start(connection: Connection, stderr: BinaryIO) -> "subprocess.Popen[bytes]":
+def _start(
+    connection: Connection, stderr: BinaryIO, rpc: Sequence[str]
+) -> "subprocess.Popen[bytes]":
     number = connection.fileno()
     # -P: what lies in the working folder is not imported.
-    command = [sys.executable, "-P", "-m", "spectui.llama.plan", str(number)]
+    command = [sys.executable, "-P", "-m", "spectui.llama.plan", str(number), *rpc]
     return subprocess.Popen(  # noqa: S603 - this very program, without a shell
         command,
         # Held open and never written to: the child ends when it is closed, however that comes.
@@ -171,14 +173,18 @@ class Planner(Closing):
     manager: the children end with it.
     """
 
-    def __init__(self, *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()
+    ) -> None:
         """Start the target's child, which is ready by the time of the first question.
 
         Args:
             has_drafts: start the drafts' child at once, too, not with the first of them.
             timeout_s: when a plan has not come by then, its file is called unusable.
+            rpc: ``HOST:PORT`` of RPC servers whose devices there are.
         """
         self._timeout_s = timeout_s
+        self.rpc = tuple(rpc)
         self._children: dict[_Role, PlanProcess] = {}
         self._outlines: dict[_Role, tuple[FileIdentity, Outline]] = {}
         self._compared: tuple[FileIdentity, FileIdentity, PairReport] | None = None
@@ -319,7 +325,7 @@ class Planner(Closing):
 
     def _child(self, role: _Role) -> PlanProcess:
         if role not in self._children:
-            self._children[role] = PlanProcess(self._timeout_s)
+            self._children[role] = PlanProcess(self._timeout_s, self.rpc)
         return self._children[role]
 
 

@@ -1,20 +1,20 @@
 """Options with which a pair that has no room would fit, each tried by a plan before it is said."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from spectui.engine.fitting import (
     FreeMemory,
     PlanCall,
     alone,
+    can_load,
     demands,
     largest_context,
     largest_n_gpu_layers,
     least_left,
-    reads_from_disk,
     smallest_n_cpu_moe,
     with_n_cpu_moe,
-    with_smallest_context,
 )
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
@@ -29,10 +29,11 @@ _Remedy = tuple[str, PlanRequest]
 """Options as they are typed, and the request with them."""
 
 
-def remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator[str]:
-    """Yield options with each of which alone the request fits, in llama-server's words.
+def remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> tuple[str, ...]:
+    """Return options with each of which alone the request fits, in llama-server's words.
 
-    GPUs keep their margin. Mapped weights that RAM cannot hold with any context need no room.
+    GPUs keep their margin. Where nothing fits whole, it is what can be loaded at all and read from
+    disk, unless the request can be loaded as it is.
 
     Args:
         plan: asked some twenty times. Best one that remembers.
@@ -42,16 +43,18 @@ def remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
-    try:
-        from_disk = reads_from_disk(plan(with_smallest_context(request)), free)
-    except DoesNotFitError:
-        from_disk = False
+    fitting, loading = list[str](), list[str]()
     for text, changed in _candidates(plan, request, free):
-        try:
-            if least_left(demands(plan(changed), free), from_disk=from_disk) >= 0:
-                yield text
-        except DoesNotFitError:
-            continue
+        with suppress(DoesNotFitError):
+            found = demands(plan(changed), free)
+            if least_left(found) >= 0:
+                fitting.append(text)
+            elif least_left(found, from_disk=True) >= 0:
+                loading.append(text)
+    with suppress(DoesNotFitError):
+        if can_load(plan(request), free):
+            loading.clear()
+    return tuple(fitting or loading)
 
 
 def _candidates(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator[_Remedy]:

@@ -42,12 +42,17 @@ from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
+from spectui.llama.library import aborts
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 
 Sink = Callable[[Event], None]
 
+_LOST = "llama.cpp gave up ({why}); start spectui again, and tell llama.cpp's developers"
+_LOST_SERVER = (
+    "an RPC server went away, or answered what llama.cpp cannot read; start it again, and spectui"
+)
 _FOR_GOOD = sys.maxsize
 """Number that no command reaches."""
 
@@ -167,6 +172,9 @@ class EngineThread:
         self._n_submitted = 0
         self._is_closing = False
         self._closed = False
+        self._lost: SpectuiError | None = None
+        """Why the thread does not come back from llama.cpp."""
+        aborts.listen(self._lose)
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
         self._thread.start()
 
@@ -190,6 +198,8 @@ class EngineThread:
             UsageError: the engine is closed.
         """
         with self._changed:
+            if self._lost is not None:
+                raise self._lost
             if self._closed:
                 raise UsageError("the engine is closed; start another one")
             if self._is_closing:
@@ -232,8 +242,10 @@ class EngineThread:
         self._abort.set()
 
     def close(self) -> None:
-        """Cancel everything, free the models, wait for the thread."""
+        """Cancel everything, free the models, wait for the thread, unless it is lost."""
         with self._changed:
+            if self._lost is not None:
+                return
             if not self._is_closing:
                 self._is_closing = True
                 clients = tuple(self._clients)
@@ -242,6 +254,20 @@ class EngineThread:
                 last = EngineClient(self, _tell(clients), Priority.LAST)
                 self._enqueue(last, Shutdown())
         self._thread.join()
+        aborts.forget(self._lose)
+
+    def _lose(self, why: str) -> bool:
+        """Answer everything that was asked: the running command never ends."""
+        with self._changed:
+            if self._running is None:
+                return False
+            waiting = (self._running, *self._pending)
+            self._pending.clear()
+            self._closed = self._is_closing = True
+            self._lost = SpectuiError(_LOST_SERVER if "RPC" in why else _LOST.format(why=why))
+        for job in waiting:
+            job.client.tell(EngineFailed(error=self._lost, trace=None))
+        return True
 
     def _run(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from spectui.engine.events import Role
 from spectui.live.rounds import N_MEAN, VerifyCost, ratio
-from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.readings import GpuReading, HostReading, Reading, Ring, Snapshot
 from spectui.speculative.counters import Round
@@ -129,7 +129,7 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
 
 def host_pool(host: HostReading, models: Mapping[Role, ModelMemory]) -> MemoryPool:
     """RAM. What is mapped counts as used, although the kernel calls the page cache available."""
-    held = planned(models, lambda buffer: buffer.gpu is None and not buffer.is_mapped)
+    held = planned(models, lambda buffer: buffer.memory == HOST and not buffer.is_mapped)
     kept = mapped(models)
     unavailable_bytes = max(host.memory_total_bytes - host.memory_available_bytes, 0)
     other_bytes = max(unavailable_bytes - held.total(), 0)

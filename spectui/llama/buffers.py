@@ -29,30 +29,30 @@ class Buffer:
     """One buffer of one model or context."""
 
     device: str
-    """Name in llama.cpp: ``CPU``, ``CPU_Mapped``, ``CUDA0``, ``CUDA_Host``."""
+    """Name in llama.cpp: ``CPU``, ``CPU_Mapped``, ``CUDA0``, ``CUDA_Host``, ``RPC0[host:port]``."""
     kind: BufferKind
     size_bytes: int
 
     @property
     def gpu(self) -> int | None:
-        """Number of the GPU it lives on; None for memory of the host."""
+        """Number of this machine's GPU it lives on; None for other memory."""
         match = _GPU.fullmatch(self.device)
-        return int(match["number"]) if match else None
+        return int(match["number"]) if match and not match["server"] else None
 
     @property
     def memory(self) -> str:
-        """Memory that it takes: a GPU's, by llama.cpp's name of it (``CUDA0``), or ``HOST``."""
+        """Memory that it takes: a device's, by llama.cpp's name (``CUDA0``), or ``HOST``."""
         match = _GPU.fullmatch(self.device)
         return match["name"] if match else HOST
 
     @property
     def is_mapped(self) -> bool:
         """Whether it is a file in the page cache, which the kernel may drop and read again."""
-        return self.device.endswith("_Mapped") and self.gpu is None
+        return self.device.endswith("_Mapped") and self.memory == HOST
 
 
-_GPU = re.compile(r"(?P<name>(?!CPU)[A-Za-z]+(?P<number>\d+))(?:_\w+)?")
-"""Such as ``CUDA0``, ``Vulkan1`` or ``MTL0_Mapped``."""
+_GPU = re.compile(r"(?P<name>(?!CPU)[A-Za-z]+(?P<number>\d+)(?P<server>\[.+\])?)(?:_\w+)?")
+"""Such as ``CUDA0``, ``Vulkan1``, ``MTL0_Mapped`` or ``RPC0[192.168.1.2:50052]``."""
 _KINDS = {
     "model": BufferKind.WEIGHTS,
     "KV": BufferKind.KV,

@@ -187,6 +187,8 @@ class Context(Closing):
         if self._routing is not None:
             params.cb_eval = self._routing.callback
         params.kv_unified = True
+        params.offload_kqv = options.kv_offload
+        params.op_offload = options.op_offload
         # llama-server's default, which is not the library's.
         params.swa_full = options.swa_full
         return params

@@ -1,18 +1,16 @@
-"""The native library, imported in one place: its log, its version, and the devices that it sees."""
+"""The native library, imported in one place: its log, its version, its own libraries."""
 
 import ctypes
 import os
-import platform
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spectui.llama.planned import DeviceMemory
+from spectui.llama.planned import without_folder
 
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
@@ -31,6 +29,7 @@ LogListener = Callable[[str], None]
 
 _LIBRARIES = Path(str(C.__file__)).parent / "lib"
 """The binding's own."""
+_LOADED = re.compile(r"\.so\.\d+$|\.\d+\.dylib$")
 _DEBUG, _CONTINUED = 1, 5
 """``GGML_LOG_LEVEL_DEBUG`` and ``GGML_LOG_LEVEL_CONT``."""
 
@@ -88,11 +87,61 @@ class NativeLog:
 native_log = NativeLog()
 
 
+AbortListener = Callable[[str], bool]
+"""Told why llama.cpp ends the process; returns whether all who waited for it know by now."""
+
+
+class Aborts:
+    """What llama.cpp ends the process for: a failed assertion, an RPC server that is gone.
+
+    Native code cannot be gone back into from there. Where somebody takes charge, the thread waits
+    for ever in place of the end, with all that it holds, and the rest of the process lives.
+    """
+
+    def __init__(self) -> None:
+        """Listen to nobody yet."""
+        self._listeners: list[AbortListener] = []
+        # The C side keeps only a pointer.
+        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._end)
+
+    def install(self) -> None:
+        """Be asked before the end (``ggml_set_abort_callback``)."""
+        ggml("ggml-base").ggml_set_abort_callback(self._callback)
+
+    def listen(self, listener: AbortListener) -> None:
+        """Tell ``listener`` from now on, on the thread that gave up."""
+        self._listeners.append(listener)
+
+    def forget(self, listener: AbortListener) -> None:
+        """Tell ``listener`` no more."""
+        self._listeners.remove(listener)
+
+    def _end(self, message: bytes) -> None:
+        why = without_folder(message.decode(errors="replace"))
+        is_main = threading.current_thread() is threading.main_thread()
+        in_charge = [listener for listener in tuple(self._listeners) if listener(why)]
+        if in_charge and not is_main:
+            threading.Event().wait()
+        os.write(2, f"{why}\n".encode())
+
+
+aborts = Aborts()
+
+
 @cache
 def ensure_backend() -> None:
-    """Initialise llama.cpp's backends, once per process."""
+    """Initialise llama.cpp's backends, once per process.
+
+    The one that ``GGML_BACKEND_PATH`` names is loaded as llama-server loads it
+    (``ggml_backend_load_all``), which also looks for others in the working folder.
+    """
     native_log.install()
+    aborts.install()
     C.llama_backend_init()
+    if path := os.environ.get("GGML_BACKEND_PATH"):
+        load = ggml("ggml").ggml_backend_load
+        load.argtypes, load.restype = [ctypes.c_char_p], ctypes.c_void_p
+        load(os.fsencode(path))
 
 
 def binding_version() -> str:
@@ -123,150 +172,15 @@ def llama_cpp_commit() -> str | None:
 
 @cache
 def ggml(name: str) -> ctypes.CDLL:
-    """One of ggml's own libraries, such as ``ggml-base``, beside the binding's."""
-    return ctypes.CDLL(str(next(_LIBRARIES.glob(f"*{name}.[sd]*"))))
+    """One of ggml's own libraries, such as ``ggml-base``, beside the binding's.
+
+    Wheels have copies in place of links. That of the name by which libllama loads it is the one
+    that has its devices.
+    """
+    files = list(_LIBRARIES.glob(f"*{name}.*"))
+    return ctypes.CDLL(str(min(files, key=lambda path: _LOADED.search(path.name) is None)))
 
 
 def has_cuda() -> bool:
     """Tell whether the binding was built with CUDA, whatever the driver makes of it."""
     return any(_LIBRARIES.glob("*ggml-cuda*"))
-
-
-def devices() -> tuple[int, ...]:
-    """All devices that ggml knows, as C pointers.
-
-    They are enumerated by libggml, and described by libggml-base.
-    """
-    ensure_backend()
-    registry = ggml("ggml")
-    registry.ggml_backend_dev_count.restype = ctypes.c_size_t
-    registry.ggml_backend_dev_get.restype = ctypes.c_void_p
-    registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
-    n_devices = registry.ggml_backend_dev_count()
-    return tuple(registry.ggml_backend_dev_get(index) for index in range(n_devices))
-
-
-@cache
-def buffer_types() -> dict[str, int]:
-    """Default buffer type of each device, by name (``CPU``, ``CUDA0``), as C pointers.
-
-    As ``parse_tensor_buffer_overrides`` in llama.cpp's ``common/arg.cpp`` lists them.
-    """
-    base = ggml("ggml-base")
-    base.ggml_backend_dev_buffer_type.restype = ctypes.c_void_p
-    base.ggml_backend_dev_buffer_type.argtypes = [ctypes.c_void_p]
-    base.ggml_backend_buft_name.restype = ctypes.c_char_p
-    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
-    found: dict[str, int] = {}
-    for device in devices():
-        buffer_type = base.ggml_backend_dev_buffer_type(device)
-        if buffer_type:
-            found[base.ggml_backend_buft_name(buffer_type).decode()] = buffer_type
-    return found
-
-
-def has_gpu() -> bool:
-    """Whether a device other than the processor can hold weights."""
-    return any(not name.startswith("CPU") for name in buffer_types())
-
-
-GPU, INTEGRATED = 1, 2
-"""``GGML_BACKEND_DEVICE_TYPE_GPU`` and ``_IGPU``; the others compute with the processor."""
-_METAL = re.compile(r"(MTL|Metal)\d*")
-"""Such a device is no integrated one for ggml, and on Apple silicon has no memory of its own."""
-_NUMBERED = re.compile(r"(?P<backend>.*?)\d*")
-
-
-class _Capabilities(ctypes.Structure):
-    """``struct ggml_backend_dev_caps``."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_bool)
-        for name in ("is_async", "host_buffer", "buffer_from_host_ptr", "events", "mmap_support")
-    )
-
-
-class _Properties(ctypes.Structure):
-    """``struct ggml_backend_dev_props``."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("description", ctypes.c_char_p),
-        ("memory_free", ctypes.c_size_t),
-        ("memory_total", ctypes.c_size_t),
-        ("type", ctypes.c_int),
-        ("device_id", ctypes.c_char_p),
-        ("capabilities", _Capabilities),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One device, as ggml describes it."""
-
-    type: int
-    id: str | None
-    """Id of the slot; equal for one card that several backends drive. None where it is unknown."""
-    memory: DeviceMemory
-
-
-def gpu_memories() -> tuple[DeviceMemory, ...]:
-    """Every GPU that a model would be put on; the first call starts the drivers."""
-    return used(tuple(_described()))
-
-
-def used(found: Sequence[Device]) -> tuple[DeviceMemory, ...]:
-    """Choose as ``llama_prepare_model_devices`` does, in its order.
-
-    Every card once; and integrated GPUs only where there is no other, those of one backend.
-    """
-    cards: list[Device] = []
-    for one in found:
-        known = one.id is not None and any(card.id == one.id for card in cards)
-        if one.type == GPU and not known:
-            cards.append(one)
-    integrated = [one for one in found if one.type == INTEGRATED]
-    if cards or not integrated:
-        return tuple(card.memory for card in cards)
-    first = _backend(integrated[0])
-    return tuple(one.memory for one in integrated if _backend(one) == first)
-
-
-def _backend(device: Device) -> str | None:
-    match = _NUMBERED.fullmatch(device.memory.name)
-    return match and match["backend"]
-
-
-def _described() -> Iterator[Device]:
-    base = ggml("ggml-base")
-    base.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
-    for device in devices():
-        # Others need not be asked: some take long to describe themselves.
-        if base.ggml_backend_dev_type(device) in {GPU, INTEGRATED}:
-            yield describe(device)
-
-
-def describe(device: int) -> Device:
-    """Ask ggml about a device, given as C pointer; this may start its driver."""
-    base = ggml("ggml-base")
-    base.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Properties)]
-    base.ggml_backend_dev_get_props.restype = None
-    properties = _Properties()
-    base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
-    name = properties.name.decode(errors="replace")
-    is_told = properties.memory_total > 0
-    is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
-    device_id = properties.device_id
-    memory = DeviceMemory(
-        name=name,
-        description=properties.description.decode(errors="replace"),
-        free_bytes=properties.memory_free if is_told else None,
-        total_bytes=properties.memory_total if is_told else None,
-        in_ram=properties.type == INTEGRATED or is_apples,
-        maps_files=properties.capabilities.mmap_support,
-    )
-    return Device(
-        type=properties.type,
-        id=None if device_id is None else device_id.decode(errors="replace"),
-        memory=memory,
-    )

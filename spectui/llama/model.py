@@ -10,12 +10,13 @@ from typing import Any
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import kind_of, not_generating
-from spectui.llama.library import C, buffer_types, ensure_backend, native_log
+from spectui.llama.devices import buffer_types, named, use_rpc
+from spectui.llama.library import C, ensure_backend, native_log
 from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import overrides
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import Devices, ModelOptions, SplitMode
 from spectui.speculative.models import Rollback
 
 
@@ -32,6 +33,11 @@ _KV_TYPES: dict[type, tuple[int, str]] = {
     str: (C.LLAMA_KV_OVERRIDE_TYPE_STR, "val_str"),
 }
 """Tag and member of the union."""
+_SPLIT_MODES = {
+    SplitMode.NONE: C.LLAMA_SPLIT_MODE_NONE,
+    SplitMode.LAYER: C.LLAMA_SPLIT_MODE_LAYER,
+    SplitMode.ROW: C.LLAMA_SPLIT_MODE_ROW,
+}
 
 
 def _kv_override_array(options: ModelOptions) -> Any:  # noqa: ANN401 - a ctypes array
@@ -55,11 +61,12 @@ class ModelParams:
 
         Args:
             options: file and placement.
-            split: shares of the layers by GPU; empty for llama.cpp's choice, by what is free there.
+            split: shares of the layers by GPU where the options leave them to llama.cpp; empty for
+                its choice, by what is free there.
             no_alloc: place tensors and count their bytes, without memory and without weights.
 
         Raises:
-            UsageError: an ``-ot`` names a buffer type that this machine does not have.
+            UsageError: there is no such device, buffer type or RPC server, or too many shares.
         """
         self.c = C.llama_model_default_params()
         self.c.n_gpu_layers = options.n_gpu_layers
@@ -68,14 +75,28 @@ class ModelParams:
         maps = options.mmap and not no_alloc
         self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if maps else C.LLAMA_LOAD_MODE_NONE
         self.c.no_alloc = no_alloc
-        self._split = (ctypes.c_float * C.llama_max_devices())(*split)
-        if split:
-            self.c.tensor_split = self._split
+        self._place(options.devices, split)
         self._kv_overrides = _kv_override_array(options)
         if options.override_kv:
             self.c.kv_overrides = self._kv_overrides
         self._overrides = self._override_array(options)
         self.c.tensor_buft_overrides = ctypes.cast(self._overrides, ctypes.c_void_p)
+
+    def _place(self, devices: Devices, split: Sequence[float]) -> None:
+        use_rpc(devices.rpc)
+        most = C.llama_max_devices()
+        shares = devices.split or split
+        if len(shares) >= most:
+            raise UsageError(f"-ts: {len(shares)} shares are too many; write less than {most}")
+        self._split = (ctypes.c_float * most)(*shares)
+        if shares:
+            self.c.tensor_split = self._split
+        if devices.names is not None:
+            chosen = named(devices.names)
+            self._devices = (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
+            self.c.devices = ctypes.cast(self._devices, type(self.c.devices))
+        self.c.split_mode = _SPLIT_MODES[devices.split_mode]
+        self.c.main_gpu = devices.main
 
     @staticmethod
     def _override_array(options: ModelOptions) -> "ctypes.Array[_Override]":

@@ -3,9 +3,10 @@
 As llama.cpp's ``common/fit.cpp`` does it: models are opened with ``no_alloc``, contexts are made on
 them, and both say what they would allocate. A recurrent state is allocated all the same.
 
-``python -m spectui.llama.plan FD`` is the process in which that is done. It answers the questions
-that come over a connection, one after the other. What llama.cpp makes of a broken header, an abort,
-all memory, or no end, happens there and not in the program that asks.
+``python -m spectui.llama.plan FD [HOST:PORT]...`` is the process in which that is done, with the
+devices of RPC servers. It answers the questions that come over a connection, one after the other.
+What llama.cpp makes of a broken header, an abort, all memory, or no end, happens there and not in
+the program that asks.
 """
 
 import ctypes
@@ -28,13 +29,12 @@ from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
+from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import (
     C,
     binding_version,
     ggml,
-    gpu_memories,
     has_cuda,
-    has_gpu,
     llama_cpp_version,
     native_log,
 )
@@ -350,12 +350,13 @@ def main() -> None:
         at_most = psutil.virtual_memory().available
         with _bounded(at_most), PlanMaker(reading=connection.send, bounded=_header) as maker:
             while True:
-                connection.send(_answer(maker, question))
+                connection.send(_answer(maker, question, sys.argv[2:]))
                 question = connection.recv()
 
 
-def _answer(maker: PlanMaker, question: Question) -> Answer:
+def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Answer:
     try:
+        use_rpc(servers)
         match question:
             case Ask.ARE_YOU_THERE:
                 return question

@@ -1,5 +1,6 @@
 """Memory that a pair would take. Pure: displaying or judging a plan needs no llama.cpp."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -125,6 +126,15 @@ Question = Ask | ModelRequest
 
 Answer = Path | Ask | Backend | tuple[FileIdentity, ModelPlan] | Outline | SpectuiError
 """A path says which file is looked at next; the answer itself comes after it."""
+
+
+_BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
+"""Folder in which llama.cpp was compiled, in front of a source file and its line."""
+
+
+def without_folder(words: str) -> str:
+    """llama.cpp's last words, without the folder that it was compiled in."""
+    return _BUILD_FOLDER.sub("", words)
 
 
 CONTEXT_STEP = 256

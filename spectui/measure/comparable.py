@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import msgspec
 
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.paths import text_of
 
 _WORDS = {
@@ -17,6 +17,10 @@ _WORDS = {
     "server": "with another llama-server",
     "extra": "with other arguments for llama-server",
 }
+
+
+_LATER = frozenset({"devices", "kv_offload", "op_offload"})
+"""Fields that came when there were studies, of which each is what its default says."""
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
@@ -50,9 +54,19 @@ def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """A model's file with its size, and its placement: it may move to another folder."""
-    placement = asdict(options)
+    placement = conditions(options)
     path = placement.pop("path")
     return {"file": text_of(path.name), "size_bytes": size_bytes}, placement
+
+
+def conditions(options: ModelOptions | ContextOptions) -> dict[str, Any]:
+    """Fields of ``options``; those that earlier studies lack only where they are no default."""
+    plain = asdict(options)
+    return {
+        one.name: plain[one.name]
+        for one in fields(options)
+        if one.name not in _LATER or getattr(options, one.name) != one.default
+    }
 
 
 def as_stored(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from spectui.options.option import Decimal, File, Layers, Option, Switch, Values
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
+    Devices,
     FlashAttention,
     ModelOptions,
     SamplingConfig,
+    SplitMode,
 )
 
 MAX_THREADS = 512
@@ -72,6 +74,58 @@ GPU_LAYERS_DRAFT = Option(
     shows_default=False,
     written="--spec-draft-ngl",
 )
+RPC = Option(
+    flags=("--rpc",),
+    help="Servers of llama.cpp's RPC backend, whose devices are used like GPUs of this machine.",
+    variables=("RPC", "RPC"),
+    metavar="HOST:PORT,...",
+)
+DEVICE = Option(
+    flags=("-dev", "--device"),
+    help="Devices for the target, such as CUDA0,RPC0, or none (default: all).",
+    variables=("DEVICE", "DEVICE"),
+    metavar="NAME,...",
+)
+DEVICE_DRAFT = Option(
+    flags=("-devd", "--device-draft", "--spec-draft-device"),
+    help="Devices for the draft (default: those of the target).",
+    metavar="NAME,...",
+    written="--spec-draft-device",
+)
+TENSOR_SPLIT = Option(
+    flags=("-ts", "--tensor-split"),
+    help="Shares of the layers by device, such as 3,1 (default: by free memory).",
+    variables=("TENSOR_SPLIT", "TENSOR_SPLIT"),
+    metavar="N0,N1,...",
+)
+SPLIT_MODE = Option(
+    flags=("-sm", "--split-mode"),
+    values=Words(tuple(map(str, SplitMode))),
+    help="What devices share of a model: layers, nothing, or rows of every matrix.",
+    variables=("SPLIT_MODE", "SPLIT_MODE"),
+    default=_default(Devices, "split_mode"),
+)
+MAIN_GPU = Option(
+    flags=("-mg", "--main-gpu"),
+    values=Whole(0),
+    help="Index of the device that has all with --split-mode none.",
+    variables=("MAIN_GPU", "MAIN_GPU"),
+    default=_default(Devices, "main"),
+    metavar="INDEX",
+    shows_default=False,
+)
+NO_KV_OFFLOAD = Option(
+    flags=("-nkvo", "--no-kv-offload"),
+    values=Switch(),
+    help="Keep the caches in RAM.",
+    variables=("NO_KV_OFFLOAD", "NO_KV_OFFLOAD"),
+)
+NO_OP_OFFLOAD = Option(
+    flags=("--no-op-offload",),
+    values=Switch(),
+    help="Compute with weights of RAM on the processor, for large batches too.",
+    lacking=_IK,
+)
 OVERRIDE_TENSOR = Option(
     flags=("-ot", "--override-tensor"),
     help="Put tensors whose name matches into a buffer type, such as exps=CPU.",
@@ -93,6 +147,33 @@ N_CPU_MOE = Option(
     default=_default(ModelOptions, "n_cpu_moe"),
     metavar="N",
     shows_default=False,
+    lacking=_IK,
+)
+OVERRIDE_TENSOR_DRAFT = Option(
+    flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
+    help="As -ot, for the draft.",
+    metavar="PATTERN=BUFFER",
+    repeats=True,
+    written="--spec-draft-override-tensor",
+    lacking=_IK,
+)
+CPU_MOE_DRAFT = Option(
+    flags=("--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"),
+    values=Switch(),
+    help="Keep all expert weights of the draft in RAM.",
+    variables=("SPEC_DRAFT_CPU_MOE", "CPU_MOE_DRAFT"),
+    written="--spec-draft-cpu-moe",
+    lacking=_IK,
+)
+N_CPU_MOE_DRAFT = Option(
+    flags=("--n-cpu-moe-draft", "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
+    values=Whole(0, _MAX_LAYERS),
+    help="Keep the expert weights of the draft's first N layers in RAM.",
+    variables=("SPEC_DRAFT_N_CPU_MOE", "N_CPU_MOE_DRAFT"),
+    default=_default(ModelOptions, "n_cpu_moe"),
+    metavar="N",
+    shows_default=False,
+    written="--spec-draft-n-cpu-moe",
     lacking=_IK,
 )
 OVERRIDE_KV = Option(
@@ -126,8 +207,12 @@ CACHE_TYPE_V_DRAFT = _cache_type(
     "CACHE_TYPE_V_DRAFT",
     written="--spec-draft-type-v",
 )
+DEVICES = (RPC, DEVICE, DEVICE_DRAFT, TENSOR_SPLIT, SPLIT_MODE, MAIN_GPU)
+"""Devices that target and draft are put on."""
 PLACEMENT = (
-    *(GPU_LAYERS, GPU_LAYERS_DRAFT, OVERRIDE_TENSOR, CPU_MOE, N_CPU_MOE, OVERRIDE_KV, NO_MMAP),
+    *(GPU_LAYERS, GPU_LAYERS_DRAFT, *DEVICES, OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT),
+    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, OVERRIDE_KV, NO_MMAP),
+    *(NO_KV_OFFLOAD, NO_OP_OFFLOAD),
     *(CACHE_TYPE_K, CACHE_TYPE_V, CACHE_TYPE_K_DRAFT, CACHE_TYPE_V_DRAFT),
 )
 """Placement of target and draft."""
@@ -244,31 +329,6 @@ def _number(number: Number) -> Option:
     return replace(found, default=number.default)
 
 
-OVERRIDE_TENSOR_DRAFT, CPU_MOE_DRAFT, N_CPU_MOE_DRAFT = DRAFT_PLACEMENT = (
-    Option(
-        flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
-        is_ours=False,
-        written="--spec-draft-override-tensor",
-        lacking=_IK,
-    ),
-    Option(
-        flags=("--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"),
-        values=Switch(),
-        variables=("SPEC_DRAFT_CPU_MOE", "CPU_MOE_DRAFT"),
-        is_ours=False,
-        written="--spec-draft-cpu-moe",
-        lacking=_IK,
-    ),
-    Option(
-        flags=("--n-cpu-moe-draft", "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
-        variables=("SPEC_DRAFT_N_CPU_MOE", "N_CPU_MOE_DRAFT"),
-        is_ours=False,
-        written="--spec-draft-n-cpu-moe",
-        lacking=_IK,
-    ),
-)
-"""Placement of parts of the draft: the export writes it, and spectui's command line lacks it."""
-
 NUMBERS = tuple(
     _number(number) for drafter in (DraftSimple, *NGRAMS) for number in numbers_of(drafter)
 )
@@ -297,7 +357,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(flags=("--spec-default",), values=Switch(), is_ours=False),
     *(Option(flags=(f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
     *NUMBERS,
-    *(*DRAFT_PLACEMENT, TEMPERATURE, *SAMPLING),
+    *(TEMPERATURE, *SAMPLING),
 )
 """Everything that the export writes or that spectui's command line has."""
 

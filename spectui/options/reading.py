@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,20 @@ from spectui.options.option import (
 )
 from spectui.options.setup import (
     ContextOptions,
+    Devices,
     FlashAttention,
     KvOverride,
     ModelOptions,
     Setup,
+    SplitMode,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation, speculation_of
 
 ALL_LAYERS = -1
+_MOST_PORT = 65535
+_SEPARATORS = re.compile(r"[,/]+")
+"""Between the shares of ``-ts``."""
 _SERVERS_ALL = -2
 """Llama-server reads -1 as ``auto`` and -2 as ``all``: in-process both are all that there are."""
 
@@ -171,9 +177,9 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     return ModelOptions(
         path=path,
         n_gpu_layers=values["gpu_layers"],
+        devices=devices_of(values, values["device"]),
         override_tensor=tensor_overrides(values["override_tensor"]),
-        cpu_moe=values["cpu_moe"],
-        n_cpu_moe=values["n_cpu_moe"],
+        **_experts(values, ""),
         override_kv=kv_overrides(values["override_kv"]),
         mmap=not values["no_mmap"],
         cache_type_k=values["cache_type_k"],
@@ -186,11 +192,20 @@ def draft_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     return ModelOptions(
         path=path,
         n_gpu_layers=values["gpu_layers_draft"],
+        devices=devices_of(values, values["device_draft"] or values["device"]),
+        override_tensor=tensor_overrides(values["override_tensor_draft"]),
+        **_experts(values, "_draft"),
         override_kv=kv_overrides(values["override_kv"]),
         mmap=not values["no_mmap"],
         cache_type_k=values["cache_type_k_draft"],
         cache_type_v=values["cache_type_v_draft"],
     )
+
+
+def _experts(values: Mapping[str, Any], suffix: str) -> dict[str, Any]:
+    """Experts in RAM: those of all layers are more than those of some."""
+    every = values[f"cpu_moe{suffix}"]
+    return {"cpu_moe": every, "n_cpu_moe": 0 if every else values[f"n_cpu_moe{suffix}"]}
 
 
 def context_of(values: Mapping[str, Any]) -> ContextOptions:
@@ -203,7 +218,54 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
         threads=values["threads"],
         threads_batch=values["threads_batch"],
         swa_full=values["swa_full"],
+        kv_offload=not values["no_kv_offload"],
+        op_offload=not values["no_op_offload"],
     )
+
+
+_NO_DEVICE = "none"
+
+
+def devices_of(values: Mapping[str, Any], names: str | None) -> Devices:
+    """Devices of one model, from values of ``catalogue.RUN`` and its own ``-dev`` or ``-devd``.
+
+    As ``common_base_params_to_speculative`` has it, target and draft share all but the names.
+
+    Raises:
+        UsageError: a server has no port, or a share is no number.
+    """
+    return Devices(
+        rpc=endpoints(values["rpc"]),
+        names=None if names is None else _device_names(names),
+        split=_shares(values["tensor_split"]),
+        split_mode=SplitMode(values["split_mode"]),
+        main=values["main_gpu"],
+    )
+
+
+def endpoints(servers: str | None) -> tuple[str, ...]:
+    """The servers of ``--rpc``, each ``HOST:PORT``.
+
+    Raises:
+        UsageError: one is not.
+    """
+    given = tuple(servers.split(",")) if servers else ()
+    for one in given:
+        host, _, port = one.partition(":")
+        if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= _MOST_PORT):
+            raise UsageError(f"--rpc {one}: write HOST:PORT, such as 192.168.1.2:50052")
+    return given
+
+
+def _device_names(names: str) -> tuple[str, ...]:
+    return () if names == _NO_DEVICE else tuple(names.split(","))
+
+
+def _shares(shares: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(one) for one in _SEPARATORS.split(shares or "") if one)
+    except ValueError:
+        raise UsageError(f"-ts {shares}: write a number for each device, such as 3,1") from None
 
 
 def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:

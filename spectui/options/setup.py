@@ -95,6 +95,32 @@ class KvOverride:
         return f"{self.key}={type(self.value).__name__}:{self.value}"
 
 
+class SplitMode(StrEnum):
+    """``-sm``: what devices share of a model."""
+
+    LAYER = "layer"
+    """Each has some of the layers."""
+    NONE = "none"
+    """One has all."""
+    ROW = "row"
+    """Each has rows of every matrix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Devices that a model is put on, beside the processor."""
+
+    rpc: tuple[str, ...] = ()
+    """``--rpc``: ``HOST:PORT`` of servers whose devices there are, for every model."""
+    names: tuple[str, ...] | None = None
+    """``-dev``/``-devd``: such as ``CUDA0`` or ``RPC1``; empty for none, None for all there are."""
+    split: tuple[float, ...] = ()
+    """``-ts``: shares of the layers, by device; empty for llama.cpp's choice, by free memory."""
+    split_mode: SplitMode = SplitMode.LAYER
+    main: int = 0
+    """``-mg``: index of the device that has all where nothing is split."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """One GGUF and where its parts go."""
@@ -102,6 +128,7 @@ class ModelOptions:
     path: Path
     n_gpu_layers: int = -1
     """``-ngl``/``-ngld``: layers on the GPU, -1 for all."""
+    devices: Devices = Devices()
     override_tensor: tuple[TensorOverride, ...] = ()
     cpu_moe: bool = False
     """``--cpu-moe``: the expert weights of all layers stay in RAM."""
@@ -132,6 +159,10 @@ class ContextOptions:
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
     swa_full: bool = False
     """Layers with a sliding window remember all tokens, not just those that they look at."""
+    kv_offload: bool = True
+    """Caches are where their layers are; else in RAM (``--no-kv-offload``)."""
+    op_offload: bool = True
+    """Large batches are multiplied on a device, with weights of the host as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ import msgspec
 
 from spectui.documents import Json
 from spectui.gguf_names import series_of
-from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
+from spectui.llama.devices import buffer_types
+from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import ENGINE
-from spectui.measure.comparable import as_stored, model_identity, spec_digest
+from spectui.measure.comparable import as_stored, conditions, model_identity, spec_digest
 from spectui.measure.servers import version_document
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
@@ -80,7 +81,7 @@ def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, An
         "backend": backend,
         "target": {key: value for key, value in _identity(target).items() if key not in _OF_CELLS},
         "drafts": {name: _identity(options) for name, options in setup.drafts.items()},
-        "context": {key: value for key, value in asdict(context).items() if key != "threads"},
+        "context": {key: value for key, value in conditions(context).items() if key != "threads"},
         "sampling": {key: value for key, value in asdict(sampling).items() if key != "temp"},
         "schedule": setup.schedule,
         "prompts": spec_digest({"prompts": list(setup.prompts)}),

@@ -156,7 +156,7 @@ class ExpertPlan:
         """
         if kept == self.placements:
             return
-        with Planner() as planner:
+        with Planner(rpc=self.request.target.devices.rpc) as planner:
             found = list(misfits(planner.plan, self.request, self.drafts, kept, self.free))
         if found:
             beside = " or ".join("alone" if name is None else f"beside {name}" for name in found)
@@ -185,7 +185,7 @@ def plan_experts(
         DoesNotFitError: the target has no room even with all experts in RAM.
         SpectuiError: a file is unusable, or an option cannot be.
     """
-    with Planner() as planner:
+    with Planner(rpc=request.target.devices.rpc) as planner:
         # Every draft's search asks for the target as it was given.
         plan: PlanCall = cache(planner.plan)
         idle = why_idle(plan, request, has_gpus=bool(planner.gpus()))

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from spectui.engine.events import ModelLoaded
-from spectui.llama.library import binding_version, buffer_types, llama_cpp_version
-from spectui.measure.comparable import as_stored, digest, model_identity, spec_digest
+from spectui.llama.devices import buffer_types
+from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
@@ -40,7 +41,7 @@ def study_spec(
             for candidate in candidates
             if candidate.loaded is not None
         },
-        "context": context,
+        "context": conditions(context),
         "schedule": schedule,
         "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
@@ -79,7 +80,7 @@ def served_spec(
         "server": server,
         "target": _served_identity(off.target, sizes_bytes),
         "drafts": {name: _served_identity(one, sizes_bytes) for name, one in drafts.items()},
-        "context": off.context,
+        "context": conditions(off.context),
         "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,

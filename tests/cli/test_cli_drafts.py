@@ -13,7 +13,7 @@ from spectui.cli.drafts import FolderDrafts, free_bytes_of_all, look_into
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
-from spectui.llama.library import gpu_memories
+from spectui.llama.devices import gpu_memories
 from spectui.models.ranking import ModelInspected
 from spectui.trace.file import read_trace
 from tests.support.cli import Spectui

@@ -59,6 +59,10 @@ def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path
         with pytest.raises(BadInputError, match=r"has no flags for|it takes one drafter, and one"):
             setup.arguments(dialect)
         return
+    if dialect is Dialect.IK and _is_placed(setup):
+        with pytest.raises(BadInputError, match=r"cannot place parts of a draft|--no-op-offload"):
+            setup.arguments(dialect)
+        return
     taken, _arguments = again(setup, dialect)
     written = all_layers(setup_of(taken))
     expected = all_layers(dataclasses.replace(setup, extra=in_words_of(dialect, setup)))
@@ -72,6 +76,13 @@ def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path
 def _is_long(setup: ExportSetup) -> bool:
     """Whether there are more drafters than ik_llama.cpp takes."""
     return setup.speculation is not None and len(setup.speculation.ngrams) > 1
+
+
+def _is_placed(setup: ExportSetup) -> bool:
+    """Whether something is placed in a way for which ik_llama.cpp has no words."""
+    draft = setup.used_draft
+    experts = draft is not None and (draft.cpu_moe or draft.n_cpu_moe or draft.override_tensor)
+    return bool(experts) or not setup.context.op_offload
 
 
 def in_words_of(dialect: Dialect, setup: ExportSetup) -> tuple[str, ...]:

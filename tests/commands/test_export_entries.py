@@ -146,7 +146,7 @@ def test_secrets_stay_where_they_are(
 def test_a_command_without_a_gpu_for_its_layers_says_so(
     spectui: Spectui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.llama.library.has_gpu", lambda: False)
+    monkeypatch.setattr("spectui.llama.devices.has_gpu", lambda: False)
     [service] = composed(spectui, "llama-server -m /a.gguf -ngl 99")["services"].values()
     assert service["image"] == "ghcr.io/ggml-org/llama.cpp:server"
     assert spectui.out.startswith("# this machine has no GPU for the layers of -ngl")

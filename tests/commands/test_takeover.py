@@ -13,7 +13,6 @@ from spectui.cli.bench import command as bench
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import default_map
 from spectui.commands.arguments import server_arguments
-from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
 from spectui.commands.sources.reading import read_command
@@ -134,7 +133,8 @@ def test_an_exported_command_is_read_back(
 @settings(deadline=None)
 @given(words=st.lists(hostile, max_size=4))
 def test_what_is_unknown_travels_as_it_stands(words: list[str]) -> None:
-    assume(not any(w.startswith("~/") or server_option(w.partition("=")[0]) for w in words))
+    assume(not any(w.startswith(("~/", "--vision-gemma-")) for w in words))
+    assume(not any(server_option(w.partition("=")[0]) for w in words))
     assert extra(shlex.join(["--unknown", *words])) == ("--unknown", *words)
 
 
@@ -155,7 +155,8 @@ def test_sampling_is_taken_and_travels_since_the_export_does_not_write_it() -> N
     [(flag, o.name) for o in OPTIONS if o.is_ours and not o.is_switch for flag in o.flags],
 )
 def test_every_spelling_is_known(flag: str, name: str) -> None:
-    value = {"flash-attn": "on", "spec-type": "ngram-cache"}.get(name, "7")
+    words = {"flash-attn": "on", "spec-type": "ngram-cache", "split-mode": "row"}
+    value = words.get(name, "7")
     assert taken(f"-m m {flag} {value}")[name] == (value,)
     if flag.startswith("--"):
         assert taken(f"-m m {flag}={value}")[name] == (value,)
@@ -220,20 +221,25 @@ def test_ngram_drafters_are_taken_over_with_their_options() -> None:
     assert only("--spec-type draft-mtp") == {"spec-type": ("draft-mtp",)}
 
 
-def test_placement_of_a_draft_travels_and_is_dropped_with_the_draft() -> None:
-    arguments = ("--cpu-moe-draft", "-otd", "a=CPU", "--jinja")
-    assert extra(shlex.join(arguments)) == arguments
-    setup = ExportSetup(
-        target=ModelOptions(path=Path("m.gguf")),
-        draft=None,
-        context=ContextOptions(),
+def test_placement_of_a_draft_is_taken_and_dropped_with_the_draft() -> None:
+    words = "-m m -md d -cmoed -otd exps=RPC0 -devd none --jinja"
+    found = take_over(read_command(f"llama-server {words}"))
+    assert found.extra == ("--jinja",)
+    setup = found.to_setup()
+    assert setup.draft is not None
+    assert (setup.draft.cpu_moe, setup.draft.devices.names) == (False, ())
+    assert [one.buffer for one in setup.draft.override_tensor] == ["CPU", "RPC0"]
+    launch = ExportSetup(
+        target=setup.target,
+        draft=setup.draft,
+        context=setup.context,
         speculation=None,
-        extra=arguments,
+        extra=found.extra,
         name="m",
-    )
-    text = render(setup.launch(Dialect.LLAMA_CPP), Format.LLAMA_SERVER)
-    assert take_over(read_command(text)).extra == ("--jinja",)
-    assert "# left out of your own arguments: --cpu-moe-draft -otd\n" in text
+    ).launch(Dialect.LLAMA_CPP)
+    again = take_over(read_command(launch.text))
+    assert again.to_setup().draft is None
+    assert again.extra == ("--jinja",)
 
 
 @pytest.mark.parametrize(

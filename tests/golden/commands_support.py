@@ -26,7 +26,7 @@ from spectui import __version__
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.llama import library
+from spectui.llama import devices, library
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.promise import Case, Observed, Promise, digest_of
@@ -103,7 +103,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Export for containers as on a machine with a GPU."""
-    monkeypatch.setattr("spectui.llama.library.has_gpu", lambda: True)
+    monkeypatch.setattr("spectui.llama.devices.has_gpu", lambda: True)
 
 
 def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
@@ -146,12 +146,12 @@ def neutral() -> Iterator[None]:
         "binding_version": (library.binding_version, lambda: "0.0.0"),
         "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
         "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
-        "buffer_types": (library.buffer_types, lambda: {"CPU": 0}),
+        "buffer_types": (devices.buffer_types, lambda: {"CPU": 0}),
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, module in list(sys.modules.items()):
             # Not where they are defined: what is imported later would keep the others.
-            if name.startswith("spectui.") and module not in (library, machines):
+            if name.startswith("spectui.") and module not in (devices, library, machines):
                 for function, (own, other) in others.items():
                     if getattr(module, function, None) is own:
                         patch.setattr(module, function, other)

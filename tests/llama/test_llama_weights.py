@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
+from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
@@ -269,20 +269,21 @@ def test_buffers_of_one_kind_add_up_except_those_made_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "gpu", "is_mapped"),
+    ("device", "memory", "is_mapped"),
     [
-        ("CPU", None, False),
-        ("CPU_Mapped", None, True),
-        ("CPU_REPACK", None, False),
-        ("CUDA_Host", None, False),
-        ("CUDA1", 1, False),
-        ("Vulkan0", 0, False),
-        ("MTL0_Mapped", 0, False),
+        ("CPU", HOST, False),
+        ("CPU_Mapped", HOST, True),
+        ("CPU_REPACK", HOST, False),
+        ("CUDA_Host", HOST, False),
+        ("CUDA1", "CUDA1", False),
+        ("Vulkan0", "Vulkan0", False),
+        ("MTL0_Mapped", "MTL0", False),
+        ("RPC0[192.168.1.2:50052]", "RPC0[192.168.1.2:50052]", False),
     ],
 )
-def test_a_devices_name_tells_where_it_is(device: str, gpu: int | None, is_mapped: bool) -> None:  # noqa: FBT001 - a parametrised value
+def test_a_devices_name_tells_where_it_is(device: str, memory: str, is_mapped: bool) -> None:  # noqa: FBT001 - a parametrised value
     buffer = Buffer(device=device, kind=BufferKind.KV, size_bytes=1)
-    assert (buffer.gpu, buffer.is_mapped) == (gpu, is_mapped)
+    assert (buffer.memory, buffer.is_mapped) == (memory, is_mapped)
 
 
 def test_the_real_log_tells_weights_cache_and_scratch(tiny: TinyPath) -> None:
@@ -293,7 +294,7 @@ def test_the_real_log_tells_weights_cache_and_scratch(tiny: TinyPath) -> None:
         context = ContextOptions(ctx_size=256, threads=1)
         with Context(model, context, max_outputs=4, abort=AbortFlag()):
             lines += native_log.tail(2000)
-    kinds = {buffer.kind for buffer in parse_buffers(lines) if buffer.gpu is None}
+    kinds = {buffer.kind for buffer in parse_buffers(lines) if buffer.memory == HOST}
     assert kinds == {
         BufferKind.WEIGHTS,
         BufferKind.KV,

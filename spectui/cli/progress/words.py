@@ -18,6 +18,7 @@ from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import (
     CostsMeasured,
     DraftRecorded,
+    DraftLeftOut,
     OutputRecorded,
     PromptProbed,
     TracingEvent,
@@ -99,6 +100,8 @@ def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -
 def traced(event: TracingEvent) -> str:
     """Describe a step of a recording."""
     match event:
+        case DraftLeftOut(draft=draft, reason=reason):
+            return f"left out {draft}: {reason}"
         case OutputRecorded(prompt_id=prompt, result=result):
             return f"{prompt}: {len(result.tokens)} tokens of the target"
         case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):

@@ -2,7 +2,7 @@
 
 import psutil
 
-from spectui.llama.library import GPU, INTEGRATED, Device, describe, devices, used
+from spectui.llama.devices import GPU, INTEGRATED, Device, describe, devices, used
 from spectui.llama.planned import DeviceMemory
 
 
@@ -15,7 +15,8 @@ def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # n
         in_ram=kind == INTEGRATED,
         maps_files=kind != INTEGRATED,
     )
-    return Device(type=kind, id=id, memory=memory)
+    backend = name.partition("[")[0].rstrip("0123456789")
+    return Device(type=kind, backend=backend, id=id, memory=memory)
 
 
 def names(*devices: Device) -> list[str]:
@@ -44,6 +45,13 @@ def test_an_integrated_gpu_is_used_where_there_is_no_card() -> None:
 def test_an_integrated_gpu_that_two_backends_drive_is_used_by_the_first() -> None:
     found = [device(name, kind=INTEGRATED) for name in ("CUDA0", "CUDA1", "Vulkan0")]
     assert names(*found) == ["CUDA0", "CUDA1"]
+
+
+def test_those_of_rpc_servers_come_first_and_take_no_place_from_others() -> None:
+    integrated = device("Vulkan0", kind=INTEGRATED)
+    remote = [device("RPC0[a:1]"), device("RPC0[b:1]")]
+    assert names(integrated, *remote) == ["RPC0[a:1]", "RPC0[b:1]", "Vulkan0"]
+    assert names(device("CUDA0"), *remote) == ["RPC0[a:1]", "RPC0[b:1]", "CUDA0"]
 
 
 def test_ggml_describes_the_processor_as_psutil_does() -> None:

@@ -1,0 +1,240 @@
+"""Devices of llama.cpp beside the processor: GPUs, and those of RPC servers."""
+
+import ctypes
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from spectui.errors import UsageError
+from spectui.llama.library import ensure_backend, ggml
+from spectui.llama.planned import DeviceMemory
+from spectui.llama.rpc import RpcServer
+
+GPU, INTEGRATED = 1, 2
+"""``GGML_BACKEND_DEVICE_TYPE_GPU`` and ``_IGPU``; the others compute with the processor."""
+_PROCESSOR = 0
+_METAL = re.compile(r"(MTL|Metal)\d*")
+"""Such a device is no integrated one for ggml, and on Apple silicon has no memory of its own."""
+_RPC = "RPC"
+"""Name of the backend."""
+
+
+def use_rpc(endpoints: Sequence[str]) -> None:
+    """Have the devices of RPC servers, beside those that there are, as ``--rpc`` does.
+
+    Args:
+        endpoints: ``HOST:PORT`` of each.
+
+    Raises:
+        UsageError: this llama.cpp lacks the backend, or a server cannot be used.
+    """
+    for endpoint in endpoints:
+        _add(endpoint)
+
+
+@cache
+def _add(endpoint: str) -> None:
+    ensure_backend()
+    registry = ggml("ggml")
+    registry.ggml_backend_reg_by_name.argtypes = [ctypes.c_char_p]
+    registry.ggml_backend_reg_by_name.restype = ctypes.c_void_p
+    backend = registry.ggml_backend_reg_by_name(_RPC.encode())
+    if not backend:
+        raise UsageError(
+            f"--rpc {endpoint}: this llama.cpp was built without RPC; build it again with "
+            'CMAKE_ARGS="-DGGML_RPC=on" pip install --force-reinstall --no-cache-dir '
+            "llama-cpp-python, or name libggml-rpc.so of the same llama.cpp in GGML_BACKEND_PATH"
+        )
+    with RpcServer(endpoint) as server:
+        _ = server.n_devices
+    base = ggml("ggml-base")
+    base.ggml_backend_reg_get_proc_address.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    base.ggml_backend_reg_get_proc_address.restype = ctypes.c_void_p
+    address = base.ggml_backend_reg_get_proc_address(backend, b"ggml_backend_rpc_add_server")
+    add = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(address)
+    registry.ggml_backend_register.argtypes = [ctypes.c_void_p]
+    registry.ggml_backend_register.restype = None
+    registry.ggml_backend_register(add(endpoint.encode()))
+
+
+def devices() -> tuple[int, ...]:
+    """All devices that ggml knows, as C pointers.
+
+    They are enumerated by libggml, and described by libggml-base.
+    """
+    ensure_backend()
+    registry = ggml("ggml")
+    registry.ggml_backend_dev_count.restype = ctypes.c_size_t
+    registry.ggml_backend_dev_get.restype = ctypes.c_void_p
+    registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    n_devices = registry.ggml_backend_dev_count()
+    return tuple(registry.ggml_backend_dev_get(index) for index in range(n_devices))
+
+
+def named(names: Sequence[str]) -> tuple[int, ...]:
+    """Devices that ``-dev`` names, as C pointers; the processor is none (``parse_device_list``).
+
+    Raises:
+        UsageError: there is no such device.
+    """
+    base = ggml("ggml-base")
+    base.ggml_backend_dev_name.argtypes = [ctypes.c_void_p]
+    base.ggml_backend_dev_name.restype = ctypes.c_char_p
+    known = {
+        base.ggml_backend_dev_name(one).decode(): one
+        for one in devices()
+        if _type(one) != _PROCESSOR
+    }
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"-dev {name}: this machine has no such device; use one of "
+                f"{', '.join((*known, 'none'))}"
+            )
+    return tuple(known[name] for name in names)
+
+
+def buffer_types() -> dict[str, int]:
+    """Default buffer type of each device, by name (``CPU``, ``CUDA0``), as C pointers.
+
+    As ``parse_tensor_buffer_overrides`` in llama.cpp's ``common/arg.cpp`` lists them.
+    """
+    found = {}
+    for device in devices():
+        buffer_type = _buffer_type(device)
+        if buffer_type is not None:
+            found[_buffer_name(buffer_type)] = buffer_type
+    return found
+
+
+def _buffer_type(device: int) -> int | None:
+    base = ggml("ggml-base")
+    base.ggml_backend_dev_buffer_type.restype = ctypes.c_void_p
+    base.ggml_backend_dev_buffer_type.argtypes = [ctypes.c_void_p]
+    found: int | None = base.ggml_backend_dev_buffer_type(device)
+    return found
+
+
+def _buffer_name(buffer_type: int) -> str:
+    base = ggml("ggml-base")
+    base.ggml_backend_buft_name.restype = ctypes.c_char_p
+    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
+    name: bytes = base.ggml_backend_buft_name(buffer_type)
+    return name.decode()
+
+
+def has_gpu() -> bool:
+    """Whether a device other than the processor can hold weights."""
+    return any(not name.startswith("CPU") for name in buffer_types())
+
+
+class _Capabilities(ctypes.Structure):
+    """``struct ggml_backend_dev_caps``."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_bool)
+        for name in ("is_async", "host_buffer", "buffer_from_host_ptr", "events", "mmap_support")
+    )
+
+
+class _Properties(ctypes.Structure):
+    """``struct ggml_backend_dev_props``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("description", ctypes.c_char_p),
+        ("memory_free", ctypes.c_size_t),
+        ("memory_total", ctypes.c_size_t),
+        ("type", ctypes.c_int),
+        ("device_id", ctypes.c_char_p),
+        ("capabilities", _Capabilities),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One device, as ggml describes it."""
+
+    type: int
+    backend: str
+    """Such as ``CUDA`` or ``RPC``."""
+    id: str | None
+    """Id of the slot; equal for one card that several backends drive. None where it is unknown."""
+    memory: DeviceMemory
+
+
+def gpu_memories() -> tuple[DeviceMemory, ...]:
+    """Every device that a model would be put on; the first call starts the drivers."""
+    return used(tuple(_described()))
+
+
+def used(found: Sequence[Device]) -> tuple[DeviceMemory, ...]:
+    """Choose as ``llama_prepare_model_devices`` does, in its order.
+
+    Those of RPC servers; every card once; and integrated GPUs only where there is no card, those of
+    one backend.
+    """
+    remote = [one for one in found if one.backend == _RPC]
+    cards: list[Device] = []
+    for one in found:
+        known = one.id is not None and any(card.id == one.id for card in cards)
+        if one.type == GPU and one.backend != _RPC and not known:
+            cards.append(one)
+    if not cards:
+        integrated = [one for one in found if one.type == INTEGRATED]
+        cards = [one for one in integrated if one.backend == integrated[0].backend]
+    return tuple(one.memory for one in (*remote, *cards))
+
+
+def _described() -> Iterator[Device]:
+    for device in devices():
+        # Others need not be asked: some take long to describe themselves.
+        if _type(device) in {GPU, INTEGRATED}:
+            yield describe(device)
+
+
+def _type(device: int) -> int:
+    base = ggml("ggml-base")
+    base.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
+    found: int = base.ggml_backend_dev_type(device)
+    return found
+
+
+def _backend(device: int) -> str:
+    base = ggml("ggml-base")
+    base.ggml_backend_dev_backend_reg.argtypes = [ctypes.c_void_p]
+    base.ggml_backend_dev_backend_reg.restype = ctypes.c_void_p
+    base.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
+    base.ggml_backend_reg_name.restype = ctypes.c_char_p
+    name: bytes = base.ggml_backend_reg_name(base.ggml_backend_dev_backend_reg(device))
+    return name.decode()
+
+
+def describe(device: int) -> Device:
+    """Ask ggml about a device, given as C pointer; this may start its driver."""
+    base = ggml("ggml-base")
+    base.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Properties)]
+    base.ggml_backend_dev_get_props.restype = None
+    properties = _Properties()
+    base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
+    name, backend = properties.name.decode(errors="replace"), _backend(device)
+    is_told = properties.memory_total > 0
+    is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
+    device_id = properties.device_id
+    buffer_type = _buffer_type(device) if backend == _RPC else None
+    memory = DeviceMemory(
+        name=name if buffer_type is None else _buffer_name(buffer_type),
+        description=properties.description.decode(errors="replace"),
+        free_bytes=properties.memory_free if is_told else None,
+        total_bytes=properties.memory_total if is_told else None,
+        in_ram=properties.type == INTEGRATED or is_apples,
+        maps_files=properties.capabilities.mmap_support,
+    )
+    return Device(
+        type=properties.type,
+        backend=backend,
+        id=None if device_id is None else device_id.decode(errors="replace"),
+        memory=memory,
+    )

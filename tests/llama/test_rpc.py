@@ -1,0 +1,99 @@
+"""RPC servers that are none, are busy, are older, or go away, before the library is asked."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from spectui.errors import UsageError
+from spectui.llama.rpc import PROTOCOL, RpcServer
+
+HELLO_BYTES, DEVICE_COUNT, GET_DEVICE_MEMORY = 24, 15, 11
+
+
+def answer(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data
+
+
+def hello(major: int = PROTOCOL[0], minor: int = PROTOCOL[1]) -> bytes:
+    return answer(bytes((major, minor, 0, 0)) + bytes(HELLO_BYTES))
+
+
+@contextmanager
+def serving(reply: Callable[[int], bytes | None]) -> Iterator[str]:
+    """A server whose answers to commands are made up; None hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ended = threading.Event()
+
+        def serve() -> None:
+            client, _address = listener.accept()
+            # Who refuses a server hangs up with words of it unread.
+            with client, suppress(ConnectionResetError):
+                while head := client.recv(9, socket.MSG_WAITALL):
+                    command, size = struct.unpack("<BQ", head)
+                    client.recv(size, socket.MSG_WAITALL) if size else b""
+                    said = reply(command)
+                    if said is None:
+                        return
+                    client.sendall(said)
+                    if not said:
+                        ended.wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_a_server_tells_its_devices_and_their_memory() -> None:
+    said = {
+        14: hello(),
+        DEVICE_COUNT: answer(struct.pack("<I", 2)),
+        GET_DEVICE_MEMORY: answer(struct.pack("<QQ", 3, 7)),
+    }
+    with serving(said.__getitem__) as endpoint, RpcServer(endpoint) as server:
+        assert server.n_devices == 2
+        assert (server.memory(1).free_bytes, server.memory(1).total_bytes) == (3, 7)
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(UsageError, match=f"no RPC server answers there.*-p {port}"):
+        RpcServer(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (hello(major=PROTOCOL[0] - 1), "speaks version 6.0.0"),
+        (hello(minor=PROTOCOL[1] + 1), "speaks version 7.1.0"),
+        (b"", "serves one client at a time"),
+        (None, "the connection broke"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no RPC server of llama.cpp's"),
+        (answer(b"")[:8], "no RPC server of llama.cpp's"),
+    ],
+    ids=["older", "newer", "silent", "hangs up", "a web server", "too short"],
+)
+def test_what_the_library_would_end_the_process_for_is_refused(
+    said: bytes | None, reason: str
+) -> None:
+    with serving(lambda _command: said) as endpoint, pytest.raises(UsageError, match=reason):
+        RpcServer(endpoint, timeout_s=0.2)
+
+
+@pytest.mark.parametrize("n_devices", [0, 1_000_000])
+def test_an_impossible_number_of_devices_is_refused(n_devices: int) -> None:
+    said = {14: hello(), DEVICE_COUNT: answer(struct.pack("<I", n_devices))}
+    with (
+        serving(said.__getitem__) as endpoint,
+        RpcServer(endpoint) as server,
+        pytest.raises(UsageError, match=f"has {n_devices} devices"),
+    ):
+        _ = server.n_devices
