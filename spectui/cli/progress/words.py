@@ -17,8 +17,8 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import (
     CostsMeasured,
-    DraftRecorded,
     DraftLeftOut,
+    DraftRecorded,
     OutputRecorded,
     PromptProbed,
     TracingEvent,
