@@ -297,10 +297,10 @@ class TestChoosingAPair:
         why = "1 GB of the weights have no room in RAM: they are read from disk again and again"
 
         async def scenario(stage: Stage) -> None:
-            await stage.show(*MODELS)
+            await stage.show(BIG, GOOD)
             await stage.look_at(BIG)
             await stage.inspect(replace(inspected(GOOD), slowness=why))
-            await stage.press("right", "down")
+            await stage.press("right", "end")
             assert stage.detail.startswith("Slow: ")
             assert stage.detail.endswith(f"{why}.")
             await stage.press("enter")

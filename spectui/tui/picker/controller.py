@@ -106,8 +106,8 @@ class PickerController:
             case Preset():
                 try:
                     launch = loader.launch.with_preset(choice.name)
-                    kept = {"settings": self._app.settings, "from_disk": loader.launch.from_disk}
-                    loader.begin(replace(launch, **kept))
+                    launch = replace(launch, from_disk=loader.launch.from_disk)
+                    loader.begin(replace(launch, settings=self._app.settings))
                 except SpectuiError as error:
                     self.open(str(error))
             case DemoModel():
