@@ -178,6 +178,8 @@ def test_what_is_printed(
         "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts, greedy)\n"
         "acceptance  70.0 % (42 of 60), 2.75 tokens per round\n"
         "lossless    yes, every output equals the target's own\n"
+        "request     18 + 12 tokens: 0.11 s off, 0.09 s on (1.25×)\n"
+        "first token 0.00 s off, 0.00 s on\n"
     )
 
 
