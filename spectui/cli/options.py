@@ -135,7 +135,6 @@ _RUN: tuple[Decorator, ...] = (
         type=click.Path(path_type=Path),
         help="Your prompts: a .jsonl, a .txt, or a folder of them (default: a built-in suite).",
     ),
-    YES,
     json_option(),
     QUIET,
     click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
@@ -181,7 +180,7 @@ def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_one_draft(*temperature: Decorator) -> Decorator:
     groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups)
+    return add_options(*groups, YES)
 
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,7 +202,7 @@ def _of_several_drafts(drafters: Decorator) -> Decorator:
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the shared options to a command whose axes are drafters, threads and temperatures."""
     models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(
+    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES)(
         function
     )
 
