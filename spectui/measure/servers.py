@@ -169,7 +169,7 @@ class Fleet(Closing):
         if self._binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
         try:
-            self._guard.check(request_of(setup), from_disk=self._from_disk)
+            self._guard.check(request_of(setup), from_disk=self._from_disk, n_slots=setup.n_slots)
         except DoesNotFitError as error:
             if not self._alive:
                 raise

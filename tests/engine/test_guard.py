@@ -500,12 +500,20 @@ def test_two_servers_share_what_they_map(lasting: Planner, tiny: TinyPath) -> No
     assert not fits(off_own + on_own + on_mapped - 1)
 
 
-def test_a_setups_request_has_all_slots(tiny: TinyPath) -> None:
+def test_slots_have_caches_of_their_own(lasting: Planner, tiny: TinyPath) -> None:
+    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    plan = lasting.plan(request)
+    cache = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.KV)
+    needed = sum(sizes_of(plan)) + 3 * cache
+    assert scripted(needed).check(request, n_slots=4) is None
+    with pytest.raises(DoesNotFitError):
+        scripted(needed - 1).check(request, n_slots=4)
+
+
+def test_a_setups_request_is_that_of_a_slot(tiny: TinyPath) -> None:
     target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
     setup = Setup(target=target, draft=draft, context=SMALL, speculation=None, n_slots=3)
-    assert request_of(setup) == PlanRequest(
-        target=target, context=replace(SMALL, ctx_size=768), max_draft=1
-    )
+    assert request_of(setup) == PlanRequest(target=target, context=SMALL, max_draft=1)
 
 
 def test_a_gpu_that_is_nearly_full_is_told(tiny: TinyPath, monkeypatch: pytest.MonkeyPatch) -> None:
