@@ -400,20 +400,35 @@ def thread(machine: Machine, lasting: Planner) -> Iterator[EngineThread]:
     made.close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_nothing_is_opened_that_is_refused(
-    thread: EngineThread, machine: Machine, tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+    thread: EngineThread,
+    machine: Machine,
+    models: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    pair: tuple[str, str | None, int],
 ) -> None:
+    """Thirty-five pairs that have no room, of which not a byte is allocated or read."""
+
     def opened(*_arguments: object, **_options: object) -> None:
         raise AssertionError("weights were opened")
 
     monkeypatch.setattr("spectui.engine.models.Model", opened)
-    machine.free = room(CPU=1 << 10)
+    machine.free = room(CPU=1 << 16)
     events: list[object] = []
-    engine = Engine(events.append, shared=thread)
-    target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
+    engine = Engine(events.append, shared=thread, from_disk=True)
+    wanted = request_for(models, *pair)
     with pytest.raises(DoesNotFitError, match="RAM has no room"):
-        engine.load_target(target, SMALL, max_draft=4, draft=draft)
+        engine.load_target(
+            wanted.target,
+            wanted.context,
+            max_draft=wanted.max_draft,
+            mtp=wanted.mtp,
+            draft=wanted.draft,
+        )
     assert events == []
+    assert thread._models.buffers == ()
 
 
 def test_a_pair_is_refused_before_its_target_is_loaded(

@@ -92,7 +92,7 @@ def test_a_pair_that_it_runs_is_not_refused(
             keeps_off=False,
             timeout_s=60.0,
             on_start=lambda _setup: None,
-            on_ready=lambda server: server.complete("the tin", n_predict=4),
+            on_ready=lambda _server: None,
             guard=None if free is None else Guard(lambda _gpus: free, is_here=False),
         )
 
@@ -101,7 +101,7 @@ def test_a_pair_that_it_runs_is_not_refused(
     log = (tmp_path / "llama-server-on.log").read_text(errors="replace")
     needed = allocated_bytes(log, len(setup.models) + request_of(setup).mtp)
     with fleet(room(CPU=needed)) as exact:
-        exact.of(setup)
+        assert exact.of(setup).complete("the tin", n_predict=4).n_predicted == 4
         assert exact.n_starts == 1
     with Planner() as planner:
         plan = planner.plan(request_of(setup))
