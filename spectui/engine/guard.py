@@ -27,6 +27,7 @@ from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.fitting import (
+    Demand,
     FreeMemory,
     PlanCall,
     demands,
@@ -46,6 +47,7 @@ from spectui.options.setup import Setup
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
 
+_SEVERAL = 2
 _MOST_HEADS = 128
 """Attention heads of the largest models."""
 _MOST_WIDE = 1 << 18
@@ -117,6 +119,8 @@ class Guard(Closing):
                 return None
             free = self.free(rpc=request.target.devices.rpc)
         found = demands(_beside_its_target(plan) if has_target else plan, free)
+        if has_target and not request.target.devices.split:
+            found = _pooled(found)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not from_disk):
@@ -216,17 +220,19 @@ class Guard(Closing):
             key = request, tuple(map(FileIdentity.of, _paths(request)))
         except (SpectuiError, OSError):
             return None
+        plan = self._plans.get(key)
         if key not in self._plans:
-            plan = None
+            planner = self._opened(request.target.devices.rpc)
             try:
-                plan = self._opened(request.target.devices.rpc).plan(request)
+                plan = planner.plan(request)
             except DoesNotFitError:
                 raise
             except (SpectuiError, RuntimeError):
                 # Who loads it says what is wrong.
                 pass
-            self._plans[key] = plan
-        plan = self._plans[key]
+            if plan is None or len(planner.gpus()) < _SEVERAL:
+                self._plans[key] = plan
+            # Among several GPUs layers are split by what is free at that moment.
         return None if plan is None else _with_slots(plan, n_slots)
 
     def _is_obvious(
@@ -278,6 +284,21 @@ def _beside_its_target(plan: Plan) -> Plan:
     """What a draft adds to a loaded target, whose mapped weights count once more."""
     mapped = tuple(one for one in plan.target.buffers if one.is_mapped)
     return replace(plan, target=replace(plan.target, buffers=mapped))
+
+
+def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """The GPUs as one: a draft's layers are split by what a loaded target has left."""
+    gpus = [one for one in found if one.memory != HOST]
+    if len(gpus) < _SEVERAL:
+        return found
+    free = [one.free_bytes for one in gpus if one.free_bytes is not None]
+    whole = Demand(
+        memory=" and ".join(one.memory for one in gpus),
+        allocated_bytes=sum(one.allocated_bytes for one in gpus),
+        mapped_bytes=0,
+        free_bytes=sum(free) if len(free) == len(gpus) else None,
+    )
+    return whole, *(one for one in found if one.memory == HOST)
 
 
 def _with_buffers(plan: Plan, buffers: tuple[Buffer, ...]) -> Plan:

@@ -498,6 +498,35 @@ def test_who_wants_it_reads_from_disk_and_is_warned(
     assert "read from disk again and again" in warned.warning
 
 
+TWO_GPUS = tuple(
+    DeviceMemory(name=name, description="x", free_bytes=None, total_bytes=None)
+    for name in ("CUDA0", "CUDA1")
+)
+
+
+def test_among_several_gpus_plans_are_made_anew_and_drafts_find_their_place(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(draft_bytes=500)
+    monkeypatch.setattr(ScriptedPlanner, "gpus", lambda _self: TWO_GPUS)
+    monkeypatch.setattr(guard_module, "Planner", lambda **_options: ScriptedPlanner(script))
+    monkeypatch.setattr(guard_module, "has_gpu", lambda: True)
+    good = ModelOptions(path=tiny(CLOSE_DRAFT))
+    monkeypatch.setattr(
+        Script,
+        "_draft",
+        lambda self, _: self._plan(buffer("CUDA0", BufferKind.WEIGHTS, self.draft_bytes)),
+    )
+    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), draft=good)
+    guard = Guard(lambda _gpus: room(CUDA0=200, CUDA1=300, CPU=100))
+    for _ in range(2):
+        # It is planned on the first GPU, and llama.cpp will take what there is.
+        assert guard.check(request, has_target=True) is not None
+    assert len(script.asked) == 2
+    with pytest.raises(DoesNotFitError, match="CUDA0 and CUDA1 has no room"):
+        Guard(lambda _gpus: room(CUDA0=200, CUDA1=299, CPU=100)).check(request, has_target=True)
+
+
 # Servers
 
 
