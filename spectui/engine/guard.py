@@ -114,7 +114,9 @@ class Guard(Closing):
         with self:
             if self._is_obvious(request, n_slots=n_slots):
                 return None
-            plan = self._planned(request, n_slots)
+            # An RPC server takes one client at a time, which is who has loaded the target.
+            is_taken = has_target and bool(request.target.devices.rpc)
+            plan = None if is_taken else self._planned(request, n_slots)
             if plan is None:
                 return None
             free = self.free(rpc=request.target.devices.rpc)
