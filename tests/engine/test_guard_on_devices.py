@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from typing import Any
 from spectui.engine.driver import Engine
 from spectui.engine.fitting import FreeMemory
 from spectui.engine.guard import Guard
