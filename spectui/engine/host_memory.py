@@ -43,7 +43,7 @@ def host_memory(root: Path = Path("/")) -> HostMemory:
     Args:
         root: folder of ``proc`` and of the mounts of cgroups.
     """
-    machine = psutil.virtual_memory().available
+    machine = psutil.virtual_memory().available + _zfs_bytes(root)
     free, most, limit = machine, machine, None
     swap = psutil.swap_memory().free
     for folder, version in cgroups(root, "memory"):
@@ -54,6 +54,12 @@ def host_memory(root: Path = Path("/")) -> HostMemory:
             if left is not None and left < free:
                 free, limit = left, str(folder / name)
     return HostMemory(free_bytes=free, slow_bytes=most - free + swap, limit=limit)
+
+
+def _zfs_bytes(root: Path) -> int:
+    """Bytes that ZFS gives back of its cache, which ``MemAvailable`` takes for used."""
+    stat = _entries(root / "proc/spl/kstat/zfs/arcstats")
+    return max(0, stat.get("size", 0) - stat.get("c_min", 0))
 
 
 _HARD = {1: "memory.limit_in_bytes", 2: "memory.max"}
@@ -99,9 +105,11 @@ def _number(path: Path) -> int | None:
 
 
 def _entries(path: Path) -> Mapping[str, int]:
+    """Names and numbers of a file, the last word of each line."""
     found: dict[str, int] = {}
-    with suppress(OSError, ValueError):
+    with suppress(OSError):
         for line in path.read_text().splitlines():
-            name, _, number = line.partition(" ")
-            found[name] = int(number)
+            words = line.split()
+            if words and words[-1].isdecimal():
+                found[words[0]] = int(words[-1])
     return found

@@ -130,6 +130,15 @@ def test_files_that_make_no_sense_bound_nothing(v2: Tree, text: str) -> None:
     assert v2.memory == HostMemory(free_bytes=16 * GIB, slow_bytes=4 * GIB)
 
 
+def test_what_zfs_gives_back_is_free(tmp_path: Path) -> None:
+    file = tmp_path / "proc/spl/kstat/zfs/arcstats"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"9 1 0x01 147\nname type data\nc_min 4 {GIB}\nsize 4 {5 * GIB}\n")
+    assert host_memory(tmp_path).free_bytes == 20 * GIB
+    file.write_text(f"size 4 {GIB // 2}\nc_min 4 {GIB}\n")
+    assert host_memory(tmp_path).free_bytes == 16 * GIB
+
+
 def test_cuda_that_goes_on_in_ram_bounds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = [
         DeviceMemory(name=name, description="x", free_bytes=5, total_bytes=9)
