@@ -29,7 +29,7 @@ class FreeMemory:
     slow_bytes: int = 0
     """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
     limit: str | None = None
-    """What bounds the host's, as ``HostMemory.limit``."""
+    """Limit of the host's, as ``HostMemory.limit``."""
 
     @property
     def total_bytes(self) -> int:
@@ -75,7 +75,7 @@ class Demand:
     slow_bytes: int = 0
     """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
     limit: str | None = None
-    """What bounds the free ones, as ``FreeMemory.limit``."""
+    """Limit of the free ones, as ``FreeMemory.limit``."""
 
     @property
     def where(self) -> str:

@@ -74,7 +74,9 @@ def request_of(setup: Setup) -> PlanRequest:
 class Guard(Closing):
     """Says before a load whether there is room, and remembers its plans. Not thread-safe."""
 
-    def __init__(self, free: ReadFree | None = None, *, is_here: bool = True) -> None:
+    def __init__(
+        self, free: ReadFree | None = None, *, is_here: bool = True, from_disk: bool = False
+    ) -> None:
         """Plan nothing yet.
 
         Args:
@@ -82,8 +84,10 @@ class Guard(Closing):
             is_here: whether this process loads. If not, no GPU's driver is started in it, and the
                 child that plans tells what is free: what the driver takes for the child stands for
                 what it takes for the loader.
+            from_disk: whether weights may always be read from disk again and again.
         """
         self._free = free
+        self._from_disk = from_disk
         self._is_here = is_here
         self._planner: Planner | None = None
         self._plans: dict[tuple[PlanRequest, tuple[FileIdentity, ...]], Plan | None] = {}
@@ -101,7 +105,7 @@ class Guard(Closing):
         Args:
             request: what is to be loaded.
             has_target: whether its target is loaded already, and only the draft is to come.
-            from_disk: whether weights may be read from disk again and again.
+            from_disk: whether its weights may be read from disk again and again.
             n_slots: slots of a server, each with caches of its own.
 
         Returns:
@@ -125,7 +129,7 @@ class Guard(Closing):
             found = _pooled(found)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
-        if shortages or (slow and not from_disk):
+        if shortages or (slow and not (from_disk or self._from_disk)):
             if has_target:
                 free = _with_gone(free, plan.target.buffers)
             advice = self._advice(request, free, n_slots)
@@ -254,7 +258,7 @@ class Guard(Closing):
         return host is not None and _SPARE * needed <= host
 
     def _advice(self, request: PlanRequest, free: FreeMemory, n_slots: int) -> str:
-        """What would fit, each tried by a plan; or what to do where nothing would."""
+        """Options that would fit, each tried by a plan; or what to do where none would."""
         found: list[str] = []
         with self, suppress(SpectuiError, RuntimeError):
             plan: PlanCall = cache(self._opened(request.target.devices.rpc).plan)
@@ -283,7 +287,7 @@ def _with_slots(plan: Plan, n_slots: int) -> Plan:
 
 
 def _beside_its_target(plan: Plan) -> Plan:
-    """What a draft adds to a loaded target, whose mapped weights count once more."""
+    """The plan of a draft beside a loaded target, whose mapped weights count once more."""
     mapped = tuple(one for one in plan.target.buffers if one.is_mapped)
     return replace(plan, target=replace(plan.target, buffers=mapped))
 
@@ -308,7 +312,7 @@ def _with_buffers(plan: Plan, buffers: tuple[Buffer, ...]) -> Plan:
 
 
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
-    """What is free once allocated buffers are gone."""
+    """Free memory once allocated buffers are gone."""
     returned = Counter[str]()
     for buffer in gone:
         if not buffer.is_mapped:

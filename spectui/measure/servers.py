@@ -72,7 +72,6 @@ class Fleet(Closing):
         timeout_s: float,
         on_start: Callable[[Setup], None],
         on_ready: Callable[[LlamaServer], None],
-        from_disk: bool = False,
         guard: Guard | None = None,
     ) -> None:
         """Start nothing yet.
@@ -85,7 +84,6 @@ class Fleet(Closing):
             timeout_s: most seconds for loading the models, and for an answer.
             on_start: told before a server is started.
             on_ready: given each server before anything is measured on it.
-            from_disk: whether servers may read weights from disk again and again.
             guard: is asked before a server is started; None for one that reads what is free then.
         """
         self._binary = binary
@@ -94,7 +92,6 @@ class Fleet(Closing):
         self._timeout_s = timeout_s
         self._on_start = on_start
         self._on_ready = on_ready
-        self._from_disk = from_disk
         self._guard = guard or Guard(is_here=False)
         self._alive: dict[Setup, LlamaServer] = {}
         self.n_starts = 0
@@ -169,7 +166,7 @@ class Fleet(Closing):
         if self._binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
         try:
-            self._guard.check(request_of(setup), from_disk=self._from_disk, n_slots=setup.n_slots)
+            self._guard.check(request_of(setup), n_slots=setup.n_slots)
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -202,7 +199,7 @@ def open_fleet(
         timeout_s: as ``Fleet``.
         say: told of every start.
         name: name of what a server speculates with.
-        from_disk: as ``Fleet``.
+        from_disk: whether servers may read weights from disk again and again.
     """
 
     def started(setup: Setup) -> None:
@@ -221,7 +218,7 @@ def open_fleet(
         timeout_s=timeout_s,
         on_start=started,
         on_ready=warm_up,
-        from_disk=from_disk,
+        guard=Guard(is_here=False, from_disk=from_disk),
     )
 
 

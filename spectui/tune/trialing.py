@@ -82,12 +82,13 @@ class TrialRunner:
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
-        except DoesNotFitError as error:
-            record = self._by_number[proposal.number] = self._study.prune(proposal, str(error))
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
-            record = self._by_number[proposal.number] = self._study.fail(proposal, str(error))
+            has_no_room = isinstance(error, DoesNotFitError)
+            state = TrialState.PRUNED if has_no_room else TrialState.FAIL
+            record = self._study.fail(proposal, str(error), state)
+            self._by_number[proposal.number] = record
             if _is_defect(error) or self._is_hopeless(error):
                 raise
         else:

@@ -154,13 +154,11 @@ class TuningStudy(Closing):
         with self._storage_errors():
             self._store_and_tell(record)
 
-    def fail(self, proposal: Proposal, reason: str) -> TrialRecord:
-        """Store that a trial could not be measured, and why."""
-        return self._give_up(_unmeasured(proposal, TrialState.FAIL, reason))
-
-    def prune(self, proposal: Proposal, reason: str) -> TrialRecord:
-        """Store that a trial has no room in memory, and by how much."""
-        return self._give_up(_unmeasured(proposal, TrialState.PRUNED, reason))
+    def fail(
+        self, proposal: Proposal, reason: str, state: TrialState = TrialState.FAIL
+    ) -> TrialRecord:
+        """Store that a trial could not be measured, or was pruned, and why."""
+        return self._give_up(_unmeasured(proposal, state, reason))
 
     def interrupt(self, proposal: Proposal) -> TrialRecord:
         """Store that a trial was stopped; another may try its arm again."""
