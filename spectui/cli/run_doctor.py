@@ -295,6 +295,7 @@ def _demand(demand: Demand) -> Json:
     return {
         **asdict(demand),
         **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
+        **or_reason("limit", demand.limit, "no cgroup's limit bounds it"),
         "fits": demand.fits,
         "can_load": demand.can_load,
     }

@@ -13,9 +13,8 @@ from spectui.cores import default_threads
 from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import (
-    ModelLoaded,
-)
+from spectui.engine.events import ModelLoaded
+from spectui.engine.guard import request_of
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
@@ -117,9 +116,12 @@ class PairInspector:
         self._sink = sink
         self.client = engine.connect(self._on_event, Priority.BACKGROUND)
 
-    def compare(self, target: Path, draft: Path) -> None:
-        """Find out whether a draft fits. Answered by ``ModelInspected``."""
-        self.client.submit(ComparePair(target=target, draft=draft))
+    def compare(self, setup: Setup) -> None:
+        """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
+        if setup.draft is not None:
+            target, draft = setup.target.path, setup.draft.path
+            request = replace(request_of(setup), draft=setup.draft, mtp=False)
+            self.client.submit(ComparePair(target=target, draft=draft, request=request))
 
     def forget(self) -> None:
         """Cancel comparisons that are still waiting: another target is looked at."""
@@ -169,6 +171,7 @@ class LiveSession:
         """Whether the target has decoded something since it was loaded."""
         self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
         self._n_threads = 1
+        self._from_disk = False
         self.max_draft = 0
         """Longest draft that the target was loaded for."""
 
@@ -188,16 +191,21 @@ class LiveSession:
         background = of_epoch(self._on_background)
         self._background = self._engine.connect(background, Priority.BACKGROUND)
 
-    def load(self, setup: LiveSetup) -> None:
+    def load(self, setup: LiveSetup, *, from_disk: bool = False) -> None:
         """Load the target in place of the loaded one, whatever that one is doing.
 
         Answered by ``ModelLoaded`` or ``EngineFailed``.
+
+        Args:
+            setup: the pair; its draft has to have room as well.
+            from_disk: whether weights may be read from disk again and again.
 
         Raises:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = max_draft = _max_draft(setup)
         self._n_threads = setup.context.threads or default_threads()
+        self._from_disk = from_disk
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         if self.tuning is not None:
             self.tuning.stop()
@@ -220,12 +228,14 @@ class LiveSession:
                     context=setup.context,
                     max_draft=max_draft,
                     mtp=setup.speculation is not None and setup.speculation.is_mtp,
+                    draft=setup.draft,
+                    from_disk=from_disk,
                 )
             )
 
     def load_draft(self, options: ModelOptions) -> None:
         """Load a draft beside the target. Answered by ``ModelLoaded`` or ``EngineFailed``."""
-        self._chat.submit(LoadDraft(options=options))
+        self._chat.submit(LoadDraft(options=options, from_disk=self._from_disk))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""

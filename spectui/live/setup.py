@@ -101,6 +101,8 @@ class Launch:
     """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False
+    from_disk: bool = False
+    """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
@@ -285,10 +284,8 @@ def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -
 
 @pytest.fixture
 def steady() -> Iterator[None]:
-    """No folders of this machine, and its memory and time zone always the same."""
-    memory = SimpleNamespace(available=24 * GIB)
+    """No folders of this machine, and its time zone always the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spectui.tui.picker.controller.psutil.virtual_memory", lambda: memory)
         patch.setattr("spectui.tui.picker.controller.usual_folders", lambda: (Path("/models"),))
         patch.setenv("TZ", "UTC")
         time.tzset()
