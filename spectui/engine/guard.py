@@ -37,9 +37,9 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner
 from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
-from spectui.llama.buffers import HOST, Buffer, BufferKind
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
-from spectui.llama.planned import DeviceMemory, ModelPlan, Plan, PlanRequest
+from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.options.setup import Setup
