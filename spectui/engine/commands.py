@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 
@@ -19,6 +20,10 @@ class LoadTarget:
     """Load its MTP layers as well, to draft for itself."""
     mtp_file: bool = False
     """MTP layers of another file will draft for it, which ``LoadDraft`` brings."""
+    draft: ModelOptions | None = None
+    """Draft that is to be loaded beside it, for which there has to be room as well."""
+    from_disk: bool = False
+    """Whether to load it even if weights will be read from disk again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,8 @@ class LoadDraft:
     options: ModelOptions
     mtp: bool = False
     """Its MTP layers draft, in place of the target's own; of a file that may have nothing else."""
+    from_disk: bool = False
+    """As ``LoadTarget.from_disk``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +155,8 @@ class ComparePair:
 
     target: Path
     draft: Path
+    request: PlanRequest | None = None
+    """How they would be loaded, in place of what is: then their memory is planned as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

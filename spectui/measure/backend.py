@@ -82,7 +82,7 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
     """Load the models of a setup; the target, and the draft if one drafts.
 
     Raises:
-        SpectuiError: one cannot be loaded.
+        SpectuiError: one cannot be loaded, or there is no room for both, which is known before.
     """
     speculation, draft = setup.speculation, setup.used_draft
     is_mtp = speculation is not None and speculation.is_mtp
@@ -92,5 +92,6 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
         max_draft=1 if speculation is None else speculation.longest,
         mtp=is_mtp and draft is None,
         mtp_file=is_mtp and draft is not None,
+        draft=draft,
     )
     return target, None if draft is None else engine.load_draft(draft, mtp=is_mtp)

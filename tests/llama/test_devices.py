@@ -2,8 +2,8 @@
 
 import psutil
 
+from spectui.llama.buffers import DeviceMemory
 from spectui.llama.devices import GPU, INTEGRATED, Device, describe, devices, used
-from spectui.llama.planned import DeviceMemory
 
 
 def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # noqa: A002 - ggml's name
@@ -14,9 +14,10 @@ def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # n
         total_bytes=2,
         in_ram=kind == INTEGRATED,
         maps_files=kind != INTEGRATED,
+        id=id,
     )
     backend = name.partition("[")[0].rstrip("0123456789")
-    return Device(type=kind, backend=backend, id=id, memory=memory)
+    return Device(type=kind, backend=backend, memory=memory)
 
 
 def names(*devices: Device) -> list[str]:
