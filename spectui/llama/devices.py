@@ -211,6 +211,16 @@ def _backend(device: int) -> str:
     return name.decode()
 
 
+def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]:
+    """Return a device's memory as far as it can be: devices that do not tell it say 0.
+
+    More free than there is leaves unknown what is free.
+    """
+    if total_bytes <= 0:
+        return None, None
+    return (free_bytes if free_bytes <= total_bytes else None), total_bytes
+
+
 def describe(device: int) -> Device:
     """Ask ggml about a device, given as C pointer; this may start its driver."""
     base = ggml("ggml-base")
@@ -219,17 +229,15 @@ def describe(device: int) -> Device:
     properties = _Properties()
     base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
     name, backend = properties.name.decode(errors="replace"), _backend(device)
-    free_bytes, total_bytes = properties.memory_free, properties.memory_total
-    is_told = total_bytes > 0
+    free_bytes, total_bytes = credible(properties.memory_free, properties.memory_total)
     is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
     device_id = properties.device_id
     buffer_type = _buffer_type(device) if backend == _RPC else None
     memory = DeviceMemory(
         name=name if buffer_type is None else _buffer_name(buffer_type),
         description=properties.description.decode(errors="replace"),
-        # More free than there is cannot be: then what is free is not known.
-        free_bytes=free_bytes if is_told and free_bytes <= total_bytes else None,
-        total_bytes=total_bytes if is_told else None,
+        free_bytes=free_bytes,
+        total_bytes=total_bytes,
         in_ram=properties.type == INTEGRATED or is_apples,
         maps_files=properties.capabilities.mmap_support,
         id=None if device_id is None else device_id.decode(errors="replace"),

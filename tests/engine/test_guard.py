@@ -26,8 +26,8 @@ from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
 from spectui.errors import DoesNotFitError, ReadsFromDiskError
-from spectui.llama.buffers import BufferKind
-from spectui.llama.planned import DeviceMemory, ModelPlan, Plan, PlanRequest
+from spectui.llama.buffers import BufferKind, DeviceMemory
+from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 from spectui.options.setup import (
     GREEDY,
     ContextOptions,

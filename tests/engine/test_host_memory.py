@@ -7,8 +7,7 @@ import pytest
 
 from spectui.engine.fitting import free_memory
 from spectui.engine.host_memory import HostMemory, host_memory
-from spectui.llama.buffers import HOST
-from spectui.llama.planned import DeviceMemory
+from spectui.llama.buffers import HOST, DeviceMemory
 
 GIB = 1 << 30
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate"
