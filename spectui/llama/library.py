@@ -6,6 +6,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,9 @@ class Aborts:
         self._listeners.append(listener)
 
     def forget(self, listener: AbortListener) -> None:
-        """Tell ``listener`` no more."""
-        self._listeners.remove(listener)
+        """Tell ``listener`` no more, if it was told at all."""
+        with suppress(ValueError):
+            self._listeners.remove(listener)
 
     def _end(self, message: bytes) -> None:
         why = without_folder(message.decode(errors="replace"))

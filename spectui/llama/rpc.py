@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass
 from enum import IntEnum
 
+import psutil
+
 from spectui.closing import Closing
 from spectui.errors import UsageError
 
@@ -65,6 +67,32 @@ class Link:
     """Median time of a question and its answer."""
     sent_bytes_per_s: float
     received_bytes_per_s: float
+
+
+def ensure_free(endpoint: str) -> None:
+    """Check that the library can connect to a server, and would not wait for it for ever.
+
+    One that serves this process already is not asked: it would not answer a second connection.
+
+    Raises:
+        UsageError: as ``RpcServer``, or it has no devices.
+    """
+    if not _serves_this_process(endpoint):
+        with RpcServer(endpoint) as server:
+            _ = server.n_devices
+
+
+def _serves_this_process(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, OverflowError):
+        return False
+    addresses = {address[:2] for *_, address in found}
+    return any(
+        one.status == psutil.CONN_ESTABLISHED and tuple(one.raddr) in addresses
+        for one in psutil.Process().net_connections("tcp")
+    )
 
 
 class RpcServer(Closing):

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 from spectui.documents import Json, or_reason
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, UsageError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.models.facts import facts_of, reader_kind
@@ -102,7 +102,17 @@ def keeps_off(
         drafts: drafts of the servers that speculate, one at a time.
         wanted: what the user has said; without that they do where they fit.
         slot_tokens: tokens that the slots beyond the first have room for.
+
+    Raises:
+        UsageError: both are wanted on an RPC server, which serves one client at a time.
     """
+    if target.devices.rpc:
+        if wanted:
+            raise UsageError(
+                "--keep-both: an RPC server takes one client at a time, so that two llama-servers "
+                "cannot share it; leave it out"
+            )
+        return False
     if wanted is not None:
         return wanted
     machine = this_machine()

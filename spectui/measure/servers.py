@@ -12,6 +12,7 @@ from spectui.commands.measured import own_arguments
 from spectui.documents import Json, or_reason
 from spectui.errors import HopelessError, ServerError
 from spectui.format import bytes_text, counted
+from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
 from spectui.options.setup import Setup
@@ -93,10 +94,13 @@ class Fleet(Closing):
             BadInputError: the binary has no words for what is asked for.
             HopelessError: it speculates, and should not.
             ServerError: it does not start.
+            UsageError: an RPC server is gone, or serves somebody else: it would wait for ever.
         """
         if setup not in self._alive:
             arguments = measuring_arguments(setup, self._binary)
             self._make_room(setup)
+            for endpoint in setup.target.devices.rpc:
+                ensure_free(endpoint)
             self._on_start(setup)
             self.n_starts += 1
             server = LlamaServer(
@@ -172,7 +176,8 @@ def open_fleet(
         size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
         what = "without speculation" if setup.is_off else f"with {name(setup)}"
         what += f" and {setup.n_slots} slots" if setup.n_slots > 1 else ""
-        say(f"starting llama-server {what} ({size} to load)")
+        alone = ", one at a time: RPC servers take one client" if setup.target.devices.rpc else ""
+        say(f"starting llama-server {what} ({size} to load){alone}")
 
     def warm_up(server: LlamaServer) -> None:
         server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
