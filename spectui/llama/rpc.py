@@ -40,6 +40,8 @@ class _Command(IntEnum):
     DEVICE_COUNT = 15
 
 
+_RESET = struct.pack("ii", 1, 0)
+"""``struct linger``: nothing is waited for."""
 _HELLO = struct.Struct("<24s")
 _VERSION = struct.Struct("<BBBx24s")
 _COUNT = struct.Struct("<I")
@@ -118,6 +120,9 @@ class RpcServer(Closing):
                 f"--rpc {endpoint}: no RPC server answers there ({error}); start one with "
                 f"ggml-rpc-server -H {host} -p {port}"
             ) from None
+        # Closed by a reset: a server that is busy reads the question once it is free, and a signal
+        # would end it for answering who has hung up. Of a reset it is told, and goes on.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         try:
             self._greet()
         except BaseException:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.support.rpc import RpcBuild, RpcServer, rpc_build
 
 MOE = Tiny(n_experts=4)
 CLOSE = Tiny(n_experts=4, noise=0.02)
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 60.0
 """Limit for a command: one that waits for a server for ever fails."""
 
 
@@ -44,23 +44,25 @@ class Bench:
         """A llama-server with RPC."""
         return self.build.llama_server(self.home)
 
-    def spawn(self, *arguments: object) -> "subprocess.Popen[str]":
-        """Start a command."""
-        return self._python("-m", "spectui", *arguments)
+    def spawn(self, *arguments: object) -> AbstractContextManager["subprocess.Popen[str]"]:
+        """Start a command, which ends in every case."""
+        return self.python("-m", "spectui", *arguments)
 
-    def spawn_program(self, program: str, *arguments: object) -> "subprocess.Popen[str]":
-        """Start a program of Python's."""
-        return self._python("-c", program, *arguments)
-
-    def _python(self, *arguments: object) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+    @contextmanager
+    def python(self, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
+        """Start Python, which ends in every case."""
+        with subprocess.Popen(
             [sys.executable, *map(str, arguments)],
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def __call__(self, *arguments: object) -> Ended:
         """Run a command to its end."""
@@ -75,10 +77,7 @@ class Bench:
 
 def finish(process: "subprocess.Popen[str]") -> Ended:
     """Wait for the end of a command."""
-    try:
-        out, err = process.communicate(timeout=_TIMEOUT_S)
-    finally:
-        process.kill()
+    out, err = process.communicate(timeout=_TIMEOUT_S)
     return Ended(code=process.returncode, out=out, err=err)
 
 

@@ -12,7 +12,7 @@ pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 RUN = ["-n", 24, "--temp", 0, "--ignore-eos", "--quiet", "--json", "-"]
-_BUFFER = re.compile(r"(\w+)(?:\[\S+\])? (?:model|KV|compute) buffer size = +([\d.]+)")
+_BUFFER = re.compile(r"(\S+) (?:model|KV|compute) buffer size = +([\d.]+)")
 
 
 def document(bench: Bench, *arguments: object) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def test_the_doctor_plans_on_every_device_and_measures_its_link(
 ) -> None:
     servers = [start() for _ in range(n)]
     found = document(bench, "doctor", *bench.pair(*servers), "-ot", "exps=CPU", "--json", "-")
-    names = [f"RPC{i}[{server.endpoint}]" for i, server in enumerate(servers)]
+    names = [f"RPC0[{server.endpoint}]" for server in servers]
     assert [gpu["name"] for gpu in found["gpus"]] == names
     assert set(found["links"]) == {server.endpoint for server in servers}
     assert all(speed > 0 for link in found["links"].values() for speed in link.values())
@@ -39,14 +39,14 @@ def test_the_doctor_plans_on_every_device_and_measures_its_link(
     assert text.out.count("for a question and its answer") == n
 
 
-PLACEMENTS = {
-    "experts in RAM": (["-ot", "exps=CPU"], {"RPC0", "RPC1"}),
-    "all experts in RAM": (["--cpu-moe", "--cpu-moe-draft"], {"RPC0", "RPC1"}),
-    "draft on the other device": (["-dev", "RPC0", "-devd", "RPC1"], {"RPC0", "RPC1"}),
-    "draft on none": (["-dev", "RPC1", "-devd", "none"], {"RPC1"}),
-    "all on the second": (["-ts", "0,1"], {"RPC1"}),
-    "one device": (["-sm", "none", "-mg", "1"], {"RPC1"}),
-    "caches in RAM": (["-nkvo", "--no-op-offload"], {"RPC0", "RPC1"}),
+PLACEMENTS: dict[str, tuple[list[object], set[int]]] = {
+    "experts in RAM": (["-ot", "exps=CPU"], {0, 1}),
+    "all experts in RAM": (["--cpu-moe", "--cpu-moe-draft"], {0, 1}),
+    "draft on the other device": (["-dev", "RPC0", "-devd", "RPC1"], {0, 1}),
+    "draft on none": (["-dev", "RPC1", "-devd", "none"], {1}),
+    "all on the second": (["-ts", "0,1"], {1}),
+    "one device": (["-sm", "none", "-mg", "1"], {1}),
+    "caches in RAM": (["-nkvo", "--no-op-offload"], {0, 1}),
     "no layers": (["-ngl", "0", "-ngld", "0", "--no-op-offload"], set()),
 }
 
@@ -56,14 +56,15 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
     bench: Bench, start: Start, name: str
 ) -> None:
     placement, wanted = PLACEMENTS[name]
-    pair = bench.pair(start(), start())
-    ended = bench("bench", *pair, *placement, *RUN, "--verbose", "--prompts", bench.prompts)
+    servers = [start(), start()]
+    ended = bench("bench", *bench.pair(*servers), *placement, *RUN, "--verbose", "--prompts", bench.prompts)
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     assert found["lossless"] is True
     assert found["speculative"]["n_accepted"] > 0
-    buffers = _BUFFER.findall(ended.err)
-    assert {device for device, mib in buffers if float(mib)} - {"CPU", "CPU_Mapped"} == wanted
+    used = {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
+    names = {f"RPC0[{servers[number].endpoint}]" for number in wanted}
+    assert used - {"CPU", "CPU_Mapped"} == names
 
 
 @pytest.mark.parametrize("placement", [["-dev", "RPC0", "-devd", "RPC1"], ["--cpu-moe", "-nkvo"]])
@@ -83,10 +84,10 @@ def test_an_exported_command_keeps_what_the_engine_promises(
     assert found["order"]["keeps_both"] is False
 
 
-SERVED = {
+SERVED: dict[str, list[object]] = {
     "bench": [],
     "tune": ["--trials", 2, "--tune", "draft_max"],
-    "sweep": ["--sweep", "draft_max=2,3"],
+    "sweep": ["--spec-draft-n-max", "2,3"],
 }
 
 
