@@ -57,11 +57,14 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
 ) -> None:
     placement, wanted = PLACEMENTS[name]
     servers = [start(), start()]
-    ended = bench("bench", *bench.pair(*servers), *placement, *RUN, "--verbose", "--prompts", bench.prompts)
+    ended = bench(
+        "bench", *bench.pair(*servers), *placement, *RUN, "--verbose", "--prompts", bench.prompts
+    )
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     assert found["lossless"] is True
     assert found["speculative"]["n_accepted"] > 0
+    assert "ggml-rpc-server" not in ended.out, "what is measured disturbs itself"
     used = {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
     names = {f"RPC0[{servers[number].endpoint}]" for number in wanted}
     assert used - {"CPU", "CPU_Mapped"} == names

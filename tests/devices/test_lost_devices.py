@@ -53,7 +53,10 @@ def test_llama_servers_are_not_started_on_a_server_that_serves_somebody_else(
     assert "it serves one client at a time" in ended.err
 
 
-ENDLESS: dict[str, tuple[list[object], str]] = {"bench": (["bench"], "code-1"), "tune": (["tune", "--trials", 50], "trial 0")}
+ENDLESS: dict[str, tuple[list[object], str]] = {
+    "bench": (["bench"], "code-1"),
+    "tune": (["tune", "--trials", 50], "trial 0"),
+}
 """Commands that take long, and what they say once something was measured."""
 
 

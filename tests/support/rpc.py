@@ -1,7 +1,7 @@
 """RPC servers of llama.cpp's on loopback: devices of their own where there is no GPU.
 
-A device that llama.cpp knows stays in its process for ever, and a server that goes away ends it: what
-uses one runs in a child process, never in that of the tests.
+A device that llama.cpp knows stays in its process for ever, and a server that goes away ends it:
+what uses one runs in a child process, never in that of the tests.
 """
 
 import os
