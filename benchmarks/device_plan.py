@@ -1,0 +1,193 @@
+"""Hold memory plans against what llama.cpp allocates on two RPC devices, to the byte.
+
+    python -m benchmarks.device_plan             # every kind of model, every placement
+    python -m benchmarks.device_plan --smallest  # one kind
+
+Tiny models of every kind are planned and loaded with every placement that llama-server has options
+for: layers, tensors and experts on either device or in RAM, caches, drafts elsewhere. Weights,
+caches and compute buffers are compared, of every memory. What llama.cpp maps of a file is no
+allocation, and spans what lies between as well: it is compared where files are not mapped.
+"""
+
+import argparse
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.common import write_results
+from spectui.engine.planning import Planner
+from spectui.llama.planned import PlanRequest
+from spectui.options.setup import (
+    ContextOptions,
+    Devices,
+    ModelOptions,
+    SplitMode,
+    TensorOverride,
+)
+from tests.support.allocation import KINDS, Bytes, allocate, planned_bytes
+from tests.support.models import Tiny, write_tiny
+from tests.support.mtp import WRITERS
+from tests.support.rpc import rpc_build
+
+CONTEXT = ContextOptions(ctx_size=1024, ubatch_size=128, threads=1)
+MAX_DRAFT = 8
+_MAPPED = "CPU_Mapped"
+_MTP = "with MTP layers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where the parts of a pair go."""
+
+    name: str
+    target: ModelOptions
+    draft: ModelOptions | None
+    context: ContextOptions = CONTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One model with one placement."""
+
+    model: str
+    placement: str
+    planned_bytes: dict[str, int]
+    """By memory."""
+    allocated_bytes: dict[str, int]
+    largest_gap_bytes: int
+    """Of any use in any memory."""
+
+
+def main() -> None:
+    """Compare and write ``results/device_plan.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smallest", action="store_true", help="one kind of model")
+    arguments = parser.parse_args()
+    build = rpc_build()
+    if build is None:
+        parser.error("build the servers first: python tools/build_llama_server.py rpc")
+    os.environ |= build.environment
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        servers = [stack.enter_context(build.serving()) for _ in range(2)]
+        rpc = tuple(server.endpoint for server in servers)
+        models = dict(_models(folder))
+        kinds = list(models)[1:2] if arguments.smallest else list(models)
+        with Planner(rpc=rpc) as planner:
+            rows = [
+                _compared(planner, kind, placement)
+                for kind in kinds
+                for placement in _placements(models[kind], folder, rpc, mtp=_MTP in kind)
+            ]
+    write_results(
+        "device_plan",
+        {
+            "devices": len(rpc),
+            "placements": len(rows),
+            "equal_to_the_byte": sum(not row.largest_gap_bytes for row in rows),
+            "largest_gap_bytes": max(row.largest_gap_bytes for row in rows),
+            "met": not any(row.largest_gap_bytes for row in rows),
+            "rows": [asdict(row) for row in rows],
+        },
+    )
+
+
+def _models(folder: Path) -> Iterator[tuple[str, Path]]:
+    for kind, write in KINDS.items():
+        path = folder / f"{kind}.gguf"
+        write(path)
+        yield kind, path
+    for arch, write_mtp in WRITERS.items():
+        path = folder / f"{arch}-mtp.gguf"
+        write_mtp(Tiny(), path)
+        yield f"{arch} {_MTP}", path
+
+
+def _placements(
+    path: Path, folder: Path, rpc: tuple[str, ...], *, mtp: bool
+) -> Iterator[Placement]:
+    """Placements of one model; the first half is of the target, the rest of a draft as well."""
+    devices = Devices(rpc=rpc)
+    target = ModelOptions(path=path, devices=devices, mmap=False)
+    draft = ModelOptions(path=folder / "draft.gguf", devices=devices, mmap=False)
+    write_tiny(Tiny(noise=0.1), draft.path)
+
+    def on(**values: object) -> Devices:
+        return replace(devices, **values)  # type: ignore[arg-type] # its fields' values
+
+    def override(pattern: str, memory: str) -> ModelOptions:
+        return replace(target, override_tensor=(TensorOverride(pattern=pattern, buffer=memory),))
+
+    first, second = (f"RPC0[{endpoint}]" for endpoint in rpc)
+    of_target = {
+        "all layers": target,
+        "-ngl 0": replace(target, n_gpu_layers=0),
+        "-ngl 1": replace(target, n_gpu_layers=1),
+        "-ngl 2": replace(target, n_gpu_layers=2),
+        "-ts 1,0": replace(target, devices=on(split=(1.0, 0.0))),
+        "-ts 1,3": replace(target, devices=on(split=(1.0, 3.0))),
+        "-dev RPC1": replace(target, devices=on(names=("RPC1",))),
+        "-dev RPC1,RPC0": replace(target, devices=on(names=("RPC1", "RPC0"))),
+        "-dev none": replace(target, devices=on(names=())),
+        "-sm none -mg 1": replace(target, devices=on(split_mode=SplitMode.NONE, main=1)),
+        "-ot exps=CPU": override("exps", "CPU"),
+        "-ot ffn=first": override("ffn", first),
+        "-ot attn=second": override("attn", second),
+        "--cpu-moe": replace(target, cpu_moe=True),
+        "--n-cpu-moe 1": replace(target, n_cpu_moe=1),
+        "-ctk q8_0 -ctv q8_0": replace(target, cache_type_k="q8_0", cache_type_v="q8_0"),
+        "mapped": replace(target, mmap=True),
+        "mapped, --cpu-moe": replace(target, mmap=True, cpu_moe=True),
+    }
+    for name, options in of_target.items():
+        yield Placement(name=name, target=options, draft=None)
+    in_ram, alone = replace(CONTEXT, kv_offload=False), replace(CONTEXT, op_offload=False)
+    yield Placement(name="-nkvo", target=target, draft=None, context=in_ram)
+    yield Placement(
+        name="--no-op-offload -ngl 1", target=of_target["-ngl 1"], draft=None, context=alone
+    )
+    if mtp:
+        return
+    for name, options in {
+        "-devd RPC1": replace(draft, devices=on(names=("RPC1",))),
+        "-devd none": replace(draft, devices=on(names=())),
+        "-ngld 1": replace(draft, n_gpu_layers=1),
+    }.items():
+        yield Placement(name=name, target=of_target["-ngl 2"], draft=options)
+
+
+def _compared(planner: Planner, kind: str, placement: Placement) -> Comparison:
+    request = PlanRequest(
+        target=placement.target,
+        draft=placement.draft,
+        context=placement.context,
+        max_draft=MAX_DRAFT,
+        mtp=_MTP in kind,
+    )
+    planned = planned_bytes(planner.plan(request).buffers)
+    real: Bytes = sum((one.exact for one in allocate(request) if one is not None), Counter())
+    gaps = [abs(planned[key] - real[key]) for key in planned | real if key[0] != _MAPPED]
+    return Comparison(
+        model=kind,
+        placement=placement.name,
+        planned_bytes=_by_memory(planned, placement.target.devices),
+        allocated_bytes=_by_memory(real, placement.target.devices),
+        largest_gap_bytes=max(gaps),
+    )
+
+
+def _by_memory(found: Bytes, devices: Devices) -> dict[str, int]:
+    """By device, in the order of ``--rpc``: ports differ from run to run."""
+    names = {f"RPC0[{endpoint}]": f"RPC{number}" for number, endpoint in enumerate(devices.rpc)}
+    sizes: Counter[str] = Counter()
+    for (memory, _use), n_bytes in found.items():
+        sizes[names.get(memory, memory)] += n_bytes
+    return dict(sorted(sizes.items()))
+
+
+if __name__ == "__main__":
+    main()
