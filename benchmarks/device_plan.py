@@ -10,7 +10,7 @@ allocation, and spans what lies between as well: it is compared where files are 
 
 Where both devices compute, llama.cpp's own plan may differ in their compute buffers by an
 activation: ``ggml_backend_sched_reserve_size``, which only plans call, forgets which device was to
-compute the norms (``llama_context::graph_get_cb``), and the graph is split elsewhere. The rows tell.
+compute the norms (``llama_context::graph_get_cb``), and the graph is split elsewhere.
 """
 
 import argparse
