@@ -10,8 +10,8 @@ Where an output differs, the target is asked how clear its choice was there: log
 than batching moves them may trade places, which is told apart from a loss. A cell's row goes to a
 file as it comes, if one is named, and an interrupted run goes on from there.
 
-With ``--devices`` target and drafts are on two RPC servers, one each. Their graph nodes are
-computed there and cannot be counted here, so that all runs are whole ones.
+With ``--devices`` target and drafts are on two RPC servers, one each, and only models draft. Their
+graph nodes are computed there and cannot be counted here, so that all runs are whole ones.
 """
 
 import argparse
@@ -197,6 +197,8 @@ def main() -> None:
             for rollback in kind.rollbacks:
                 done = {row["drafter"] for row in known if is_of(row, kind, rollback)}
                 every = MTP_WAYS if kind.mtp else WAYS
+                if devices is not None:
+                    every = tuple(way for way in every if _has_draft(way))
                 ways = [way for way in every if way.name not in done]
                 for row in compare_pair(kind, rollback, ways, size, Path(folder), devices=devices):
                     rows.append(row)
@@ -204,6 +206,11 @@ def main() -> None:
                     print(len(rows), *row.values(), file=sys.stderr)
     name = "losslessness_devices" if arguments.devices else "losslessness"
     write_results(name, {**size, "totals": totals(rows), "rows": rows})
+
+
+def _has_draft(way: Way) -> bool:
+    """Whether a model of its own drafts."""
+    return way.config is not None and MODEL.own in way.config.chain
 
 
 def two_devices(stack: ExitStack) -> tuple[Devices, Devices]:
