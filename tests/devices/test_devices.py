@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.devices.conftest import Bench, Start
+from tests.devices.conftest import Bench, Start, finish
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -64,7 +64,6 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
     found = json.loads(ended.out)
     assert found["lossless"] is True
     assert found["speculative"]["n_accepted"] > 0
-    assert "ggml-rpc-server" not in ended.out, "what is measured disturbs itself"
     used = {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
     names = {f"RPC0[{servers[number].endpoint}]" for number in wanted}
     assert used - {"CPU", "CPU_Mapped"} == names
@@ -106,3 +105,35 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
     assert refused.code == 2
     assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
+
+
+WATCHING = """
+import sys
+import spectui.monitor.watch as watch
+from spectui.cli import main
+
+listening = watch.listening
+
+def told(rpc):
+    found = listening(rpc)
+    print("watched:", *sorted(found), file=sys.stderr)
+    return found
+
+watch.listening = told
+main()
+"""
+"""spectui that tells which processes belong to what it measures."""
+
+
+@pytest.mark.parametrize("command", [["bench"], ["tune", "--trials", 1], ["verify"]])
+def test_the_servers_belong_to_what_is_measured(
+    bench: Bench, start: Start, command: list[object]
+) -> None:
+    servers = [start(), start()]
+    run = ["-n", 8, "--ignore-eos", "--prompts", bench.prompts]
+    if command == ["verify"]:
+        run += ["--server-bin", bench.server_bin]
+    with bench.python("-c", WATCHING, *command, *bench.pair(*servers), *run) as process:
+        ended = finish(process)
+    pids = " ".join(str(pid) for pid in sorted(one.process.pid for one in servers))
+    assert f"watched: {pids}" in ended.err.splitlines()
