@@ -109,6 +109,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         notice=_notice(chosen),
         theme=options.theme,
         ascii=options.ascii,
+        from_disk=shared.yes,
     )
 
 

@@ -24,7 +24,8 @@ from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
+from spectui.llama.buffers import DeviceMemory
+from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
@@ -294,6 +295,7 @@ def _demand(demand: Demand) -> Json:
     return {
         **asdict(demand),
         **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
+        **or_reason("limit", demand.limit, "no cgroup's limit bounds it"),
         "fits": demand.fits,
         "can_load": demand.can_load,
     }
