@@ -18,7 +18,7 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.workload import Workload, tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, Devices, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
@@ -26,12 +26,18 @@ from spectui.server import LlamaServer
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 CONTEXT = ContextOptions(ctx_size=2048)
+_ALL = Devices()
 
 
-def demo_pair(target: DemoModel = DemoModel.DENSE) -> tuple[ModelOptions, ModelOptions]:
-    """Target and good draft, built if need be."""
+def demo_pair(
+    target: DemoModel = DemoModel.DENSE, devices: Devices = _ALL
+) -> tuple[ModelOptions, ModelOptions]:
+    """Target and good draft on devices, built if need be."""
     built = ensure_demo_models((target, DemoModel.DRAFT))
-    return ModelOptions(path=built[target]), ModelOptions(path=built[DemoModel.DRAFT])
+    return (
+        ModelOptions(path=built[target], devices=devices),
+        ModelOptions(path=built[DemoModel.DRAFT], devices=devices),
+    )
 
 
 def load_pair(
@@ -41,9 +47,10 @@ def load_pair(
     max_draft: int,
     n_prompts: int,
     n_predict: int,
+    devices: Devices = _ALL,
 ) -> Workload:
     """Load a demo pair and tokenize the first prompts of the built-in suite."""
-    options, draft = demo_pair(target)
+    options, draft = demo_pair(target, devices)
     loaded = engine.load_target(options, CONTEXT, max_draft=max_draft)
     engine.load_draft(draft)
     return tokenize(
@@ -67,12 +74,23 @@ def start_server(
     log: Path,
     *more: str,
     target: DemoModel = DemoModel.DENSE,
+    devices: Devices = _ALL,
+    program: Path | None = None,
 ) -> LlamaServer:
-    """Start the real server on a demo pair with the flags that spectui exports for it."""
-    options, draft = demo_pair(target)
+    """Start the real server on a demo pair with the flags that spectui exports for it.
+
+    Args:
+        speculation: None for the target alone.
+        log: file of what it prints.
+        more: further arguments.
+        target: demo target.
+        devices: of both models.
+        program: llama-server; None for the one that is built.
+    """
+    options, draft = demo_pair(target, devices)
     arguments = server_arguments(options, draft, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
     # One slot, as one user has; without it the server prepares four.
-    return LlamaServer(server_binary(), [*arguments, "-np", "1", *more], log_path=log)
+    return LlamaServer(program or server_binary(), [*arguments, "-np", "1", *more], log_path=log)
 
 
 def write_results(name: str, results: dict[str, Any]) -> None:

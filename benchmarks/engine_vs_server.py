@@ -4,22 +4,29 @@ Every prompt is decoded five ways, one right after the other, in an order that r
 to prompt: server and engine without a draft; server, engine on the ``server`` schedule and engine
 on the ``fast`` schedule with one. What counts are the ratios within a prompt, since the machine's
 speed drifts between prompts.
+
+With ``--rpc`` both models are on an RPC server on loopback: each of the three that decode has one
+of its own, since such a server serves one client, and only one of them works at a time.
 """
 
 import argparse
+import os
 import statistics
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.common import load_pair, start_server, write_results
+from spectui.cores import default_threads
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import Devices, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
+from tests.support.rpc import rpc_build
 
 RATIOS = {
     "baseline": ("engine off", "server off"),
@@ -37,20 +44,30 @@ def main() -> None:
     parser.add_argument("--n-predict", type=int, default=64)
     parser.add_argument("--draft-max", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--rpc", action="store_true", help="both models on an RPC server")
+    parser.add_argument("--smallest", action="store_true", help="one prompt")
     arguments = parser.parse_args()
     speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
     n_predict = arguments.n_predict
-    with (
-        tempfile.TemporaryDirectory() as logs,
-        start_server(None, Path(logs) / "off.log") as off,
-        start_server(speculation, Path(logs) / "on.log") as on,
-        Engine() as engine,
-    ):
+    n_prompts, repeats = (1, 2) if arguments.smallest else (arguments.prompts, arguments.repeats)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        program, devices = (
+            three_devices(stack, folder) if arguments.rpc else (None, [Devices()] * 3)
+        )
+        off = stack.enter_context(
+            start_server(None, folder / "off.log", devices=devices[0], program=program)
+        )
+        on = stack.enter_context(
+            start_server(speculation, folder / "on.log", devices=devices[1], program=program)
+        )
+        engine = stack.enter_context(Engine())
         workload = load_pair(
             engine,
             max_draft=arguments.draft_max,
-            n_prompts=arguments.prompts,
+            n_prompts=n_prompts,
             n_predict=n_predict,
+            devices=devices[2],
         )
         ways: dict[str, Way] = {
             "server off": lambda item: served(off, item, n_predict),
@@ -61,9 +78,9 @@ def main() -> None:
             ),
             "engine fast": lambda item: run(engine, item, n_predict, speculation, Schedule.FAST),
         }
-        rows = measure(ways, workload.items, arguments.repeats)
+        rows = measure(ways, workload.items, repeats)
     write_results(
-        "engine_vs_server",
+        "engine_vs_server_rpc" if arguments.rpc else "engine_vs_server",
         {
             "draft_max": arguments.draft_max,
             "n_predict": n_predict,
@@ -74,6 +91,17 @@ def main() -> None:
             "rows_tokens_per_s": rows,
         },
     )
+
+
+def three_devices(stack: ExitStack, folder: Path) -> tuple[Path, list[Devices]]:
+    """A llama-server with RPC, and three RPC servers, which end with ``stack``."""
+    build = rpc_build()
+    if build is None:
+        raise RuntimeError("build the server first: python tools/build_llama_server.py rpc")
+    os.environ |= build.environment
+    n_threads = default_threads()
+    servers = [stack.enter_context(build.serving(threads=n_threads)) for _ in range(3)]
+    return build.llama_server(folder), [Devices(rpc=(server.endpoint,)) for server in servers]
 
 
 def measure(

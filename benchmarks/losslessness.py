@@ -9,9 +9,13 @@ and then gone on with as a chat is, from what the stop has left in the caches.
 Where an output differs, the target is asked how clear its choice was there: logits that are closer
 than batching moves them may trade places, which is told apart from a loss. A cell's row goes to a
 file as it comes, if one is named, and an interrupted run goes on from there.
+
+With ``--devices`` target and drafts are on two RPC servers, one each, and only models draft. Their
+graph nodes are computed there and cannot be counted here, so that all runs are whole ones.
 """
 
 import argparse
+import os
 import random
 import statistics
 import sys
@@ -19,6 +23,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,12 +42,13 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
-from spectui.options.setup import Schedule
+from spectui.options.setup import Devices, Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import mtp_drafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
+from tests.support.rpc import rpc_build
 
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MODEL = Speculation(DraftSimple(draft_max=6))
@@ -178,22 +184,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=200, help="per cell")
     parser.add_argument("--n-predict", type=int, default=48)
+    parser.add_argument("--devices", action="store_true", help="on two RPC servers, one each")
     parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not run again")
     arguments = parser.parse_args()
     size = {"n_prompts": arguments.prompts, "n_predict": arguments.n_predict}
     known = [row for row in read_rows(arguments.rows) if size.items() <= row.items()]
     rows = list(known)
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        devices = two_devices(stack) if arguments.devices else None
         for kind in KINDS:
             for rollback in kind.rollbacks:
                 done = {row["drafter"] for row in known if is_of(row, kind, rollback)}
                 every = MTP_WAYS if kind.mtp else WAYS
+                if devices is not None:
+                    every = tuple(way for way in every if _has_draft(way))
                 ways = [way for way in every if way.name not in done]
-                for row in compare_pair(kind, rollback, ways, size, Path(folder)):
+                for row in compare_pair(kind, rollback, ways, size, Path(folder), devices=devices):
                     rows.append(row)
                     add_row(arguments.rows, row)
                     print(len(rows), *row.values(), file=sys.stderr)
-    write_results("losslessness", {**size, "totals": totals(rows), "rows": rows})
+    name = "losslessness_devices" if arguments.devices else "losslessness"
+    write_results(name, {**size, "totals": totals(rows), "rows": rows})
+
+
+def _has_draft(way: Way) -> bool:
+    """Whether a model of its own drafts."""
+    return way.config is not None and MODEL.own in way.config.chain
+
+
+def two_devices(stack: ExitStack) -> tuple[Devices, Devices]:
+    """Start an RPC server each for target and drafts, which end with ``stack``."""
+    build = rpc_build()
+    if build is None:
+        raise RuntimeError("build the server first: python tools/build_llama_server.py rpc")
+    os.environ |= build.environment
+    rpc = tuple(stack.enter_context(build.serving()).endpoint for _ in range(2))
+    return Devices(rpc=rpc, names=("RPC0",)), Devices(rpc=rpc, names=("RPC1",))
 
 
 def is_of(row: dict[str, Any], kind: Kind, rollback: Rollback) -> bool:
@@ -210,19 +237,25 @@ def totals(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compare_pair(
-    kind: Kind, rollback: Rollback, ways: Sequence[Way], size: dict[str, int], folder: Path
+    kind: Kind,
+    rollback: Rollback,
+    ways: Sequence[Way],
+    size: dict[str, int],
+    folder: Path,
+    *,
+    devices: tuple[Devices, Devices] | None,
 ) -> Iterator[dict[str, Any]]:
     """One row per way to draft."""
     if not ways:
         return
-    with Pair(kind, rollback, folder) as pair:
+    with Pair(kind, rollback, folder, devices or (Devices(), Devices())) as pair:
         numbers = range(size["n_prompts"])
         cases = [case_of(pair, number, kind.n_before, size["n_predict"]) for number in numbers]
         # Of a text that is one token over and over, a broken cache could say as much.
         n_distinct = statistics.median(len(set(case.expected)) for case in cases)
         for way in ways:
             began = time.perf_counter()
-            row = compare(pair, way, cases)
+            row = compare(pair, way, cases, stops=devices is None)
             seconds = round(time.perf_counter() - began, 1)
             where = {"target": kind.name, "rollback": rollback, "drafter": way.name}
             yield {**where, **size, "n_distinct": n_distinct, **row, "seconds": seconds}
@@ -251,8 +284,8 @@ def alone(pair: Pair, prompt: Sequence[int], n_predict: int) -> tuple[int, ...]:
     return pair.generate(prompt, NoDrafter(), n_predict).tokens
 
 
-def compare(pair: Pair, way: Way, cases: Sequence[Case]) -> dict[str, Any]:
-    """Run all prompts, whole and stopped."""
+def compare(pair: Pair, way: Way, cases: Sequence[Case], *, stops: bool) -> dict[str, Any]:
+    """Run all prompts, whole and, if it is wanted, stopped."""
     found = {"whole": Counter[str](), "stopped": Counter[str]()}
     lost = []
     n_drafted = n_accepted = 0
@@ -262,9 +295,11 @@ def compare(pair: Pair, way: Way, cases: Sequence[Case]) -> dict[str, Any]:
         whole = pair.generate(case.prompt, drafter, len(case.expected))
         n_drafted += whole.n_drafted
         n_accepted += whole.n_accepted
-        dice = random.Random(case.number)  # noqa: S311 - where to stop is no secret
-        stop_at = dice.randint(whole.n_prompt_nodes + 1, whole.n_nodes)
-        outputs = {"whole": whole.tokens, "stopped": stopped(pair, way, case, stop_at)}
+        outputs, stop_at = {"whole": whole.tokens}, None
+        if stops:
+            dice = random.Random(case.number)  # noqa: S311 - where to stop is no secret
+            stop_at = dice.randint(whole.n_prompt_nodes + 1, whole.n_nodes)
+            outputs["stopped"] = stopped(pair, way, case, stop_at)
         for run, tokens in outputs.items():
             parted = pair.divergence(str(case.number), case.prompt, case.expected, tokens)
             if parted is None:

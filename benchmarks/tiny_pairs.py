@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain
 from spectui.measure.lossless import Divergence
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, Devices, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
 from spectui.speculative.models import Outputs, Rollback
@@ -122,13 +122,20 @@ class Pair(Closing):
     A target with MTP layers has these instead.
     """
 
-    def __init__(self, kind: Kind, rollback: Rollback, folder: Path) -> None:
-        """Write the models and open them."""
+    def __init__(
+        self,
+        kind: Kind,
+        rollback: Rollback,
+        folder: Path,
+        devices: tuple[Devices, Devices] = (Devices(), Devices()),
+    ) -> None:
+        """Write the models and open them, on the devices of target and drafts."""
         self.abort = NodeStop()
         self.mtp: MtpContext | None = None
         self.drafts: dict[str, DraftContext] = {}
         with ExitStack() as stack:
-            model = stack.enter_context(Model(kind.written(folder, 0.0), load_mtp=kind.mtp))
+            options = replace(kind.written(folder, 0.0), devices=devices[0])
+            model = stack.enter_context(Model(options, load_mtp=kind.mtp))
             # Where there are snapshots every draft may use them: the engine lets MTP layers alone.
             n_snapshots = MAX_DRAFT if rollback is Rollback.SNAPSHOT else 0
             context = TargetContext(
@@ -141,13 +148,15 @@ class Pair(Closing):
                 mtp = MtpContext(self.target, CONTEXT, max_draft=MAX_DRAFT, abort=self.abort)
                 self.mtp = stack.enter_context(mtp)
             else:
-                self.drafts = self._open_drafts(stack, kind, folder)
+                self.drafts = self._open_drafts(stack, kind, folder, devices[1])
             self._stack = stack.pop_all()
 
-    def _open_drafts(self, stack: ExitStack, kind: Kind, folder: Path) -> dict[str, DraftContext]:
+    def _open_drafts(
+        self, stack: ExitStack, kind: Kind, folder: Path, devices: Devices
+    ) -> dict[str, DraftContext]:
         other = RECURRENT if kind is DENSE else DENSE
         return {
-            name: self._opened(stack, drafting.written(folder, NOISE))
+            name: self._opened(stack, replace(drafting.written(folder, NOISE), devices=devices))
             for name, drafting in (("same kind", kind), ("other kind", other))
         }
 

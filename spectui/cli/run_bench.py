@@ -49,6 +49,7 @@ from spectui.options.drafters import (
     DraftSimple,
     numbers_of,
 )
+from spectui.options.reading import endpoints
 from spectui.options.setup import (
     ContextOptions,
     ModelOptions,
@@ -325,7 +326,7 @@ class _Bench:
                     speculation,
                     repeats=self.parsed["repeats"],
                     on_run=self.progress.on_run,
-                    watch=_watch(running),
+                    watch=_watch(running, endpoints(self.parsed["rpc"])),
                 )
             except (KeyboardInterrupt, SpectuiError) as error:
                 if not found or isinstance(error, HopelessError):
@@ -371,13 +372,13 @@ def _by_slots(
     return tuple((n, found[at : at + n_kinds]) for n, at in zip(slots, starts, strict=False))
 
 
-def _watch(running: Sequence[Known[ProcessSample]]) -> Known[MachineWatch]:
+def _watch(running: Sequence[Known[ProcessSample]], rpc: Sequence[str]) -> Known[MachineWatch]:
     """A watch over the machine that decodes, if it is this one and the servers are known."""
     hidden = next((one.reason for one in running if one.value is None), None)
     if hidden is not None:
         return Known(None, hidden)
     pids = [one.value.pid for one in running if one.value is not None]
-    return Known(MachineWatch(others=lambda: pids))
+    return Known(MachineWatch(others=lambda: pids, rpc=rpc))
 
 
 _ANY_SETUP = Setup(

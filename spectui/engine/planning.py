@@ -29,6 +29,7 @@ from spectui.llama.planned import (
     Plan,
     PlanRequest,
     Question,
+    are_of_rpc,
     plan_any_length,
     without_folder,
 )
@@ -50,6 +51,7 @@ class PlanProcess(Closing):
             timeout_s: when an answer has not come by then, its file is called unusable.
         """
         self._timeout_s = timeout_s
+        self._rpc = rpc
         self._deadline_s = 0.0
         self._connection, theirs = Pipe()
         self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
@@ -112,6 +114,11 @@ class PlanProcess(Closing):
             # llama.cpp ends by a signal: this was Python.
             return RuntimeError(f"the process that plans ended with exit code {code}: {words}")
         name = signal.Signals(-code).name
+        if are_of_rpc(words):
+            return SpectuiError(
+                f"{self._what()}: an RPC server of --rpc {','.join(self._rpc)} went away "
+                "meanwhile, or cannot be read; start it again"
+            )
         if -code == signal.SIGKILL:
             return DoesNotFitError(
                 f"{self._what()}: the process that plans was killed, as the kernel does where "
@@ -268,9 +275,12 @@ class Planner(Closing):
     def _pair(
         self, target: ModelRequest, draft: ModelRequest
     ) -> dict[_Role, tuple[FileIdentity, ModelPlan]]:
-        """Plan both at the same time, unless the target decides how the draft is split."""
+        """Plan both at the same time, unless the target decides how the draft is split.
+
+        Nor where an RPC server is asked, which serves one child at a time.
+        """
         gpus = self.gpus() if self._gpus is None else self._gpus
-        if len(gpus) < _SEVERAL:
+        if len(gpus) < _SEVERAL and not self.rpc:
             answers = self._ask({_Role.TARGET: target, _Role.DRAFT: draft})
         else:
             answers = self._ask({_Role.TARGET: target})

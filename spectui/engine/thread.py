@@ -43,7 +43,7 @@ from spectui.engine.pairing import PairGeneration
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.library import aborts
-from spectui.llama.planned import PlanRequest
+from spectui.llama.planned import PlanRequest, are_of_rpc
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 
@@ -174,6 +174,8 @@ class EngineThread:
         self._closed = False
         self._lost: SpectuiError | None = None
         """Why the thread does not come back from llama.cpp."""
+        self._over = threading.Event()
+        """Set once nothing more is to be waited for: it has ended, or is lost."""
         aborts.listen(self._lose)
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
         self._thread.start()
@@ -246,8 +248,6 @@ class EngineThread:
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread, unless it is lost."""
         with self._changed:
-            if self._lost is not None:
-                return
             if not self._is_closing:
                 self._is_closing = True
                 clients = tuple(self._clients)
@@ -255,20 +255,25 @@ class EngineThread:
                     self.stop(client)
                 last = EngineClient(self, _tell(clients), Priority.LAST)
                 self._enqueue(last, Shutdown())
-        self._thread.join()
-        aborts.forget(self._lose)
+        self._over.wait()
+        if self._lost is None:
+            self._thread.join()
+            aborts.forget(self._lose)
 
     def _lose(self, why: str) -> bool:
         """Answer everything that was asked: the running command never ends."""
         with self._changed:
-            if self._running is None:
-                return False
-            waiting = (self._running, *self._pending)
+            waiting = (*(() if self._running is None else (self._running,)), *self._pending)
             self._pending.clear()
             self._closed = self._is_closing = True
-            self._lost = SpectuiError(_LOST_SERVER if "RPC" in why else _LOST.format(why=why))
+            if self._lost is None:
+                self._lost = SpectuiError(
+                    _LOST_SERVER if are_of_rpc(why) else _LOST.format(why=why)
+                )
+            self._running = None
         for job in waiting:
             job.client.tell(EngineFailed(error=self._lost, trace=None))
+        self._over.set()
         return True
 
     def _run(self) -> None:
@@ -276,6 +281,8 @@ class EngineThread:
             job = self._next()
             event = self._answer(job)
             with self._changed:
+                if self._lost is not None:
+                    return
                 self._running = None
                 restart = job.preempted and not job.stopped and _was_cut(event)
                 if restart:
@@ -283,6 +290,7 @@ class EngineThread:
                     self._pending.append(job)
             job.client.tell(CommandRestarted() if restart else event)
             if isinstance(job.command, Shutdown):
+                self._over.set()
                 return
 
     def _next(self) -> _Job:

@@ -10,7 +10,7 @@ from functools import cache
 from spectui.errors import UsageError
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.library import ensure_backend, ggml
-from spectui.llama.rpc import RpcServer
+from spectui.llama.rpc import ensure_free
 
 GPU, INTEGRATED = 1, 2
 """``GGML_BACKEND_DEVICE_TYPE_GPU`` and ``_IGPU``; the others compute with the processor."""
@@ -31,25 +31,30 @@ def use_rpc(endpoints: Sequence[str]) -> None:
         UsageError: this llama.cpp lacks the backend, or a server cannot be used.
     """
     for endpoint in endpoints:
-        _add(endpoint)
+        backend = _rpc_backend(endpoint)
+        # Each time: a server may have gone, or serve somebody else by now.
+        ensure_free(endpoint)
+        _add(backend, endpoint)
 
 
-@cache
-def _add(endpoint: str) -> None:
+def _rpc_backend(endpoint: str) -> int:
     ensure_backend()
     registry = ggml("ggml")
     registry.ggml_backend_reg_by_name.argtypes = [ctypes.c_char_p]
     registry.ggml_backend_reg_by_name.restype = ctypes.c_void_p
-    backend = registry.ggml_backend_reg_by_name(_RPC.encode())
+    backend: int | None = registry.ggml_backend_reg_by_name(_RPC.encode())
     if not backend:
         raise UsageError(
             f"--rpc {endpoint}: this llama.cpp was built without RPC; build it again with "
             'CMAKE_ARGS="-DGGML_RPC=on" pip install --force-reinstall --no-cache-dir '
             "llama-cpp-python, or name libggml-rpc.so of the same llama.cpp in GGML_BACKEND_PATH"
         )
-    with RpcServer(endpoint) as server:
-        _ = server.n_devices
-    base = ggml("ggml-base")
+    return backend
+
+
+@cache
+def _add(backend: int, endpoint: str) -> None:
+    registry, base = ggml("ggml"), ggml("ggml-base")
     base.ggml_backend_reg_get_proc_address.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     base.ggml_backend_reg_get_proc_address.restype = ctypes.c_void_p
     address = base.ggml_backend_reg_get_proc_address(backend, b"ggml_backend_rpc_add_server")

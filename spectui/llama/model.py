@@ -94,7 +94,7 @@ class ModelParams:
         if devices.names is not None:
             chosen = named(devices.names)
             self._devices = (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
-            self.c.devices = ctypes.cast(self._devices, type(self.c.devices))
+            self.c.devices = ctypes.addressof(self._devices)
         self.c.split_mode = _SPLIT_MODES[devices.split_mode]
         self.c.main_gpu = devices.main
 

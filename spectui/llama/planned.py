@@ -126,6 +126,11 @@ def without_folder(words: str) -> str:
     return _BUILD_FOLDER.sub("", words)
 
 
+def are_of_rpc(words: str) -> bool:
+    """Whether llama.cpp's last words are of a lost RPC server: only that ends the process there."""
+    return "ggml-rpc" in words
+
+
 CONTEXT_STEP = 256
 """Llama.cpp rounds contexts up to multiples of it."""
 LONGEST = 1 << 20

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass
 from enum import IntEnum
 
+import psutil
+
 from spectui.closing import Closing
 from spectui.errors import UsageError
 
@@ -38,6 +40,8 @@ class _Command(IntEnum):
     DEVICE_COUNT = 15
 
 
+_RESET = struct.pack("ii", 1, 0)
+"""``struct linger``: nothing is waited for."""
 _HELLO = struct.Struct("<24s")
 _VERSION = struct.Struct("<BBBx24s")
 _COUNT = struct.Struct("<I")
@@ -67,6 +71,32 @@ class Link:
     received_bytes_per_s: float
 
 
+def ensure_free(endpoint: str) -> None:
+    """Check that the library can connect to a server, and would not wait for it for ever.
+
+    One that serves this process already is not asked: it would not answer a second connection.
+
+    Raises:
+        UsageError: as ``RpcServer``, or it has no devices.
+    """
+    if not _serves_this_process(endpoint):
+        with RpcServer(endpoint) as server:
+            _ = server.n_devices
+
+
+def _serves_this_process(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, OverflowError):
+        return False
+    addresses = {address[:2] for *_, address in found}
+    return any(
+        one.status == psutil.CONN_ESTABLISHED and tuple(one.raddr) in addresses
+        for one in psutil.Process().net_connections("tcp")
+    )
+
+
 class RpcServer(Closing):
     """A connection to one server. While it is open, nobody else is served."""
 
@@ -90,6 +120,9 @@ class RpcServer(Closing):
                 f"--rpc {endpoint}: no RPC server answers there ({error}); start one with "
                 f"ggml-rpc-server -H {host} -p {port}"
             ) from None
+        # Closed by a reset: a server that is busy reads the question once it is free, and a signal
+        # would end it for answering who has hung up. Of a reset it is told, and goes on.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         try:
             self._greet()
         except BaseException:

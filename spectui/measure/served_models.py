@@ -7,7 +7,7 @@ from pathlib import Path
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.host_memory import host_memory
-from spectui.errors import BadInputError, DoesNotFitError
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.llama.planned import PlanRequest
@@ -96,7 +96,17 @@ def keeps_off(off: Setup, on: Sequence[PlanRequest], *, wanted: bool | None) -> 
         off: setup of the target alone, with the most slots.
         on: what the servers that speculate load, one at a time.
         wanted: what the user has said; without that they do where they fit, by llama.cpp's plans.
+
+    Raises:
+        UsageError: both are wanted on an RPC server, which serves one client at a time.
     """
+    if off.target.devices.rpc:
+        if wanted:
+            raise UsageError(
+                "--keep-both: an RPC server takes one client at a time, so that two llama-servers "
+                "cannot share it; leave it out"
+            )
+        return False
     if wanted is not None:
         return wanted
     alone = request_of(off)

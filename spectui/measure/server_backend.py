@@ -129,6 +129,8 @@ class ServerBackend:
         """Prompts that servers have seen, as far as their drafters remember them."""
         self.n_slots = base.n_slots
         """Requests that are in flight whenever anything is measured."""
+        self.rpc = base.target.devices.rpc
+        """``HOST:PORT`` of RPC servers that decode with the servers."""
         self.company: tuple[Tokens, ...] = ()
         """Prompts of the other slots while one is measured alone; empty for copies of it."""
         self.n_beside_off: int | None = int(servers.keeps_off)

@@ -14,6 +14,7 @@ from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.format import bytes_text, counted
+from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
 from spectui.options.dialect import Dialect
@@ -104,10 +105,13 @@ class Fleet(Closing):
             DoesNotFitError: its models have no room, or not beside the other server.
             HopelessError: it speculates, and should not.
             ServerError: it does not start.
+            UsageError: an RPC server is gone, or serves somebody else: it would wait for ever.
         """
         if setup not in self._alive:
             arguments = measuring_arguments(setup, self._binary)
             self._make_room(setup)
+            for endpoint in setup.target.devices.rpc:
+                ensure_free(endpoint)
             self._ask_guard(setup)
             self._on_start(setup)
             self.n_starts += 1
@@ -206,7 +210,8 @@ def open_fleet(
         size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
         what = "without speculation" if setup.is_off else f"with {name(setup)}"
         what += f" and {setup.n_slots} slots" if setup.n_slots > 1 else ""
-        say(f"starting llama-server {what} ({size} to load)")
+        alone = ", one at a time: RPC servers take one client" if setup.target.devices.rpc else ""
+        say(f"starting llama-server {what} ({size} to load){alone}")
 
     def warm_up(server: LlamaServer) -> None:
         server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)

@@ -1,7 +1,8 @@
 """CPU time of processes, and which of them belong to this one."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -144,6 +145,30 @@ def _one_by_psutil(pid: int) -> Process | None:
 
 def _printable(name: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in name)
+
+
+def listening(endpoints: Sequence[str]) -> frozenset[int]:
+    """Numbers of this machine's processes that listen at one of the endpoints, ``HOST:PORT``.
+
+    Those of other machines, and of other users where the system hides them, are not among them.
+    """
+    wanted: set[tuple[str, int]] = set()
+    for endpoint in endpoints:
+        host, _, port = endpoint.rpartition(":")
+        with suppress(OSError, OverflowError):
+            found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            wanted |= {(str(address[0]), int(port)) for *_, address in found}
+    own = {one.address for each in psutil.net_if_addrs().values() for one in each}
+    here = {port for host, port in wanted if host in own}
+    if not here:
+        return frozenset()
+    with suppress(psutil.Error):
+        return frozenset(
+            one.pid
+            for one in psutil.net_connections("tcp")
+            if one.status == psutil.CONN_LISTEN and one.laddr.port in here and one.pid is not None
+        )
+    return frozenset()
 
 
 def used_s(before: Scan, after: Scan) -> Mapping[Key, float]:

@@ -7,7 +7,7 @@ processes that caused it, at most so often that looking takes half a per cent of
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from spectui.monitor.disturbance import (
     between,
 )
 from spectui.monitor.gpu_clients import GpuClients
-from spectui.monitor.processes import Key, Processes, used_s
+from spectui.monitor.processes import Key, Processes, listening, used_s
 from spectui.monitor.readings import Reading
 
 _INTERVAL_S = 1.0
@@ -51,6 +51,7 @@ class MachineWatch(Closing):
         self,
         *,
         others: Callable[[], Iterable[int]] = tuple,
+        rpc: Sequence[str] = (),
         root: Path = Path("/"),
         own: int | None = None,
         clocks: Callable[[], Clocks] = read_clocks,
@@ -61,12 +62,14 @@ class MachineWatch(Closing):
         Args:
             others: numbers of processes that belong to this one without descending from it, such
                 as a llama-server that ran before.
+            rpc: ``HOST:PORT`` of RPC servers: those of this machine belong to what is measured.
             root: folder with ``proc`` and ``sys``.
             own: number of this process; None to ask the system.
             clocks: the clocks now.
             own_cpu_s: CPU time of this process and of its children that have ended.
         """
-        self._processes = Processes(root=root, own=own, others=others)
+        servers = listening(rpc)
+        self._processes = Processes(root=root, own=own, others=lambda: (*others(), *servers))
         self._counters = Counters(
             self._processes, root=root, clocks=clocks, own_cpu_s=own_cpu_s, cores=_affinity()
         )

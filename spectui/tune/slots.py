@@ -72,7 +72,7 @@ def measure_slots(
                 best.speculation,
                 repeats=1,
                 on_run=on_run,
-                watch=Known(MachineWatch()),
+                watch=Known(MachineWatch(rpc=backend.rpc)),
             )
             found.append(judged(n_slots=n_slots, found=measured))
             if measured.ended is not None:

@@ -178,7 +178,7 @@ class Tuning:
             loader, forecaster = self._backend.prepare(setup, study, division)
             search = self._search_setup(study, division, loader, on_event)
             before = hottest_c()
-            with MachineWatch() as watch:
+            with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
                 try:
                     result = Search(search, forecaster=forecaster).run()

@@ -200,7 +200,7 @@ class Verification:
             case.speculation,
             repeats=self.repeats,
             on_run=self.on_run,
-            watch=Known(MachineWatch()),
+            watch=Known(MachineWatch(rpc=case.target.devices.rpc)),
         )
 
     def _with_counts(self, found: Verified, results: _Results) -> Verified:

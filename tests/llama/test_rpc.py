@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from spectui.errors import UsageError
-from spectui.llama.rpc import PROTOCOL, RpcServer
+from spectui.llama.rpc import PROTOCOL, RpcServer, ensure_free
 
 HELLO_BYTES, DEVICE_COUNT, GET_DEVICE_MEMORY = 24, 15, 11
 
@@ -97,3 +97,28 @@ def test_an_impossible_number_of_devices_is_refused(n_devices: int) -> None:
         pytest.raises(UsageError, match=f"has {n_devices} devices"),
     ):
         _ = server.n_devices
+
+
+def test_a_busy_server_is_told_by_a_reset_that_nobody_waits_any_more() -> None:
+    """It reads the question once it is free: whom it answers then must not be a closed pipe."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(UsageError, match="one client at a time"):
+            RpcServer(endpoint, timeout_s=0.05)
+        late, _address = listener.accept()
+        with late:
+            assert late.recv(9 + HELLO_BYTES, socket.MSG_WAITALL)
+            with pytest.raises(ConnectionResetError):
+                late.sendall(hello())
+
+
+def test_a_server_that_serves_this_process_is_not_asked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        with socket.create_connection(address), listener.accept()[0] as theirs:
+            ensure_free(f"127.0.0.1:{address[1]}")
+            theirs.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                theirs.recv(1)
+    with pytest.raises(UsageError, match="no RPC server answers there"):
+        ensure_free(f"127.0.0.1:{address[1]}")

@@ -1,6 +1,7 @@
 """The watch over the machine: what disturbed a measurement, and what cannot be told."""
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 from spectui.monitor.counters import Mark
 from spectui.monitor.disturbance import Disturbance, Kind, between
 from spectui.monitor.gpu_clients import GpuClients
+from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
 from tests.support.machine import OWN, TICKS_PER_S, Machine
@@ -639,3 +641,25 @@ def test_what_disturbed_for_a_moment_is_in_the_document_alone(machine: Machine) 
         found = watch.summary()
     assert found.notes == ()
     assert [cause.name for cause in found.causes] == ["cc1plus"]
+
+
+def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert listening([f"127.0.0.1:{port}"]) == listening([f"localhost:{port}"]) == {os.getpid()}
+        # Another machine's, of the same number.
+        assert not listening([f"192.0.2.1:{port}"])
+    assert not listening([f"127.0.0.1:{port}"])
+    assert not listening([])
+
+
+def test_an_rpc_server_of_this_machine_is_no_disturbance() -> None:
+    bystander = Popen([sys.executable, "-c", "input()"], stdin=PIPE)
+    with bystander, socket.create_server(("127.0.0.1", 0)) as server:
+        rpc = [f"127.0.0.1:{server.getsockname()[1]}"]
+        # Seen from another process, this one is a stranger that listens.
+        with MachineWatch(own=bystander.pid, rpc=rpc) as watch:
+            assert os.getpid() in {key[0] for key in watch.mark().started}
+        with MachineWatch(own=bystander.pid) as watch:
+            assert os.getpid() not in {key[0] for key in watch.mark().started}
+        bystander.communicate(b"\n")

@@ -1,41 +1,96 @@
-"""RPC servers of llama.cpp's on loopback: devices of their own where there is no GPU."""
+"""RPC servers of llama.cpp's on loopback: devices of their own where there is no GPU.
+
+A device that llama.cpp knows stays in its process for ever, and a server that goes away ends it:
+what uses one runs in a child process, never in that of the tests.
+"""
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"
 
 
-def built_rpc() -> Path | None:
-    """The folder of the RPC server's build; None where it was never built, but in CI."""
+def _built(what: str) -> Path | None:
+    """What the tool builds; None where it was never built, but in CI."""
     in_ci = "CI" in os.environ
-    command = [sys.executable, str(_TOOL), "rpc", *([] if in_ci else ["--no-build"])]
+    command = [sys.executable, str(_TOOL), what, *([] if in_ci else ["--no-build"])]
     found = subprocess.run(command, check=False, capture_output=True, text=True)
     assert found.returncode == 0 or not in_ci, found.stderr
     return Path(found.stdout.strip()) if found.returncode == 0 else None
 
 
-@contextmanager
-def rpc_server(folder: Path, *, threads: int = 1) -> Iterator[tuple[str, int]]:
-    """A server on a free port; its ``HOST:PORT`` and process id. It is ended in every case."""
+@dataclass(frozen=True, kw_only=True)
+class RpcServer:
+    """One server, which is one device."""
+
+    endpoint: str
+    process: "subprocess.Popen[bytes]"
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RpcBuild:
+    """Programs that can use RPC servers, and the server itself."""
+
+    folder: Path
+    server: Path
+    """llama-server without RPC."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment in which the engine has the backend."""
+        return {**os.environ, "GGML_BACKEND_PATH": str(self.folder / "module" / "libggml-rpc.so")}
+
+    def llama_server(self, folder: Path) -> Path:
+        """A llama-server with RPC: the one without, on ggml's libraries of the other build.
+
+        It reads ``--rpc`` before it loads what GGML_BACKEND_PATH names.
+        """
+        script = folder / "llama-server"
+        libraries = shlex.quote(str(self.folder))
+        program = f"LD_LIBRARY_PATH={libraries} exec {shlex.quote(str(self.server))}"
+        script.write_text(f'#!/bin/sh\nunset GGML_BACKEND_PATH\n{program} "$@"\n')
+        script.chmod(0o755)
+        return script
+
+    @contextmanager
+    def serving(self, *, port: int | None = None, threads: int = 1) -> Iterator[RpcServer]:
+        """Start a server on a free port, and end it in every case."""
+        port = port or _free_port()
+        command = [str(self.folder / "ggml-rpc-server"), "-H", "127.0.0.1", "-p", str(port)]
+        command += ["-t", str(threads)]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            try:
+                _wait_for(port, process)
+                yield RpcServer(endpoint=f"127.0.0.1:{port}", process=process)
+            finally:
+                process.kill()
+
+
+def rpc_build() -> RpcBuild | None:
+    """What was built; None where it was not, but in CI."""
+    folder, server = _built("rpc"), _built("server")
+    return RpcBuild(folder=folder, server=server) if folder and server else None
+
+
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [str(folder / "ggml-rpc-server"), "-H", "127.0.0.1", "-p", str(port)]
-    command += ["-t", str(threads)]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            _wait_for(port, process)
-            yield f"127.0.0.1:{port}", process.pid
-        finally:
-            process.kill()
+        port: int = free.getsockname()[1]
+        return port
 
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
@@ -45,10 +100,3 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
             if client.connect_ex(("127.0.0.1", port)) == 0:
                 return
     raise AssertionError(f"the RPC server ended with {process.returncode}")
-
-
-@contextmanager
-def rpc_servers(folder: Path, n: int) -> Iterator[tuple[str, ...]]:
-    """Several servers; their ``HOST:PORT``."""
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(rpc_server(folder))[0] for _ in range(n))

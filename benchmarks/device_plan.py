@@ -1,0 +1,213 @@
+"""Hold memory plans against what llama.cpp allocates on two RPC devices, to the byte.
+
+    python -m benchmarks.device_plan             # every kind of model, every placement
+    python -m benchmarks.device_plan --smallest  # one kind
+
+Tiny models of every kind are planned and loaded with every placement that llama-server has options
+for: layers, tensors and experts on either device or in RAM, caches, drafts elsewhere. Weights,
+caches and compute buffers are compared, of every memory. What llama.cpp maps of a file is no
+allocation, and spans what lies between as well: it is compared where files are not mapped.
+
+Where both devices compute, llama.cpp's own plan may differ in their compute buffers by an
+activation: ``ggml_backend_sched_reserve_size``, which only plans call, forgets which device was to
+compute the norms (``llama_context::graph_get_cb``), and the graph is split elsewhere.
+"""
+
+import argparse
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.common import write_results
+from spectui.engine.planning import Planner
+from spectui.llama.planned import PlanRequest
+from spectui.options.setup import (
+    ContextOptions,
+    Devices,
+    ModelOptions,
+    SplitMode,
+    TensorOverride,
+)
+from tests.support.allocation import KINDS, Bytes, allocate, planned_bytes
+from tests.support.models import Tiny, write_tiny
+from tests.support.mtp import WRITERS
+from tests.support.rpc import rpc_build
+
+CONTEXT = ContextOptions(ctx_size=1024, ubatch_size=128, threads=1)
+MAX_DRAFT = 8
+TARGET = 60
+"""Placements whose plan is equal to the byte."""
+_MAPPED = "CPU_Mapped"
+_MTP = "with MTP layers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where the parts of a pair go."""
+
+    name: str
+    target: ModelOptions
+    draft: ModelOptions | None
+    context: ContextOptions = CONTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One model with one placement."""
+
+    model: str
+    placement: str
+    planned_bytes: dict[str, int]
+    """By memory."""
+    allocated_bytes: dict[str, int]
+    gaps_bytes: dict[str, int]
+    """Planned less allocated, by memory and use, where they differ."""
+
+
+def main() -> None:
+    """Compare and write ``results/device_plan.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smallest", action="store_true", help="one kind of model")
+    arguments = parser.parse_args()
+    build = rpc_build()
+    if build is None:
+        parser.error("build the servers first: python tools/build_llama_server.py rpc")
+    os.environ |= build.environment
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        servers = [stack.enter_context(build.serving()) for _ in range(2)]
+        rpc = tuple(server.endpoint for server in servers)
+        models = dict(_models(folder))
+        kinds = list(models)[1:2] if arguments.smallest else list(models)
+        with Planner(rpc=rpc) as planner:
+            rows = [
+                _compared(planner, kind, placement)
+                for kind in kinds
+                for placement in _placements(models[kind], folder, rpc, mtp=_MTP in kind)
+            ]
+    n_equal = sum(not row.gaps_bytes for row in rows)
+    gaps = [gap for row in rows for gap in row.gaps_bytes.values()]
+    write_results(
+        "device_plan",
+        {
+            "devices": len(rpc),
+            "placements": len(rows),
+            "equal_to_the_byte": n_equal,
+            "equal_weights_and_caches": sum(
+                all(where.endswith("compute") for where in row.gaps_bytes) for row in rows
+            ),
+            "largest_gap_bytes": max(abs(gap) for gap in gaps) if gaps else 0,
+            "target": TARGET,
+            "met": n_equal >= TARGET,
+            "rows": [asdict(row) for row in rows],
+        },
+    )
+
+
+def _models(folder: Path) -> Iterator[tuple[str, Path]]:
+    for kind, write in KINDS.items():
+        path = folder / f"{kind}.gguf"
+        write(path)
+        yield kind, path
+    for arch, write_mtp in WRITERS.items():
+        path = folder / f"{arch}-mtp.gguf"
+        write_mtp(Tiny(), path)
+        yield f"{arch} {_MTP}", path
+
+
+def _placements(
+    path: Path, folder: Path, rpc: tuple[str, ...], *, mtp: bool
+) -> Iterator[Placement]:
+    """Placements of one model; the first half is of the target, the rest of a draft as well."""
+    devices = Devices(rpc=rpc)
+    target = ModelOptions(path=path, devices=devices, mmap=False)
+    draft = ModelOptions(path=folder / "draft.gguf", devices=devices, mmap=False)
+    write_tiny(Tiny(noise=0.1), draft.path)
+
+    def on(**values: object) -> Devices:
+        return replace(devices, **values)  # type: ignore[arg-type] # its fields' values
+
+    def override(pattern: str, memory: str) -> ModelOptions:
+        return replace(target, override_tensor=(TensorOverride(pattern=pattern, buffer=memory),))
+
+    first, second = (f"RPC0[{endpoint}]" for endpoint in rpc)
+    of_target = {
+        "all layers": target,
+        "-ngl 0": replace(target, n_gpu_layers=0),
+        "-ngl 1": replace(target, n_gpu_layers=1),
+        "-ngl 2": replace(target, n_gpu_layers=2),
+        "-ts 1,0": replace(target, devices=on(split=(1.0, 0.0))),
+        "-ts 1,3": replace(target, devices=on(split=(1.0, 3.0))),
+        "-dev RPC1": replace(target, devices=on(names=("RPC1",))),
+        "-dev RPC1,RPC0": replace(target, devices=on(names=("RPC1", "RPC0"))),
+        "-dev none": replace(target, devices=on(names=())),
+        "-sm none -mg 1": replace(target, devices=on(split_mode=SplitMode.NONE, main=1)),
+        "-ot exps=CPU": override("exps", "CPU"),
+        "-ot ffn=first": override("ffn", first),
+        "-ot attn=second": override("attn", second),
+        "--cpu-moe": replace(target, cpu_moe=True),
+        "--n-cpu-moe 1": replace(target, n_cpu_moe=1),
+        "-ctk q8_0 -ctv q8_0": replace(target, cache_type_k="q8_0", cache_type_v="q8_0"),
+        "mapped": replace(target, mmap=True),
+        "mapped, --cpu-moe": replace(target, mmap=True, cpu_moe=True),
+    }
+    for name, options in of_target.items():
+        yield Placement(name=name, target=options, draft=None)
+    in_ram, alone = replace(CONTEXT, kv_offload=False), replace(CONTEXT, op_offload=False)
+    yield Placement(name="-nkvo", target=target, draft=None, context=in_ram)
+    yield Placement(
+        name="--no-op-offload -ngl 1", target=of_target["-ngl 1"], draft=None, context=alone
+    )
+    if mtp:
+        return
+    for name, options in {
+        "-devd RPC1": replace(draft, devices=on(names=("RPC1",))),
+        "-devd none": replace(draft, devices=on(names=())),
+        "-ngld 1": replace(draft, n_gpu_layers=1),
+    }.items():
+        yield Placement(name=name, target=of_target["-ngl 2"], draft=options)
+
+
+def _compared(planner: Planner, kind: str, placement: Placement) -> Comparison:
+    request = PlanRequest(
+        target=placement.target,
+        draft=placement.draft,
+        context=placement.context,
+        max_draft=MAX_DRAFT,
+        mtp=_MTP in kind,
+    )
+    planned = planned_bytes(planner.plan(request).buffers)
+    real: Bytes = sum((one.exact for one in allocate(request) if one is not None), Counter())
+    names = _names(placement.target.devices)
+    gaps = {
+        f"{names.get(memory, memory)} {use}": planned[memory, use] - real[memory, use]
+        for memory, use in planned | real
+        if memory != _MAPPED and planned[memory, use] != real[memory, use]
+    }
+    return Comparison(
+        model=kind,
+        placement=placement.name,
+        planned_bytes=_by_memory(planned, names),
+        allocated_bytes=_by_memory(real, names),
+        gaps_bytes=gaps,
+    )
+
+
+def _names(devices: Devices) -> dict[str, str]:
+    """Short names of the devices, in the order of ``--rpc``: ports differ from run to run."""
+    return {f"RPC0[{endpoint}]": f"RPC{number}" for number, endpoint in enumerate(devices.rpc)}
+
+
+def _by_memory(found: Bytes, names: Mapping[str, str]) -> dict[str, int]:
+    sizes: Counter[str] = Counter()
+    for (memory, _use), n_bytes in found.items():
+        sizes[names.get(memory, memory)] += n_bytes
+    return dict(sorted(sizes.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Traffic over the links to RPC servers, as the kernel counts it for this process's connections.
+
+llama.cpp's library has the connections. Its file descriptors are found among this process's by whom
+they lead to, and the kernel tells of each how many bytes were acknowledged and received.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectui.monitor.readings import CounterRate, Reading
+
+_OPEN = Path("/proc/self/fd")
+_INFO = struct.Struct("=120x2Q")
+"""``tcpi_bytes_acked`` and ``tcpi_bytes_received`` of Linux's ``struct tcp_info``."""
+_NO_CONNECTION = Reading(None, "no model is on this server")
+_NO_COUNTERS = Reading(None, "the system does not count the bytes of a connection")
+
+_Address = tuple[str, int]
+_Ends = tuple[_Address, _Address]
+"""Addresses here and there."""
+_Bytes = tuple[int, int]
+"""Sent and received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkReading:
+    """The link to one server at one moment."""
+
+    endpoint: str
+    """``HOST:PORT``."""
+    sent_bytes: int
+    """By all connections that were seen: weights at first, then graphs and activations."""
+    received_bytes: int
+    """Activations and logits."""
+    sent_bytes_per_s: Reading
+    received_bytes_per_s: Reading
+
+
+class Links:
+    """Reads the connections that this process has to RPC servers. Only Linux tells.
+
+    What a connection carries between the last reading and its end is not seen.
+    """
+
+    def __init__(self, endpoints: Sequence[str]) -> None:
+        """Look up the servers' addresses.
+
+        Args:
+            endpoints: ``HOST:PORT`` of each.
+        """
+        self._links = tuple(_Link(endpoint) for endpoint in endpoints)
+
+    def read(self, now_s: float) -> tuple[LinkReading, ...]:
+        """Return bytes so far, and the rates since the last reading, of every server."""
+        found = dict(_connections()) if self._links and _OPEN.exists() else None
+        return tuple(link.read(found, now_s) for link in self._links)
+
+
+class _Link:
+    """The connections to one server, one after the other: the library opens them as it needs."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._addresses = _addresses(endpoint)
+        self._last: dict[_Ends, _Bytes] = {}
+        self._sent = self._received = 0
+        self._rates = CounterRate(), CounterRate()
+
+    def read(self, connections: Mapping[_Ends, _Bytes] | None, now_s: float) -> LinkReading:
+        ours = {
+            ends: counted
+            for ends, counted in (connections or {}).items()
+            if ends[1] in self._addresses
+        }
+        for ends, (sent, received) in ours.items():
+            sent_before, received_before = self._last.get(ends, (0, 0))
+            self._sent += sent - sent_before
+            self._received += received - received_before
+        self._last = ours
+        rates = [
+            rate.update(total, now_s)
+            for rate, total in zip(self._rates, (self._sent, self._received), strict=True)
+        ]
+        if not ours:
+            rates = [_NO_COUNTERS if connections is None else _NO_CONNECTION] * 2
+        return LinkReading(
+            endpoint=self._endpoint,
+            sent_bytes=self._sent,
+            received_bytes=self._received,
+            sent_bytes_per_s=rates[0],
+            received_bytes_per_s=rates[1],
+        )
+
+
+def _addresses(endpoint: str) -> frozenset[_Address]:
+    host, _, port = endpoint.rpartition(":")
+    with suppress(OSError, ValueError, OverflowError):
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        return frozenset((str(address[0]), int(port)) for *_, address in found)
+    return frozenset()
+
+
+def _connections() -> Iterator[tuple[_Ends, _Bytes]]:
+    """The TCP connections of this process."""
+    for link in _OPEN.iterdir():
+        # Others open and close them at any moment.
+        with suppress(OSError):
+            if str(link.readlink()).startswith("socket:"):
+                # A copy of the descriptor: the connection stays its owner's.
+                with socket.socket(fileno=os.dup(int(link.name))) as copy:
+                    yield from _counted(copy)
+
+
+def _counted(connection: socket.socket) -> Iterator[tuple[_Ends, _Bytes]]:
+    if connection.family in {socket.AF_INET, socket.AF_INET6}:
+        here, there = connection.getsockname(), connection.getpeername()
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+        if len(info) == _INFO.size:
+            acked, received = _INFO.unpack(info)
+            # What opens a connection is acknowledged as one byte.
+            yield (here[:2], there[:2]), (max(acked - 1, 0), received)

@@ -1,0 +1,112 @@
+"""RPC servers as fixtures: one and two devices."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from spectui.llama.rpc import RpcServer as Connection
+from tests.support.models import Tiny, TinyPath
+from tests.support.rpc import RpcBuild, RpcServer, rpc_build
+
+MOE = Tiny(n_experts=4)
+CLOSE = Tiny(n_experts=4, noise=0.02)
+_TIMEOUT_S = 60.0
+"""Limit for a command: one that waits for a server for ever fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Bench:
+    """Commands on devices, each in a process of its own."""
+
+    def __init__(self, build: RpcBuild, home: Path, models: tuple[Path, Path]) -> None:
+        self.build = build
+        self.home = home
+        self.target, self.draft = models
+        self.environment = {**build.environment, "SPECTUI_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+        self.prompts = home / "prompts.txt"
+        self.prompts.write_text("The quick brown fox jumps over the lazy dog\n")
+
+    @property
+    def server_bin(self) -> Path:
+        """A llama-server with RPC."""
+        return self.build.llama_server(self.home)
+
+    def spawn(self, *arguments: object) -> AbstractContextManager["subprocess.Popen[str]"]:
+        """Start a command, which ends in every case."""
+        return self.python("-m", "spectui", *arguments)
+
+    @contextmanager
+    def python(self, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
+        """Start Python, which ends in every case."""
+        with subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def __call__(self, *arguments: object) -> Ended:
+        """Run a command to its end."""
+        with self.spawn(*arguments) as process:
+            return finish(process)
+
+    def pair(self, *servers: RpcServer) -> list[object]:
+        """Options of target and draft on the devices of servers."""
+        rpc = ["--rpc", ",".join(server.endpoint for server in servers)]
+        return ["-m", self.target, "-md", self.draft, *rpc, "-c", 1024, "-t", 1]
+
+
+def finish(process: "subprocess.Popen[str]") -> Ended:
+    """Wait for the end of a command."""
+    out, err = process.communicate(timeout=_TIMEOUT_S)
+    return Ended(code=process.returncode, out=out, err=err)
+
+
+@pytest.fixture(scope="session")
+def build() -> RpcBuild:
+    """The RPC build; in CI it must be there, elsewhere its tests are skipped."""
+    found = rpc_build()
+    if found is None:
+        pytest.skip("run `python tools/build_llama_server.py` with `rpc` and with `server`")
+    return found
+
+
+@pytest.fixture
+def bench(build: RpcBuild, tmp_path: Path, tiny: TinyPath) -> Bench:
+    return Bench(build, tmp_path, (tiny(MOE), tiny(CLOSE)))
+
+
+Start = Callable[[], RpcServer]
+
+
+@pytest.fixture
+def start(build: RpcBuild) -> Iterator[Start]:
+    """Starts servers that end with the test."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(build.serving())
+
+
+@pytest.fixture
+def occupied() -> Iterator[Callable[[RpcServer], None]]:
+    """Makes a server serve somebody else."""
+    with ExitStack() as stack:
+        yield lambda server: stack.callback(Connection(server.endpoint).close)

@@ -1,0 +1,139 @@
+"""Real RPC devices under the commands: placements, plans, exports, servers."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.devices.conftest import Bench, Start, finish
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+RUN = ["-n", 24, "--temp", 0, "--ignore-eos", "--quiet", "--json", "-"]
+_BUFFER = re.compile(r"(\S+) (?:model|KV|compute) buffer size = +([\d.]+)")
+
+
+def document(bench: Bench, *arguments: object) -> dict[str, Any]:
+    ended = bench(*arguments)
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_the_doctor_plans_on_every_device_and_measures_its_link(
+    bench: Bench, start: Start, n: int
+) -> None:
+    servers = [start() for _ in range(n)]
+    found = document(bench, "doctor", *bench.pair(*servers), "-ot", "exps=CPU", "--json", "-")
+    names = [f"RPC0[{server.endpoint}]" for server in servers]
+    assert [gpu["name"] for gpu in found["gpus"]] == names
+    assert set(found["links"]) == {server.endpoint for server in servers}
+    assert all(speed > 0 for link in found["links"].values() for speed in link.values())
+    assert set(found["free_bytes"]) == {*names, "CPU"}
+    text = bench("doctor", *bench.pair(*servers), "-ot", "exps=CPU")
+    assert text.code == 0, text.err
+    assert all(name in text.out for name in names)
+    assert text.out.count("for a question and its answer") == n
+
+
+PLACEMENTS: dict[str, tuple[list[object], set[int]]] = {
+    "experts in RAM": (["-ot", "exps=CPU"], {0, 1}),
+    "all experts in RAM": (["--cpu-moe", "--cpu-moe-draft"], {0, 1}),
+    "draft on the other device": (["-dev", "RPC0", "-devd", "RPC1"], {0, 1}),
+    "draft on none": (["-dev", "RPC1", "-devd", "none"], {1}),
+    "all on the second": (["-ts", "0,1"], {1}),
+    "one device": (["-sm", "none", "-mg", "1"], {1}),
+    "caches in RAM": (["-nkvo", "--no-op-offload"], {0, 1}),
+    "no layers": (["-ngl", "0", "-ngld", "0", "--no-op-offload"], set()),
+}
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
+    bench: Bench, start: Start, name: str
+) -> None:
+    placement, wanted = PLACEMENTS[name]
+    servers = [start(), start()]
+    ended = bench(
+        "bench", *bench.pair(*servers), *placement, *RUN, "--verbose", "--prompts", bench.prompts
+    )
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["lossless"] is True
+    assert found["speculative"]["n_accepted"] > 0
+    used = {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
+    names = {f"RPC0[{servers[number].endpoint}]" for number in wanted}
+    assert used - {"CPU", "CPU_Mapped"} == names
+
+
+@pytest.mark.parametrize("placement", [["-dev", "RPC0", "-devd", "RPC1"], ["--cpu-moe", "-nkvo"]])
+def test_an_exported_command_keeps_what_the_engine_promises(
+    bench: Bench, start: Start, placement: list[object]
+) -> None:
+    pair, setting = bench.pair(start(), start()), ["--spec-draft-n-max", 4]
+    command = ["llama-server", *map(str, (*pair, *placement, *setting))]
+    exported = bench("export", "--from", " ".join(command))
+    assert exported.code == 0, exported.err
+    found = document(
+        bench,
+        *("verify", "--from", exported.out, "--server-bin", bench.server_bin),
+        *(*RUN, "--prompts", bench.prompts),
+    )
+    assert found["counts"]["n_equal"] == found["counts"]["n_compared"] == 1
+    assert found["order"]["keeps_both"] is False
+
+
+SERVED: dict[str, list[object]] = {
+    "bench": [],
+    "tune": ["--trials", 2, "--tune", "draft_max"],
+    "sweep": ["--spec-draft-n-max", "2,3"],
+}
+
+
+@pytest.mark.parametrize("command", SERVED)
+def test_llama_servers_take_turns_on_devices_that_serve_one_client(
+    bench: Bench, start: Start, command: str
+) -> None:
+    pair, served = bench.pair(start()), ["--backend", "server", "--server-bin", bench.server_bin]
+    run = ["-n", 16, "--temp", 0, "--ignore-eos", "--prompts", bench.prompts]
+    ended = bench(command, *pair, *served, *run, *SERVED[command])
+    assert ended.code == 0, ended.err
+    assert "RPC servers take one client" in ended.err
+    refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
+    assert refused.code == 2
+    assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
+
+
+WATCHING = """
+import sys
+import spectui.monitor.watch as watch
+from spectui.cli import main
+
+listening = watch.listening
+
+def told(rpc):
+    found = listening(rpc)
+    print("watched:", *sorted(found), file=sys.stderr)
+    return found
+
+watch.listening = told
+main()
+"""
+"""spectui that tells which processes belong to what it measures."""
+
+
+@pytest.mark.parametrize("command", [["bench"], ["tune", "--trials", 1], ["verify"]])
+def test_the_servers_belong_to_what_is_measured(
+    bench: Bench, start: Start, command: list[object]
+) -> None:
+    servers = [start(), start()]
+    run = ["-n", 8, "--ignore-eos", "--prompts", bench.prompts]
+    if command == ["verify"]:
+        run += ["--server-bin", bench.server_bin]
+    with bench.python("-c", WATCHING, *command, *bench.pair(*servers), *run) as process:
+        ended = finish(process)
+    pids = " ".join(str(pid) for pid in sorted(one.process.pid for one in servers))
+    assert f"watched: {pids}" in ended.err.splitlines()

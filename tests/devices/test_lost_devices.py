@@ -1,0 +1,202 @@
+"""RPC servers that nobody runs, that serve somebody else, or that go away meanwhile."""
+
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+from tests.devices.conftest import Bench, Start, finish
+from tests.support.program import said_until
+from tests.support.rpc import RpcServer
+from tests.support.terminal import Terminal
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+GONE = "an RPC server went away"
+NOBODY = "no RPC server answers there"
+LONG = ["-c", 4096, "-n", 1200, "--temp", 0, "--ignore-eos"]
+"""Longer than any test waits."""
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["bench", "-n", 8], ["tune", "--trials", 2]])
+def test_nobody_runs_the_server(bench: Bench, start: Start, command: list[object]) -> None:
+    gone = start()
+    gone.kill()
+    ended = bench(*command, *bench.pair(start(), gone))
+    assert ended.code == 2, ended.err
+    assert f"error: --rpc {gone.endpoint}: {NOBODY}" in ended.err
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["bench", "-n", 8], ["tune", "--trials", 2]])
+def test_the_server_serves_somebody_else(
+    bench: Bench,
+    start: Start,
+    occupied: Callable[[RpcServer], None],
+    command: list[object],
+) -> None:
+    server = start()
+    occupied(server)
+    ended = bench(*command, *bench.pair(server))
+    assert ended.code == 2, ended.err
+    assert f"error: --rpc {server.endpoint}: the server does not answer; it serves one" in ended.err
+
+
+def test_llama_servers_are_not_started_on_a_server_that_serves_somebody_else(
+    bench: Bench, start: Start, occupied: Callable[[RpcServer], None]
+) -> None:
+    server = start()
+    occupied(server)
+    served = ["--backend", "server", "--server-bin", bench.server_bin]
+    ended = bench("bench", *bench.pair(server), *served, "-n", 8)
+    assert ended.code == 2, ended.err
+    assert "it serves one client at a time" in ended.err
+
+
+ENDLESS: dict[str, tuple[list[object], str]] = {
+    "bench": (["bench"], "code-1"),
+    "tune": (["tune", "--trials", 50], "trial 0"),
+}
+"""Commands that take long, and what they say once something was measured."""
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("command", ENDLESS)
+def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
+    bench: Bench, start: Start, command: str, which: int
+) -> None:
+    servers = [start(), start()]
+    words, beginning = ENDLESS[command]
+    with bench.spawn(*words, *bench.pair(*servers), *LONG) as process:
+        assert said_until(process, beginning)[-1], "it ended before"
+        servers[which].kill()
+        ended = finish(process)
+    assert (ended.code, GONE in ended.err) == (1, True) or NOBODY in ended.err, ended.err
+    assert ended.err.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in ended.err
+
+
+def test_a_search_goes_on_once_the_lost_server_is_back(bench: Bench, start: Start) -> None:
+    server = start()
+    command: list[object] = ["tune", *bench.pair(server), "-n", 64, "--temp", 0, "--ignore-eos"]
+    command += ["--prompts", bench.prompts, "--tune", "draft_max"]
+    with bench.spawn(*command, "--trials", 50) as process:
+        assert said_until(process, "trial 0")[-1], "it ended before"
+        server.kill()
+        assert finish(process).code > 0
+    port = int(server.endpoint.rpartition(":")[2])
+    with bench.build.serving(port=port):
+        ended = bench(*command, "--resume", "--trials", 2)
+    assert ended.code == 0, ended.err
+
+
+def in_a_child(bench: Bench, program: str, *arguments: object) -> str:
+    """Run a program that uses the engine; what it prints. It has to end by itself."""
+    with bench.python("-c", textwrap.dedent(program), *arguments) as process:
+        ended = finish(process)
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+LOADED = """
+    import os, signal, sys
+    from pathlib import Path
+    from spectui.engine.driver import Engine
+    from spectui.engine.planning import Planner
+    from spectui.errors import SpectuiError
+    from spectui.llama.planned import PlanRequest
+    from spectui.options.setup import ContextOptions, Devices, ModelOptions
+
+    target, draft, endpoint, pid = sys.argv[1:]
+    devices = Devices(rpc=(endpoint,))
+    target, draft = (ModelOptions(path=Path(one), devices=devices) for one in (target, draft))
+    context = ContextOptions(ctx_size=512, threads=1)
+
+    def said(call):
+        try:
+            return f"{call()}"
+        except SpectuiError as error:
+            return f"{type(error).__name__}: {error}"
+
+    engine = Engine()
+    engine.load_target(target, context, max_draft=4)
+"""
+
+
+def test_an_engine_whose_idle_server_goes_away_closes(bench: Bench, start: Start) -> None:
+    server = start()
+    out = in_a_child(
+        bench,
+        LOADED
+        + """
+    os.kill(int(pid), signal.SIGKILL)
+    engine.close()
+    engine.close()
+    print("closed")
+    """,
+        *(bench.target, bench.draft, server.endpoint, server.process.pid),
+    )
+    assert out == "closed\n"
+
+
+def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) -> None:
+    server = start()
+    out = in_a_child(
+        bench,
+        LOADED
+        + """
+    os.kill(int(pid), signal.SIGKILL)
+    print(said(engine.unload_draft))
+    print(said(lambda: engine.load_draft(draft)))
+    print(said(lambda: engine.load_target(target, context, max_draft=4)))
+    """,
+        *(bench.target, bench.draft, server.endpoint, server.process.pid),
+    )
+    first, second, third = out.splitlines()
+    assert first == "None"
+    assert second.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
+    assert third.startswith(f"SpectuiError: {GONE}")
+
+
+def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
+    bench: Bench, start: Start
+) -> None:
+    server = start()
+    out = in_a_child(
+        bench,
+        LOADED
+        + """
+    with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
+        request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
+        print(said(lambda: planner.plan(request)))
+        engine.close()
+        print(said(lambda: len(planner.plan(request).buffers) > 0))
+        os.kill(int(pid), signal.SIGKILL)
+        print(said(lambda: planner.plan(request)))
+    """,
+        *(bench.target, bench.draft, server.endpoint, server.process.pid),
+    )
+    busy, free, gone = out.splitlines()
+    assert busy.startswith(f"UsageError: --rpc {server.endpoint}: the server does not answer")
+    assert free == "True"
+    assert gone.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
+
+
+def test_the_screen_outlives_its_server(
+    bench: Bench, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in bench.environment.items():
+        monkeypatch.setenv(name, value)
+    server = start()
+    options = [*bench.pair(server), "-c", 4096, "-n", -1, "--ignore-eos"]
+    with Terminal([str(one) for one in options], bench.home) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        server.kill()
+        terminal.see(GONE)
+        terminal.press("\x11")
+        terminal.assert_restored(terminal.end())
+        assert terminal.exit_code == 0
+    (session,) = (bench.home / "data" / "sessions").iterdir()
+    assert "hello there" in session.read_text()
