@@ -19,7 +19,7 @@ _WORDS = {
 }
 
 
-_LATER = frozenset({"devices", "kv_offload", "op_offload"})
+_LATER = frozenset({"devices", "fit", "kv_offload", "op_offload"})
 """Fields that came when there were studies, of which each is what its default says."""
 
 
