@@ -37,8 +37,7 @@ def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[Device
     """
     found = tuple(present)
     if placed.names is not None:
-        # Of an RPC server's device more than the name is known.
-        by_name = {one.name.partition("[")[0]: one for one in present}
+        by_name = {one.title: one for one in present}
         found = tuple(by_name[name] for name in placed.names if name in by_name)
     if placed.split_mode is SplitMode.NONE:
         found = found[placed.main : placed.main + 1]
@@ -52,6 +51,8 @@ class Fitted:
     target: ModelOptions
     """The target as it is loaded."""
     ctx_size: int
+    n_ctx_train: int
+    """Longest context of the target."""
     n_layers: int
     """Layers of the target, its output among them."""
     rooms: tuple[tuple[str, int, int], ...] = ()
@@ -202,7 +203,7 @@ class _Fitting:
         if self._is_moe and self._has_room_for_experts():
             trial = self._with_experts(trial)
         rooms = tuple(
-            (device.name.partition("[")[0], room, share.n_layers)
+            (device.title, room, share.n_layers)
             for device, room, share in zip(self._devices, self._targets, trial.shares, strict=True)
         )
         return self._fitted(self._placed(trial.shares), rooms)
@@ -216,6 +217,7 @@ class _Fitting:
         return Fitted(
             target=target,
             ctx_size=self._ctx_size,
+            n_ctx_train=self._n_ctx_train,
             n_layers=self._n_layers,
             rooms=rooms,
             failure=failure,
@@ -223,15 +225,11 @@ class _Fitting:
 
     def _obstacle(self) -> str | None:
         """Why layers cannot be moved."""
-        given = self._request.target
         if not self._devices:
             return "the model does not fit in RAM"
-        if len(self._devices) > 1 and any(given.devices.split):
-            return "-ts is given"
-        if len(self._devices) > 1 and given.devices.split_mode is SplitMode.ROW:
+        split_mode = self._request.target.devices.split_mode
+        if len(self._devices) > 1 and split_mode is SplitMode.ROW:
             return "-sm row is given"
-        if given.override_tensor or given.cpu_moe or given.n_cpu_moe:
-            return "-ot or --n-cpu-moe is given"
         return None
 
     def _shorten(self, used: int) -> bool:
@@ -386,7 +384,7 @@ class _Fitting:
         return replace(
             given,
             n_gpu_layers=n_layers,
-            devices=replace(given.devices, split=split or given.devices.split),
+            devices=replace(given.devices, split=split),
             override_tensor=tuple(overrides),
         )
 

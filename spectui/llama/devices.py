@@ -231,6 +231,7 @@ def describe(device: int) -> Device:
         total_bytes=properties.memory_total if is_told else None,
         in_ram=properties.type == INTEGRATED or is_apples,
         maps_files=properties.capabilities.mmap_support,
+        device="" if buffer_type is None else name,
     )
     return Device(
         type=properties.type,

@@ -96,7 +96,7 @@ def _forward(listener: socket.socket, endpoint: str, free_bytes: int) -> None:
 
 def _questions(client: socket.socket, server: socket.socket, free_bytes: int) -> None:
     """Pass on what a client asks, but for the memory. It waits for one answer after the other."""
-    while head := client.recv(_REQUEST.size, socket.MSG_WAITALL):
+    while len(head := client.recv(_REQUEST.size, socket.MSG_WAITALL)) == _REQUEST.size:
         command, size = _REQUEST.unpack(head)
         if command == _GET_DEVICE_MEMORY:
             client.recv(size, socket.MSG_WAITALL)
