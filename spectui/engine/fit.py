@@ -80,8 +80,11 @@ class Fitted:
         text = f"fitted to {rooms}: {sum(layers)} of {self.n_layers} layers"
         if len(layers) > 1:
             text += f" ({', '.join(map(str, layers))})"
-        n_partial = len(self.target.override_tensor)
-        return f"{text}, experts of {n_partial} in RAM" if n_partial else text
+        # The output is one of the layers, and has none.
+        output = rf"blk\.{self.n_layers - 1}\."
+        in_ram = [one for one in self.target.override_tensor if one.buffer == HOST]
+        n = sum(not one.pattern.startswith(output) for one in in_ram)
+        return f"{text}, experts of {n} in RAM" if n else text
 
 
 def fit(
@@ -380,7 +383,7 @@ class _Fitting:
                 overrides.append(TensorOverride(pattern=rf"blk\.{partial}{pattern}", buffer=buffer))
             layer += share.n_partial
         given = self._request.target
-        split = tuple(float(one.n_layers) for one in shares) if len(shares) > 1 else ()
+        split = tuple(float(one.n_layers) for one in shares) if n_layers and len(shares) > 1 else ()
         return replace(
             given,
             n_gpu_layers=n_layers,
