@@ -82,7 +82,9 @@ def command(ctx: click.Context, /, **parsed: Any) -> None:
     without and once with the draft, in turns; with -np as many streams at once.
     """
     from spectui.cli.run_bench import bench
+    from spectui.cli.served_session import with_backend
 
+    parsed = with_backend(parsed)
     _check_backend(parsed)
     if parsed["server_url"] is not None:
         _check_running(ctx, parsed)

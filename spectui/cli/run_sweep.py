@@ -21,6 +21,7 @@ from spectui.cli.served_session import (
     served_extra,
     wanted_binary,
     wanted_slots,
+    with_backend,
     with_slot_context,
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
@@ -101,6 +102,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     grid, left_out = given_grid(parsed["grid"], replaced)
     if grid.n_predict is not None and "n_predict" not in {*typed, *set_by_preset}:
         parsed = {**parsed, "n_predict": grid.n_predict}
+    parsed = with_backend(parsed)
     shared = _shared(parsed, axes)
     is_server = parsed["backend"] == BackendKind.SERVER
     _check(parsed, grid, is_server=is_server)

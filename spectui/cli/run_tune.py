@@ -11,7 +11,13 @@ from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import check_schedule, served_extra, with_slot_context, with_slots
+from spectui.cli.served_session import (
+    check_schedule,
+    served_extra,
+    with_backend,
+    with_slot_context,
+    with_slots,
+)
 from spectui.cli.session import (
     find_candidates,
     load_models,
@@ -73,6 +79,7 @@ def tune(parsed: dict[str, Any]) -> None:
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
     """
+    parsed = with_backend(parsed)
     shared, options = _options(parsed)
     options.check()
     options.parameters()

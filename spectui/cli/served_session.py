@@ -1,16 +1,46 @@
 """Options of commands that measure through a llama-server that they start."""
 
+import shutil
 from dataclasses import replace
+from typing import Any
 
+import click
+from click.core import ParameterSource
+
+from spectui.cli.options_common import BackendKind
+from spectui.cli.output import complain
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import is_taken, taken
 from spectui.commands.items import divide, words_of
+from spectui.commands.measured import beyond_engine
 from spectui.errors import UsageError
 from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
 
+_SERVER = "llama-server"
 _SLOTS = "parallel"
 """llama-server's name of ``-np``."""
+
+
+def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
+    """The options, with a llama-server as backend where only that can run the command of --from.
+
+    It is that of ``--server-bin``, else the ``llama-server`` of the PATH: a command is data, so the
+    program that it names is never started. What was typed stays.
+    """
+    found = taken()
+    source = click.get_current_context().get_parameter_source("backend")
+    if found is None or source is ParameterSource.COMMANDLINE:
+        return parsed
+    beyond = beyond_engine(found.extra)
+    binary = parsed["server_bin"] or shutil.which(_SERVER)
+    if not beyond or binary is None or parsed.get("server_url") is not None:
+        return parsed
+    complain(
+        f"measured through {binary}, since spectui's own engine does not apply "
+        f"{', '.join(beyond)} (--backend engine measures without)"
+    )
+    return {**parsed, "backend": str(BackendKind.SERVER), "server_bin": binary}
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:

@@ -19,14 +19,15 @@ _WRITTEN = (
 _STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-runtime", "--agent")
 """Options for programs that the server would start, and tools that change files."""
 _PLACES = (
-    *("--device", "--main-gpu", "--tensor-split", "--split-mode", "--rpc", "--numa", "--no-host"),
-    *("--n-cpu-ffn", "--fit", "--fit-target", "--fit-ctx", "--cpu-mask", "--cpu-range"),
+    *("--split-mode", "--numa", "--no-host", "--n-cpu-ffn", "--cpu-mask", "--cpu-range"),
     *("--cpu-strict", "--prio", "--poll", "--cpu-mask-batch", "--cpu-range-batch"),
     *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--mlock", "--direct-io"),
 )
+_FIT = ("--fit", "--fit-target", "--fit-ctx")
+_BESIDE = ("--mmproj", "--mmproj-url", "--embedding", "--rerank")
 _MODEL = (
-    *("--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled", "--mmproj"),
-    *("--mmproj-url", "--embedding", "--rerank", "--rope-scaling", "--rope-scale"),
+    *("--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"),
+    *("--rope-scaling", "--rope-scale"),
     *("--rope-freq-base", "--rope-freq-scale", "--yarn-orig-ctx", "--yarn-ext-factor"),
     *("--yarn-attn-factor", "--yarn-beta-slow", "--yarn-beta-fast", "--grp-attn-n"),
 )
@@ -38,7 +39,8 @@ _CHOICE = (
     *("--grammar", "--grammar-file", "--json-schema", "--json-schema-file", "--samplers"),
     *("--sampler-seq", "--logit-bias", "--backend-sampling"),
 )
-_NAMED = frozenset({*_PLACES, *_MODEL, *_PROMPTS, *_CHOICE})
+_NAMED = frozenset({*_PLACES, *_FIT, *_BESIDE, *_MODEL, *_PROMPTS, *_CHOICE})
+_APPLIED = frozenset({*_PLACES, *_MODEL, "--load-mode", "--lazy-mode", "--repack"})
 _NEUTRAL: dict[str, float] = {
     "--parallel": 1,
     "--repeat-penalty": 1,
@@ -105,6 +107,20 @@ def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
         BadInputError: an option lacks its value.
     """
     return tuple(dict.fromkeys(_left_out(words)))
+
+
+def beyond_engine(words: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``unmeasured`` that place a model or change it, which a llama-server applies.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+    placed = (item for item in divide(words) if _counts(item) and _long(item) in _APPLIED)
+    return tuple(dict.fromkeys(item.text for item in placed))
+
+
+def _long(item: Item) -> str:
+    return "" if item.server is None else item.server.long_flag
 
 
 def _left_out(words: Sequence[str]) -> Iterator[str]:

@@ -36,7 +36,13 @@ _REPEATABLE = frozenset({*_OVERRIDES, "override-kv"})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _THREADS = frozenset({"threads", "threads-batch"})
-_LOADING = frozenset({"mmap", "load-mode"})
+_UNDOES = {
+    "mmap": "no-mmap",
+    "load-mode": "no-mmap",
+    "kv-offload": "no-kv-offload",
+    "op-offload": "no-op-offload",
+}
+"""Options that take another one back."""
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
 """Former flags for the draft lengths of every drafter."""
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -50,6 +56,8 @@ _LOCKED = "mlock"
 """Part of modes that spectui does not apply but passes on."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
     "mmap": {},
+    "kv-offload": {},
+    "op-offload": {},
     "no-flash-attn": {"flash-attn": ("off",)},
     "spec-default": SPEC_DEFAULT,
 }
@@ -270,8 +278,8 @@ def taken_options(
         found = _taken(item, through_server=through_server)
         if found is None or not _is_written(item):
             extra += item.separate
-        if item.option is not None and item.option.name in _LOADING:
-            options.pop("no-mmap", None)
+        if item.option is not None and item.option.name in _UNDOES:
+            options.pop(_UNDOES[item.option.name], None)
         for name, values in (found or {}).items():
             options[name] = _joined(options, name, values)
     kinds = [kind for value in options.get("spec-type", ()) for kind in value.split(",")]

@@ -179,20 +179,22 @@ class EngineThread:
             self._clients.remove(client)
 
     def submit(self, client: EngineClient, command: Command) -> None:
-        """Queue ``command``. What has less priority gives way.
+        """Queue ``command``. What has less priority gives way. A lost engine answers at once.
 
         Raises:
             UsageError: the engine is closed.
         """
         with self._changed:
-            if self._lost is not None:
-                raise self._lost
-            if self._closed:
-                raise UsageError("the engine is closed; start another one")
-            if self._is_closing:
-                # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
-                self.stop(client, for_good=True)
-            self._enqueue(client, command)
+            lost = self._lost
+            if lost is None:
+                if self._closed:
+                    raise UsageError("the engine is closed; start another one")
+                if self._is_closing:
+                    # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
+                    self.stop(client, for_good=True)
+                self._enqueue(client, command)
+        if lost is not None:
+            client.tell(EngineFailed(error=lost, trace=None))
 
     def _enqueue(self, client: EngineClient, command: Command) -> None:
         self._n_submitted += 1

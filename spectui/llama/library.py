@@ -100,7 +100,7 @@ class Aborts:
 
     def __init__(self) -> None:
         """Listen to nobody yet."""
-        self._listeners: list[AbortListener] = []
+        self._listeners: set[AbortListener] = set()
         # The C side keeps only a pointer.
         self._callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._end)
 
@@ -110,11 +110,11 @@ class Aborts:
 
     def listen(self, listener: AbortListener) -> None:
         """Tell ``listener`` from now on, on the thread that gave up."""
-        self._listeners.append(listener)
+        self._listeners.add(listener)
 
     def forget(self, listener: AbortListener) -> None:
         """Tell ``listener`` no more."""
-        self._listeners.remove(listener)
+        self._listeners.discard(listener)
 
     def _end(self, message: bytes) -> None:
         why = without_folder(message.decode(errors="replace"))

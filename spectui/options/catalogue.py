@@ -339,6 +339,8 @@ RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)
 OPTIONS: tuple[Option, ...] = (
     *(MODEL, MODEL_DRAFT, *PLACEMENT),
     Option(flags=("--mmap",), values=Switch(), is_ours=False),
+    Option(flags=("-kvo", "--kv-offload"), values=Switch(), is_ours=False),
+    Option(flags=("--op-offload",), values=Switch(), is_ours=False),
     Option(
         flags=("-lm", "--load-mode"),
         variables=("LOAD_MODE", None),

@@ -178,7 +178,31 @@ def test_what_is_printed(
         "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts, greedy)\n"
         "acceptance  70.0 % (42 of 60), 2.75 tokens per round\n"
         "lossless    yes, every output equals the target's own\n"
+        "request     18 + 12 tokens: 0.11 s off, 0.09 s on (1.25×)\n"
+        "first token 0.00 s off, 0.00 s on\n"
     )
+
+
+def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    binary = write_server(tmp_path / "bin" / "llama-server")
+    command = f"./other/llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256"
+    given = ("--prompts", prompts, "-n", 8, "--json", "-")
+    monkeypatch.setenv("PATH", str(binary.parent), prepend=":")
+    assert spectui("bench", "--from", f"{command} -lm mlock", *given) == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert (found["backend"], found["server"]["path"]) == ("server", str(binary))
+    told = f"measured through {binary}, since spectui's own engine does not apply -lm mlock"
+    assert told in spectui.err
+    # Nothing that places a model or changes it; and what was typed.
+    for more in ((f"{command} --mmproj m.gguf",), (f"{command} -lm mlock", *ENGINE)):
+        assert spectui("bench", "--from", *more, *given) == 0, spectui.err
+        assert json.loads(spectui.out)["backend"] == "engine"
+
+
+ENGINE = ("--backend", "engine")
 
 
 # A server that hangs has to be ready in time, too.

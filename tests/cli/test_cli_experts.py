@@ -1,6 +1,7 @@
 """``tune --tune n_cpu_moe,draft`` on a real mixture of experts, with and without a GPU's plan."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ class ScriptedPlanner(Closing):
     n_free = 5.0
     """Beside dense weights and cache."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rpc: Sequence[str] = ()) -> None:
+        assert not rpc
         two = 2 * MARGIN_BYTES
         self._script = Script(n_layers=3, expert_bytes=two, draft_bytes=two)
 

@@ -138,6 +138,16 @@ def test_what_is_unknown_travels_as_it_stands(words: list[str]) -> None:
     assert extra(shlex.join(["--unknown", *words])) == ("--unknown", *words)
 
 
+def test_the_last_of_a_switch_and_its_negation_counts() -> None:
+    assert only("-nkvo --kv-offload --no-op-offload") == {"no-op-offload": ()}
+    assert only("-kvo -nkvo --no-op-offload --op-offload") == {"no-kv-offload": ()}
+
+
+def test_a_split_that_only_the_server_has_travels() -> None:
+    assert only("-sm row") == {"split-mode": ("row",)}
+    assert (only("-sm tensor"), extra("-sm tensor")) == ({}, ("-sm", "tensor"))
+
+
 def test_an_unknown_option_keeps_its_value_and_the_order_stays() -> None:
     text = "llama-server --host 0.0.0.0 --jinja -m m.gguf -np 2 --lora-scaled a 1 -c 99 -n -1 --x=y"
     found = take_over(read_command(text))

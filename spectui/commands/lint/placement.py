@@ -9,11 +9,14 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import (
     Finding,
+    error,
     note,
     warning,
 )
 from spectui.commands.reader import Reader
+from spectui.errors import UsageError
 from spectui.options.dialect import Dialect
+from spectui.options.reading import endpoints
 from spectui.severity import Severity
 
 _PARTS = ("up", "down", "gate")
@@ -21,6 +24,8 @@ _MOST_LAYERS = 128
 _EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
 _IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
 _CPU = "CPU"
+_PLACED = ("device", "device-draft", "override-tensor", "override-tensor-draft")
+_REMOTE = re.compile(r"\bRPC\d")
 _EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
 
 
@@ -67,6 +72,8 @@ def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if not command.has("gpu-layers") and not reader.is_current:
         yield from _no_layers(command, reader)
     yield from _several_gpus(command)
+    yield from _no_endpoint(command)
+    yield from _before_rpc(command)
 
 
 def _experts(command: ServerCommand) -> Iterator[Finding]:
@@ -161,6 +168,30 @@ def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
         yield _idle_gpu(split, "with -sm none one GPU has everything, and nothing is split")
     if mode == "layer" and main is not None:
         yield _idle_gpu(main, "with -sm layer no GPU is the main one")
+
+
+def _no_endpoint(command: ServerCommand) -> Iterator[Finding]:
+    for at, item in command.all("rpc"):
+        try:
+            endpoints(",".join(item.values))
+        except UsageError as wrong:
+            _option, _, why = str(wrong).partition(": ")
+            yield error((at, item), f"{item.text} names no server", why)
+
+
+def _before_rpc(command: ServerCommand) -> Iterator[Finding]:
+    """Find devices of RPC servers that are named before the servers are: nobody knows them yet."""
+    servers = command.last("rpc")
+    for at, item in command.all(*_PLACED):
+        is_remote = any(_REMOTE.search(value) for value in item.values)
+        if is_remote and (servers is None or at < servers[0]):
+            missing = "there is no --rpc" if servers is None else "--rpc comes behind it"
+            yield error(
+                (at, item),
+                f"{item.text} names a device of an RPC server, and {missing}",
+                "options are read in their order, and --rpc makes its servers' devices known: "
+                "write it first",
+            )
 
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
