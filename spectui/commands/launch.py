@@ -13,6 +13,7 @@ from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
+from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
 from spectui.options.setup import Setup
@@ -30,6 +31,8 @@ _ALWAYS = frozenset(
     }
 )
 """Options that are written whatever a command gave: defaults changed between versions."""
+_ONCE = LAYERS | {option.name for option in catalogue.FITTING}
+"""Options that are not written where the user's own have them, or remain auto there."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
 """Options that a dialect uses in place of one that it lacks."""
 _NGRAM_DEFAULTS = {
@@ -183,7 +186,7 @@ class ExportSetup(Setup):
         """The command in the reader's words, and the user's own options that it does not have."""
         extra = self._extra()
         # A value that is no number, such as auto, remains there.
-        said = {item.name for item in extra} & LAYERS
+        said = {item.name for item in extra} & _ONCE
         words = server_arguments(
             self.target, self.draft, self.context, self.speculation, dialect=dialect
         )

@@ -347,9 +347,9 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
             return _LOAD_MODES.get(mode)
         case "spec-type", (kind,):
             return drafting(kind, through_server=through_server)
-        case "flash-attn", values:
+        case ("fit" | "flash-attn") as name, values:
             wanted = values[0] if values else "on"
-            return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}
+            return {name: (FLASH_ATTENTION.get(wanted, wanted),)}
         case name, () if name in _SWITCHES:
             return _SWITCHES[name]
         case "seed", ("-1",):
