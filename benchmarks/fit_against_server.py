@@ -30,6 +30,8 @@ from tests.support.models import CLOSE_DRAFT, Tiny, write_tiny
 from tests.support.mtp import WRITERS
 from tests.support.rpc import built_rpc
 
+LONGEST = (1 << 31) - 1
+"""Shortest context to which nothing is shortened."""
 MAX_DRAFT = 8
 """Of a setting with a draft; without one only the bonus token has logits."""
 
@@ -44,7 +46,7 @@ class Configuration:
     draft: bool = False
     mtp: bool = False
     ctx_size: int | None = 4096
-    """None for an open one."""
+    """None for an open one, 0 for the longest."""
     min_ctx: int = 4096
     margins_mib: tuple[int, ...] = (0,)
 
@@ -75,6 +77,7 @@ def _configurations() -> tuple[Configuration, ...]:
         one(model=DENSE, shares=(0.7,), ctx_size=None),
         one(model=MOE, shares=(0.2,), ctx_size=None, min_ctx=512),
         one(model=MOE, shares=(0.4, 0.3), ctx_size=None),
+        one(model=MOE, shares=(0.4,), ctx_size=0, min_ctx=LONGEST),
         one(model=DEEP, shares=(0.6,), margins_mib=(7,)),
         one(model=DEEP_MOE, shares=(0.7,)),
         one(model=DEEP_MOE, shares=(0.3, 0.3, 0.3)),
@@ -139,7 +142,7 @@ def _compared(one: Configuration, models: dict[str, Path], folder: Path) -> dict
         target = replace(request.target, devices=devices)
         draft = None if request.draft is None else replace(request.draft, devices=devices)
         request = replace(request, target=target, draft=draft)
-        fitted, ours = engine_chooses(request, open_context=one.ctx_size is None)
+        fitted, ours = engine_chooses(request, open_context=not one.ctx_size)
         theirs = server_chooses(server_binary(), _arguments(one, request), endpoints)
     is_equal = ours == theirs
     print(f"{'equal' if is_equal else 'DIFFERENT'}: {one.label}: {fitted.sentence}", flush=True)

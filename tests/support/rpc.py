@@ -103,8 +103,8 @@ def _questions(client: socket.socket, server: socket.socket, free_bytes: int) ->
             client.sendall(_MEMORY.pack(16, free_bytes, free_bytes))
             continue
         server.sendall(head)
-        while size:
-            part = client.recv(min(size, 1 << 20))
+        # Who asks may be ended in the middle.
+        while size and (part := client.recv(min(size, 1 << 20))):
             server.sendall(part)
             size -= len(part)
 
