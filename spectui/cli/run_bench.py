@@ -27,6 +27,7 @@ from spectui.cli.served_session import (
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
 from spectui.documents import Json, or_reason
+from spectui.engine.placing import left_open, placed
 from spectui.errors import BadInputError, HopelessError, ServerError, SpectuiError
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
@@ -141,7 +142,7 @@ class _Bench:
 
     def through_engine(self, speculation: Speculation) -> BenchRun:
         """Measure in this process."""
-        setup = self._setup(speculation)
+        setup = placed(self._setup(speculation), self.options.fit, self.progress.announce)
         with open_engine(self.options, self.progress) as engine:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
@@ -167,6 +168,7 @@ class _Bench:
     def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Start llama-servers, measure, end them."""
         setup = self._setup(speculation)
+        setup = replace(setup, target=left_open(setup.target, self.options.fit))
         check_schedule(self.options)
         binary = wanted_binary(self.parsed["server_bin"])
         target = look_at(setup.target)

@@ -22,6 +22,7 @@ from spectui.cli.session import (
     find_candidates,
     load_models,
     open_engine,
+    place_target,
     read_prompts,
     tokenized,
     with_candidates,
@@ -39,6 +40,7 @@ from spectui.cli.tune_request import (
 from spectui.cli.tune_slots import slots_measured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
+from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
@@ -149,7 +151,8 @@ class _Search:
         """Load the models and search with the engine in this process."""
         shared, models = self.shared, find_candidates(self.shared, self.progress)
         asked = present_of()
-        models, experts, command = self._placed(models, 0 if asked is None else asked.longest)
+        longest = 0 if asked is None else asked.longest
+        shared, models, experts, command = self._placed(models, longest)
         with_mtp = takes_mtp(shared, self.options) and experts is None
         with open_engine(shared, self.progress) as engine:
             target, candidates = load_models(
@@ -183,17 +186,22 @@ class _Search:
             present=present,
         )
 
-    def _placed(self, models: Models, longest: int) -> tuple[Models, ExpertPlan | None, LoadTarget]:
-        """Plan where the experts lie, if that is searched; return how the target is loaded.
+    def _placed(
+        self, models: Models, longest: int
+    ) -> tuple[RunOptions, Models, ExpertPlan | None, LoadTarget]:
+        """Plan where layers and experts lie; return how drafts and the target are loaded.
 
         Args:
             models: models of the run.
             longest: longest draft of the present setting.
         """
         shared, context = self.shared, self.shared.context
-        target, max_draft = shared.target_options(models.target), longest_draft(context)
+        max_draft = longest_draft(context)
         experts = None
-        if Parameter.N_CPU_MOE in self.options.parameters():
+        if Parameter.N_CPU_MOE not in self.options.parameters():
+            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
+        else:
+            target = shared.target_options(models.target)
             request = PlanRequest(target=target, context=context, max_draft=max_draft)
             drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
             experts, refused = plan_experts(request, drafts, self.progress.say)
@@ -202,7 +210,7 @@ class _Search:
             # So that every draft can be examined beside it.
             target = with_n_cpu_moe(target, experts.placements.most)
         command = LoadTarget(options=target, context=context, max_draft=max(max_draft, longest))
-        return models, experts, command
+        return shared, models, experts, command
 
     def served(self, binary: ServerBinary) -> Tuned:
         """Search through llama-server.
@@ -214,7 +222,7 @@ class _Search:
         shared = self.shared
         check_schedule(shared)
         models = find_candidates(shared, self.progress)
-        target = look_at(shared.target_options(models.target))
+        target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = _served_drafts(shared, models, self.progress)
         alone = _alone(shared, target.options, served_extra())
         off = with_slot_context(alone, self.options.slots[0])

@@ -76,8 +76,13 @@ class Fitted:
         rooms = " and ".join(
             f"{bytes_text(max(room, 0))} on {name}" for name, room, _n in self.rooms
         )
-        layers = [n for _name, _room, n in self.rooms]
-        text = f"fitted to {rooms}: {sum(layers)} of {self.n_layers} layers"
+        return f"fitted to {rooms}: {self.choice}"
+
+    @property
+    def choice(self) -> str:
+        """Layers on the devices, and experts beside them."""
+        layers = [n for _name, _room, n in self.rooms] or [self.n_layers]
+        text = f"{sum(layers)} of {self.n_layers} layers"
         if len(layers) > 1:
             text += f" ({', '.join(map(str, layers))})"
         # The output is one of the layers, and has none.

@@ -129,6 +129,9 @@ class Fit:
     """``--fit-target``: MiB that stay free, by device; a single one is for all of them."""
     min_ctx: int = 4096
     """``--fit-ctx``: tokens of the shortest context, where its length was not given either."""
+    by_server: bool = False
+    """Whether a llama-server has chosen, so that the placement beside this is not the one that it
+    runs."""
 
     def margin_bytes(self, device: int) -> int:
         """Bytes that stay free on a device, by its index among the target's."""

@@ -1,0 +1,86 @@
+"""Places a target as llama-server's ``--fit`` would, before this process loads it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from spectui.engine.fit import Fitted, devices_of, fit
+from spectui.engine.fitting import PlanCall, alone
+from spectui.engine.planning import Planner
+from spectui.llama.devices import has_gpu
+from spectui.llama.planned import DeviceMemory, PlanRequest
+from spectui.options.setup import Fit, ModelOptions, Setup
+
+Say = Callable[[str], None]
+
+
+def left_open(target: ModelOptions, options: Fit | None) -> ModelOptions:
+    """A target whose placement is left to a llama-server, where there is anything to choose.
+
+    Args:
+        target: as it was given.
+        options: what may be chosen; None for nothing.
+    """
+    if options is None or not _has_devices(target):
+        return target
+    return replace(target, fit=replace(options, by_server=True))
+
+
+def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
+    """A setup as it is loaded: layers and experts on the devices as ``--fit`` chooses them.
+
+    Memory is planned in child processes, which are gone when this returns.
+
+    Args:
+        setup: target and draft as they were given.
+        options: what may be chosen; None for nothing.
+        say: told what was chosen, if it is not everything.
+
+    Returns:
+        The setup itself where nothing may be chosen, or there is no device.
+
+    Raises:
+        SpectuiError: as ``Planner.plan`` does.
+    """
+    if options is None or not _has_devices(setup.target):
+        return setup
+    target, speculation = replace(setup.target, fit=options), setup.speculation
+    request = PlanRequest(
+        target=target,
+        draft=setup.used_draft,
+        mtp=speculation is not None and speculation.is_mtp,
+        context=setup.context,
+        max_draft=1 if speculation is None else speculation.longest,
+    )
+    with Planner(has_drafts=request.draft is not None, rpc=target.devices.rpc) as planner:
+        # Before the drafts' child has started a driver, which takes memory.
+        gpus = planner.gpus()
+        if not devices_of(target.devices, gpus):
+            return setup
+        found = fit(planner.plan, request, gpus)
+        if found.sentence is not None:
+            say(found.sentence)
+            _mind_target_alone(planner.plan, request, gpus, found, say)
+    draft = None if setup.draft is None else found.beside(setup.draft)
+    return replace(setup, target=found.target, draft=draft)
+
+
+def _has_devices(target: ModelOptions) -> bool:
+    return target.devices.names != () and bool(target.devices.rpc or has_gpu())
+
+
+def _mind_target_alone(
+    plan: PlanCall,
+    request: PlanRequest,
+    gpus: tuple[DeviceMemory, ...],
+    found: Fitted,
+    say: Say,
+) -> None:
+    """Say so where a server without the draft would place more of the target on the devices."""
+    if alone(request) == request:
+        return
+    without = fit(plan, alone(request), gpus)
+    if without.target != found.target:
+        say(
+            f"mind that without the draft llama-server has more room ({without.choice}): here the "
+            "target lies the same without speculation; --backend server measures each as it is"
+        )
