@@ -1,7 +1,8 @@
 """Runs ``spectui doctor`` with parsed options; its document."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 from spectui.cli.doctor_view import told
@@ -21,13 +22,16 @@ from spectui.doctor.examination import (
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
+from spectui.engine.fit import Fitted
 from spectui.engine.fitting import Demand
+from spectui.engine.placing import fitted
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
 from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
+from spectui.options.setup import ModelOptions
 from spectui.presets import Preset, find_preset
 from spectui.severity import Severity
 
@@ -58,12 +62,13 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
     try:
         around = surroundings(planner, this_machine())
-        examination = None
+        examination: Examination | None = None
+        notes: tuple[Finding, ...] = ()
         if options.demo or options.model is not None:
-            examination = _examine(planner, options, draft_max, around, progress)
+            examination, notes = _examine(planner, options, draft_max, around, progress)
     finally:
         progress.close()
-    found = () if examination is None else findings(examination)
+    found = () if examination is None else (*findings(examination), *notes)
     document = _document(around, examination, found, preset)
     write_result(document, told(around, examination, found, preset), given.json_path)
     error = _verdict(examination, found)
@@ -91,7 +96,8 @@ def _examine(
     draft_max: int,
     around: Surroundings,
     progress: Progress,
-) -> Examination:
+) -> tuple[Examination, tuple[Finding, ...]]:
+    """Examine; return what --fit has chosen as well."""
     # Their headers are read where they can do no harm.
     models = find_models(options, progress, needs_draft=False, reads_headers=False)
     request = PlanRequest(
@@ -102,9 +108,26 @@ def _examine(
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
-    return Examiner(planner, around, progress.say).examine(
-        request, drafts if options.takes_models else {}, mtp=_mtp(options)
-    )
+    drafts = drafts if options.takes_models else {}
+    chosen = _fitted(planner, request, drafts, options)
+    if chosen is not None:
+        request = replace(request, target=chosen.target)
+        drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
+    text = None if chosen is None else chosen.sentence
+    notes = () if text is None else (Finding(severity=Severity.NOTE, text=text),)
+    examiner = Examiner(planner, around, progress.say)
+    return examiner.examine(request, drafts, mtp=_mtp(options)), notes
+
+
+def _fitted(
+    planner: Planner, request: PlanRequest, drafts: Mapping[str, ModelOptions], options: RunOptions
+) -> Fitted | None:
+    """What ``--fit`` chooses beside the first draft that can be planned."""
+    for draft in drafts.values():
+        # An unusable draft is reported with all others.
+        with suppress(BadInputError, DoesNotFitError, UsageError):
+            return fitted(planner, replace(request, draft=draft), options.fit)
+    return fitted(planner, request, options.fit)
 
 
 def _mtp(options: RunOptions) -> bool | None:

@@ -354,10 +354,13 @@ class _Search:
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
             ),
-            command=CommandOptions(dialect=dialect, extra=with_slots((), options.parallel))
+            command=CommandOptions(
+                dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
+            )
             if command is None
             else CommandOptions(
                 dialect=dialect,
+                is_pinned=options.pin,
                 extra=with_slots(command.kept, options.parallel),
                 given=command.given,
                 start=command.start,

@@ -202,8 +202,7 @@ class Takeover:
     def served(self) -> tuple[str, ...]:
         """Its own arguments for a server that is started in its place.
 
-        What it leaves to its server is left to that one as well; in-process nothing is fitted, so
-        that all layers are on the GPU there.
+        What it leaves to its server is left to that one as well.
         """
         settled = self.typed | self.settled.options.keys()
         left = (flag for name, flag in _LAYER_FLAGS.items() if name not in settled)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spectui.engine.fit import Fitted, devices_of, fit
-from spectui.engine.fitting import PlanCall, alone
+from spectui.engine.fitting import alone
 from spectui.engine.planning import Planner
 from spectui.llama.devices import has_gpu
-from spectui.llama.planned import DeviceMemory, PlanRequest
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions, Setup
 
 Say = Callable[[str], None]
@@ -43,43 +43,48 @@ def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
     """
     if options is None or not _has_devices(setup.target):
         return setup
-    target, speculation = replace(setup.target, fit=options), setup.speculation
+    speculation = setup.speculation
     request = PlanRequest(
-        target=target,
+        target=setup.target,
         draft=setup.used_draft,
         mtp=speculation is not None and speculation.is_mtp,
         context=setup.context,
         max_draft=1 if speculation is None else speculation.longest,
     )
-    with Planner(has_drafts=request.draft is not None, rpc=target.devices.rpc) as planner:
-        # Before the drafts' child has started a driver, which takes memory.
-        gpus = planner.gpus()
-        if not devices_of(target.devices, gpus):
+    has_draft = request.draft is not None
+    with Planner(has_drafts=has_draft, rpc=setup.target.devices.rpc) as planner:
+        found = fitted(planner, request, options)
+        if found is None:
             return setup
-        found = fit(planner.plan, request, gpus)
         if found.sentence is not None:
             say(found.sentence)
-            _mind_target_alone(planner.plan, request, gpus, found, say)
+        if found.rooms and alone(request) != request:
+            _mind_target_alone(found, fitted(planner, alone(request), options), say)
     draft = None if setup.draft is None else found.beside(setup.draft)
     return replace(setup, target=found.target, draft=draft)
+
+
+def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
+    """What ``--fit`` chooses for a request; None where there is nothing to choose.
+
+    Raises:
+        SpectuiError: as ``Planner.plan`` does.
+    """
+    # Before the drafts' child has started a driver, which takes memory.
+    gpus = planner.gpus()
+    if options is None or not devices_of(request.target.devices, gpus):
+        return None
+    request = replace(request, target=replace(request.target, fit=options))
+    return fit(planner.plan, request, gpus)
 
 
 def _has_devices(target: ModelOptions) -> bool:
     return target.devices.names != () and bool(target.devices.rpc or has_gpu())
 
 
-def _mind_target_alone(
-    plan: PlanCall,
-    request: PlanRequest,
-    gpus: tuple[DeviceMemory, ...],
-    found: Fitted,
-    say: Say,
-) -> None:
+def _mind_target_alone(found: Fitted, without: Fitted | None, say: Say) -> None:
     """Say so where a server without the draft would place more of the target on the devices."""
-    if alone(request) == request:
-        return
-    without = fit(plan, alone(request), gpus)
-    if without.target != found.target:
+    if without is not None and without.target != found.target:
         say(
             f"mind that without the draft llama-server has more room ({without.choice}): here the "
             "target lies the same without speculation; --backend server measures each as it is"

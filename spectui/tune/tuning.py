@@ -68,6 +68,8 @@ class CommandOptions:
     """Names of the options that the user's command gave; None where there was no command."""
     start: Start = field(default_factory=Start)
     """Words before the arguments of the user's command."""
+    is_pinned: bool = False
+    """Whether it has the placement that was fitted, or leaves that to the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +304,7 @@ class Tuning:
         given = command.given
         if given is not None and self.space.placements is not None:
             given |= _PLACING
-        return ExportSetup(
+        found = ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
@@ -312,6 +314,7 @@ class Tuning:
             start=command.start,
             name=self.setup.off.target.path.stem,
         )
+        return found.pinned() if command.is_pinned else found
 
     def _draft_of(self, arm: Arm) -> ModelOptions | None:
         return None if arm.draft is None else self.setup.drafts()[arm.draft]
