@@ -144,10 +144,14 @@ def _cores_allowed(folder: Path) -> float | None:
     return None
 
 
-def cgroups(root: Path) -> Iterator[tuple[Path, int]]:
-    """Yield this process's cgroups for CPU time, innermost first, with their version, 1 or 2.
+def cgroups(root: Path, controller: str = "cpu") -> Iterator[tuple[Path, int]]:
+    """Yield this process's cgroups of a controller, innermost first, with their version, 1 or 2.
 
     Those above are among them, as far as they are visible from here.
+
+    Args:
+        root: folder of ``proc`` and of the mounts of cgroups.
+        controller: ``cpu`` or ``memory``; version 2 has one tree for all.
     """
     try:
         # Paths need not be UTF-8.
@@ -164,8 +168,8 @@ def cgroups(root: Path) -> Iterator[tuple[Path, int]]:
         inside, point, kind, options = mount.groups()
         if kind == "cgroup2" and "" in paths:
             path, version = paths[""], 2
-        elif kind == "cgroup" and "cpu" in options.split(","):
-            path = next((path for one, path in paths.items() if "cpu" in one.split(",")), "/")
+        elif kind == "cgroup" and controller in options.split(","):
+            path = next((path for one, path in paths.items() if controller in one.split(",")), "/")
             version = 1
         else:
             continue

@@ -30,6 +30,19 @@ class DoesNotFitError(SpectuiError):
     exit_code = 4
 
 
+class ReadsFromDiskError(DoesNotFitError):
+    """It can be loaded, and would read its weights from disk or swap again and again.
+
+    Who asks for it all the same gets it: ``--yes``, or a question on the screen.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Say ``reason``, and how to go on."""
+        super().__init__(f"{reason}; --yes loads it all the same")
+        self.reason = reason
+        """The sentence without the option."""
+
+
 class ServerError(SpectuiError):
     """The real llama-server failed or could not be started."""
 

@@ -15,13 +15,10 @@ from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import (
-    Budget,
     DraftOption,
     assess,
     rank,
 )
-
-_ANY_SIZE = Budget(free_bytes=None)
 
 
 class Room:
@@ -117,7 +114,7 @@ class DraftSearch:
         self.target = told.facts
         self._engine = engine
         self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.file_bytes)
-        self._budget = replace(_ANY_SIZE, n_ctx=n_ctx)
+        self._n_ctx = n_ctx
         free_bytes = free_bytes_of_all() if free_bytes is None else free_bytes
         self._room = Room(told.facts, n_ctx=n_ctx, free_bytes=free_bytes)
 
@@ -128,11 +125,11 @@ class DraftSearch:
 
     def look_at(self, model: FoundModel) -> DraftOption:
         """Assess ``model`` as a draft; read its file unless its size is enough to exclude it."""
-        option = assess(self._seen, model, None, self._budget)
+        option = assess(self._seen, model, None, self._n_ctx)
         if option.reason is None:
             target = self.target.path
             told = self._engine.compare(ComparePair(target=target, draft=model.path))
-            option = assess(self._seen, model, told, self._budget)
+            option = assess(self._seen, model, told, self._n_ctx)
         return self._room.judge(option)
 
 

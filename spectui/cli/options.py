@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import LOOK, QUIET, json_option
+from spectui.cli.options_common import LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -158,6 +158,7 @@ COCKPIT: tuple[Decorator, ...] = (
         metavar="FILE",
         help="Show recorded readings of a machine instead of this one's.",
     ),
+    YES,
     *LOOK,
 )
 
@@ -179,7 +180,7 @@ def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_one_draft(*temperature: Decorator) -> Decorator:
     groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups)
+    return add_options(*groups, YES)
 
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,7 +202,7 @@ def _of_several_drafts(drafters: Decorator) -> Decorator:
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the shared options to a command whose axes are drafters, threads and temperatures."""
     models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN)(
+    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES)(
         function
     )
 

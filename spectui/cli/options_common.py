@@ -21,6 +21,15 @@ def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decora
 
 QUIET: Decorator = click.option("--quiet", is_flag=True, help="Show no progress.")
 
+YES: Decorator = click.option(
+    "--yes",
+    is_flag=True,
+    help=(
+        "Load a pair even if RAM has no room for all of its weights, which are then read from disk "
+        "again and again."
+    ),
+)
+
 LOOK: tuple[Decorator, ...] = (
     click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
     click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),

@@ -41,6 +41,8 @@ class RunOptions:
     target: str = "dense"
     prompts: Path | None = None
     json_path: str | None = None
+    yes: bool = False
+    """Whether weights may be read from disk again and again."""
     quiet: bool = True
     verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()

@@ -322,14 +322,24 @@ _GPU_READINGS = (
     "utilisation",
     "power_w",
     "temperature_c",
+    "clock_hz",
+    "memory_clock_hz",
 )
 
 
 def _gpu(gpu: GpuReading) -> Json:
-    found: Json = {"index": gpu.index, "name": gpu.name}
+    found: Json = {
+        "index": gpu.index,
+        "name": gpu.name,
+        "source": str(gpu.source),
+        **or_reason("pci_address", gpu.address, _UNTOLD),
+        "in_ram": gpu.in_ram,
+    }
     for name in _GPU_READINGS:
         found |= _reading(name, getattr(gpu, name))
-    return found
+    throttles = gpu.throttled_by
+    told = None if throttles.value is None else [str(one) for one in throttles.value]
+    return found | or_reason("throttled_by", told, throttles.reason or _UNTOLD)
 
 
 def _process(host: HostState) -> Json:

@@ -27,6 +27,7 @@ from spectui.cli.served_session import (
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
 from spectui.cli.taken import mind_unmeasured
 from spectui.documents import Json, or_reason
+from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open, placed
 from spectui.errors import BadInputError, HopelessError, ServerError, SpectuiError
 from spectui.known import Known
@@ -176,12 +177,8 @@ class _Bench:
         speculation = _with_kind(speculation, draft, is_named=names_kind)
         slots = wanted_slots(self.parsed["parallel"])
         setup = with_slot_context(replace(setup, speculation=speculation), slots[0])
-        keeps_both = keeps_off(
-            setup.target,
-            (setup.draft,),
-            wanted=self.parsed["keeps_both"],
-            slot_tokens=(max(slots) - 1) * setup.context.ctx_size,
-        )
+        widest = replace(setup, n_slots=max(slots))
+        keeps_both = keeps_off(widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"])
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),
@@ -196,6 +193,7 @@ class _Bench:
             timeout_s=self.parsed["timeout"],
             say=self.progress.say,
             name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
+            from_disk=self.options.yes,
         ) as fleet:
             sampling = self.options.sampling_for(setup.target.path)
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx, sampling)

@@ -109,6 +109,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         notice=_notice(chosen),
         theme=options.theme,
         ascii=options.ascii,
+        from_disk=shared.yes,
     )
 
 
@@ -148,8 +149,11 @@ def _setup(
     if pair.draft is not None and isinstance(speculation.own, DraftMtp):
         # Chosen on the screen, where the command line wanted MTP layers: it is to be used.
         speculation = Speculation(with_kind(speculation.own, MODEL_KIND), speculation.ahead)
+    # It loads llama.cpp.
+    from spectui.engine.placing import left_open
+
     return LiveSetup(
-        target=shared.target_options(pair.target),
+        target=left_open(shared.target_options(pair.target), shared.fit),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=shared.context,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,

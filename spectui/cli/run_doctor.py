@@ -1,7 +1,6 @@
 """Runs ``spectui doctor`` with parsed options; its document."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,16 +21,15 @@ from spectui.doctor.examination import (
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
-from spectui.engine.fit import Fitted
+from spectui.engine.fit import fitted
 from spectui.engine.fitting import Demand
-from spectui.engine.placing import fitted
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
+from spectui.llama.buffers import DeviceMemory
+from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ModelOptions
 from spectui.presets import Preset, find_preset
 from spectui.severity import Severity
 
@@ -109,7 +107,7 @@ def _examine(
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
     drafts = drafts if options.takes_models else {}
-    chosen = _fitted(planner, request, drafts, options)
+    chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), options.fit)
     if chosen is not None:
         request = replace(request, target=chosen.target)
         drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
@@ -117,17 +115,6 @@ def _examine(
     notes = () if text is None else (Finding(severity=Severity.NOTE, text=text),)
     examiner = Examiner(planner, around, progress.say)
     return examiner.examine(request, drafts, mtp=_mtp(options)), notes
-
-
-def _fitted(
-    planner: Planner, request: PlanRequest, drafts: Mapping[str, ModelOptions], options: RunOptions
-) -> Fitted | None:
-    """What ``--fit`` chooses beside the first draft that can be planned."""
-    for draft in drafts.values():
-        # An unusable draft is reported with all others.
-        with suppress(BadInputError, DoesNotFitError, UsageError):
-            return fitted(planner, replace(request, draft=draft), options.fit)
-    return fitted(planner, request, options.fit)
 
 
 def _mtp(options: RunOptions) -> bool | None:
@@ -317,6 +304,7 @@ def _demand(demand: Demand) -> Json:
     return {
         **asdict(demand),
         **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
+        **or_reason("limit", demand.limit, "no cgroup's limit bounds it"),
         "fits": demand.fits,
         "can_load": demand.can_load,
     }

@@ -263,6 +263,7 @@ def _opened(
         keeps_both=parsed["keeps_both"],
         timeout_s=parsed["timeout"],
         say=progress.say,
+        from_disk=shared.yes,
     ) as measurer:
         yield measurer
 

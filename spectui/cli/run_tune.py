@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from spectui.cli.defaults import given_extra
@@ -40,13 +41,14 @@ from spectui.cli.tune_request import (
 from spectui.cli.tune_slots import slots_measured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
+from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
-from spectui.measure.served_models import ServedModel, keeps_off, look_at
+from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_bytes
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
@@ -232,7 +234,7 @@ class _Search:
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
-        with self._fleet(binary, target, placed) as fleet:
+        with self._fleet(binary, off, placed) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(
@@ -269,24 +271,20 @@ class _Search:
             by_slots=by_slots,
         )
 
-    def _fleet(
-        self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ModelOptions]
-    ) -> Fleet:
+    def _fleet(self, binary: ServerBinary, off: Setup, drafts: Mapping[str, ModelOptions]) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
-        stays = keeps_off(
-            target.options,
-            tuple(drafts.values()),
-            wanted=options.keeps_both,
-            slot_tokens=(max(options.slots) - 1) * self.shared.context.ctx_size,
-        )
-        self.progress.say(_plan(options, target, keeps_off=stays))
+        widest = replace(off, n_slots=max(options.slots))
+        on = [replace(request_of(widest), draft=draft) for draft in drafts.values()]
+        stays = keeps_off(widest, on, wanted=options.keeps_both)
+        self.progress.say(_plan(options, off.target.path, keeps_off=stays))
         return open_fleet(
             binary,
             keeps_off=stays,
             timeout_s=options.timeout,
             say=self.progress.say,
             name=lambda setup: _arm_of(setup, drafts).label,
+            from_disk=self.shared.yes,
         )
 
     def _served_space(
@@ -446,9 +444,9 @@ def _served_drafts(
     return wanted
 
 
-def _plan(options: TuneOptions, target: ServedModel, *, keeps_off: bool) -> str:
+def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
     """Description of the search's cost."""
-    size = bytes_text(target.file_bytes)
+    size = bytes_text(size_bytes(target))
     begun = (
         f"up to {options.trials} trials through llama-server; nothing is replayed, and each new "
         "setting starts a server"
@@ -470,6 +468,7 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: _Search) -> Fi
         timeout_s=search.options.timeout,
         seed=search.shared.sampling.seed,
         counts=False,
+        from_disk=search.shared.yes,
     )
     budget_s = search.options.time_budget
     served = serve(found.tuning, found.result, verification, search.prompts, budget_s=budget_s)

@@ -43,7 +43,7 @@ _OF_VERIFY = frozenset(
 )
 """Parameters that other commands have not."""
 _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
-    *("study", "prompts", "seed", "json_path", "quiet", "verbose")
+    *("study", "prompts", "seed", "yes", "json_path", "quiet", "verbose")
 }
 """Parameters that go with a study, which determines all other options."""
 _NONE = "–"
@@ -74,6 +74,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         repeats=parsed["repeats"],
         counts=parsed["counts"],
         keeps_both=parsed["keeps_both"],
+        from_disk=shared.yes,
     )
     try:
         if direct:

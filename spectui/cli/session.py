@@ -37,7 +37,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
         native_log.listen(lambda line: click.echo(line, err=True))
-    with Engine(progress.on_engine) as engine:
+    with Engine(progress.on_engine, from_disk=options.yes) as engine:
         try:
             yield engine
         finally:
@@ -114,11 +114,7 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes_mtp and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    try:
-        found = placed(beside, options.fit, progress.announce)
-    except (BadInputError, DoesNotFitError):
-        # A draft that cannot be used is left out later, with the reason.
-        found = placed(setup, options.fit, progress.announce)
+    found = placed(beside, options.fit, progress.announce)
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target

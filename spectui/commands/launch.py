@@ -153,7 +153,7 @@ class ExportSetup(Setup):
         """
         if self.target.fit is None:
             return self
-        if self.target.fit.by_server:
+        if self.target.fit.is_open:
             raise UsageError(
                 "--pin: llama-server itself has placed the layers, and was measured so; leave "
                 "--pin out, or measure with spectui's own engine"

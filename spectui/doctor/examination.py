@@ -10,7 +10,6 @@ from spectui.doctor.speed import (
     SpeedBound,
     draft_bound,
     gpu_bytes_per_s,
-    ram_bytes_per_s,
     speed_bound,
 )
 from spectui.engine.fitting import (
@@ -32,6 +31,7 @@ from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.llama.rpc import Link, RpcServer
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
+from spectui.monitor.dram import ram_bytes_per_s
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
@@ -144,7 +144,7 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(
         ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
-        gpu_bytes_per_s=gpu_bytes_per_s({gpu.description for gpu in backend.gpus}),
+        gpu_bytes_per_s=gpu_bytes_per_s(backend.gpus),
     )
     free = free_memory(backend.gpus)
     return Surroundings(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
-from spectui.engine.fitting import MARGIN_BYTES, Demand, expert_overrides
+from spectui.engine.fitting import Demand, expert_overrides
 from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
@@ -226,10 +226,11 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
         if demand.shortage is not None:
             parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))
             yield Finding(severity=Severity.ERROR, text="; ".join(parts))
-        elif not demand.fits:
-            yield _warning(_from_disk(demand))
-        elif demand.is_tight:
-            yield _warning(_tight(demand))
+        elif demand.slowness is not None:
+            advice = "choose a smaller quantization, or close other programs"
+            yield _warning(f"{demand.slowness}; {advice}")
+        elif demand.tightness is not None:
+            yield _warning(f"{demand.tightness}: use a smaller -c")
 
 
 def _advice(demand: Demand, examination: Examination) -> str:
@@ -264,18 +265,3 @@ def n_cpu_moe_text(examination: Examination) -> str:
     given = " ".join(f"-ot {one.pattern}={one.buffer}" for one in placed)
     option = f"--n-cpu-moe {examination.smallest_n_cpu_moe}"
     return f"{option} instead of {given}" if given else option
-
-
-def _from_disk(demand: Demand) -> str:
-    missing = bytes_text(-(demand.left_bytes or 0))
-    return (
-        f"{missing} of the weights have no room in {demand.where}: they are read from disk again "
-        "and again, which decides the speed; choose a smaller quantization, or close other programs"
-    )
-
-
-def _tight(demand: Demand) -> str:
-    return (
-        f"{bytes_text(demand.left_bytes or 0)} stay free on {demand.where}; below "
-        f"{bytes_text(MARGIN_BYTES)} the driver or another program can end a run: use a smaller -c"
-    )

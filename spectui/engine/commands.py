@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 
@@ -17,6 +18,10 @@ class LoadTarget:
     """Longest draft that will be asked for."""
     mtp: bool = False
     """Load its MTP layers as well, to draft for itself."""
+    draft: ModelOptions | None = None
+    """Draft that is to be loaded beside it, for which there has to be room as well."""
+    from_disk: bool = False
+    """Whether to load it even if weights will be read from disk again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +29,8 @@ class LoadDraft:
     """Load a draft for the loaded target, in place of the last one. Answered by ``ModelLoaded``."""
 
     options: ModelOptions
+    from_disk: bool = False
+    """As ``LoadTarget.from_disk``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,8 @@ class ComparePair:
 
     target: Path
     draft: Path
+    request: PlanRequest | None = None
+    """How they would be loaded, in place of what is: then their memory is planned as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

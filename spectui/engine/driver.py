@@ -50,17 +50,21 @@ class Engine(Closing):
         on_event: Callable[[Event], None] = lambda _event: None,
         *,
         shared: EngineThread | None = None,
+        from_disk: bool = False,
     ) -> None:
         """Connect to an engine.
 
         Args:
             on_event: called on the caller's thread.
+            from_disk: whether it loads models even if weights will be read from disk again and
+                again.
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
+        self._from_disk = from_disk
         self._thread = shared or EngineThread()
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
@@ -73,14 +77,22 @@ class Engine(Closing):
         *,
         max_draft: int,
         mtp: bool = False,
+        draft: ModelOptions | None = None,
     ) -> ModelLoaded:
-        """Load the target. Raises what the engine failed with."""
-        command = LoadTarget(options=options, context=context, max_draft=max_draft, mtp=mtp)
+        """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
+        command = LoadTarget(
+            options=options,
+            context=context,
+            max_draft=max_draft,
+            mtp=mtp,
+            draft=draft,
+            from_disk=self._from_disk,
+        )
         return self._call(command, ModelLoaded)
 
     def load_draft(self, options: ModelOptions) -> ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        return self._call(LoadDraft(options=options), ModelLoaded)
+        return self._call(LoadDraft(options=options, from_disk=self._from_disk), ModelLoaded)
 
     def unload_draft(self) -> None:
         """Free the draft."""

@@ -32,6 +32,13 @@ class LoadProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadWarned:
+    """A model is loaded though there is hardly room for it."""
+
+    warning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLoaded:
     """A model is ready to decode."""
 
@@ -275,6 +282,7 @@ TERMINAL = (
 
 Event = (
     LoadProgress
+    | LoadWarned
     | ModelLoaded
     | DraftUnloaded
     | Tokenized

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.engine.fitting import PlanCall
+from spectui.engine.fitting import PlanCall, alone
+from spectui.engine.planning import Planner
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.format import bytes_text
-from spectui.llama.buffers import HOST, Buffer, BufferKind
-from spectui.llama.planned import CONTEXT_STEP, DeviceMemory, PlanRequest
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.planned import CONTEXT_STEP, PlanRequest
 from spectui.models.weights import EXPERTS_FFN
 from spectui.options.setup import Devices, Fit, ModelOptions, SplitMode, TensorOverride
 
@@ -62,9 +64,8 @@ class Fitted:
     """Why nothing could be chosen: a server goes on with what it was given."""
 
     def beside(self, draft: ModelOptions) -> ModelOptions:
-        """A draft as it is loaded: target and draft share one ``-ts``."""
-        split = self.target.devices.split
-        return replace(draft, devices=replace(draft.devices, split=split)) if split else draft
+        """A draft as it is loaded."""
+        return beside(self.target, draft)
 
     @property
     def sentence(self) -> str | None:
@@ -90,6 +91,36 @@ class Fitted:
         in_ram = [one for one in self.target.override_tensor if one.buffer == HOST]
         n = sum(not one.pattern.startswith(output) for one in in_ram)
         return f"{text}, experts of {n} in RAM" if n else text
+
+
+def beside(target: ModelOptions, draft: ModelOptions) -> ModelOptions:
+    """A draft as it is loaded beside a target that was fitted: they share one ``-ts``."""
+    split = target.devices.split
+    if target.fit is None or not split:
+        return draft
+    return replace(draft, devices=replace(draft.devices, split=split))
+
+
+def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
+    """What ``--fit`` chooses for a request; None where there is nothing to choose.
+
+    Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
+
+    Raises:
+        SpectuiError: as ``Planner.plan`` does, of the target.
+    """
+    # Before the drafts' child has started a driver, which takes memory.
+    gpus = planner.gpus()
+    if options is None or not devices_of(request.target.devices, gpus):
+        return None
+    target = replace(request.target, fit=replace(options, is_open=False))
+    request = replace(request, target=target)
+    try:
+        return fit(planner.plan, request, gpus)
+    except (BadInputError, DoesNotFitError, UsageError):
+        if alone(request) == request:
+            raise
+        return fit(planner.plan, alone(request), gpus)
 
 
 def fit(

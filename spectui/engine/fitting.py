@@ -1,20 +1,21 @@
 """Demand on every memory beside what is free there, and what would fit: draft, context, experts."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import psutil
-
+from spectui.engine.host_memory import host_memory
 from spectui.errors import DoesNotFitError
 from spectui.format import bytes_text
-from spectui.llama.buffers import HOST
-from spectui.llama.planned import CONTEXT_STEP, DeviceMemory, ModelPlan, Plan, PlanRequest
+from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.planned import CONTEXT_STEP, ModelPlan, Plan, PlanRequest
 from spectui.options.setup import ModelOptions, TensorOverride
 
 MARGIN_BYTES = 1 << 30
 """Bytes that a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default:
 pools of the driver and the desktop grow after the models are loaded."""
+_UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,10 @@ class FreeMemory:
     """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
     in_ram: frozenset[str] = frozenset()
     """GPUs whose memory is the host's, however much of it they may take."""
+    slow_bytes: int = 0
+    """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
+    limit: str | None = None
+    """Limit of the host's, as ``HostMemory.limit``."""
 
     @property
     def total_bytes(self) -> int:
@@ -36,12 +41,20 @@ class FreeMemory:
 def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
     """Free memory of every one of ``gpus`` that reports it, and of the host.
 
-    The host's contains the page cache, in which mapped weights live.
+    The host's contains the page cache, in which mapped weights live. CUDA with unified memory goes
+    on in RAM where a GPU is full, so that what is free there bounds nothing.
     """
-    told = {gpu.name: gpu.free_bytes for gpu in gpus if gpu.free_bytes is not None}
+    told = {
+        gpu.name: gpu.free_bytes
+        for gpu in gpus
+        if gpu.free_bytes is not None and not (_UNIFIED in os.environ and gpu.name[:4] == "CUDA")
+    }
+    host = host_memory()
     return FreeMemory(
-        by_memory={**told, HOST: psutil.virtual_memory().available},
+        by_memory={**told, HOST: host.free_bytes},
         in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
+        slow_bytes=host.slow_bytes,
+        limit=host.limit,
     )
 
 
@@ -59,6 +72,10 @@ class Demand:
     """None where nobody knows."""
     includes: tuple[str, ...] = ()
     """GPUs that compute in this memory: what they take is counted here, too."""
+    slow_bytes: int = 0
+    """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
+    limit: str | None = None
+    """Limit of the free ones, as ``FreeMemory.limit``."""
 
     @property
     def where(self) -> str:
@@ -82,7 +99,8 @@ class Demand:
     @property
     def can_load(self) -> bool:
         """Whether there is room for all but what is mapped: it would work, from disk."""
-        return self.left_bytes is None or self.left_bytes + self.mapped_bytes >= 0
+        left = self.left_bytes
+        return left is None or left + self.mapped_bytes + self.slow_bytes >= 0
 
     @property
     def is_tight(self) -> bool:
@@ -95,12 +113,44 @@ class Demand:
         """Sentence about the missing memory; None where it can be loaded."""
         if self.can_load:
             return None
-        needed, free = bytes_text(self.allocated_bytes), bytes_text(self.free_bytes or 0)
+        needed = bytes_text(self.allocated_bytes)
         mapped = f" (beside {bytes_text(self.mapped_bytes)} of mapped weights)"
         return (
             f"{self.where} has no room: {needed} are needed{mapped if self.mapped_bytes else ''}, "
-            f"{free} are free"
+            f"{self._free_text}"
         )
+
+    @property
+    def slowness(self) -> str | None:
+        """Sentence about what RAM cannot hold though it can be loaded; None for nothing."""
+        if self.fits or not self.can_load:
+            return None
+        missing = -(self.left_bytes or 0)
+        if missing > self.mapped_bytes:
+            return (
+                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: "
+                "they are swapped out and in again, which decides the speed"
+            )
+        return (
+            f"{bytes_text(missing)} of the weights have no room in {self.where}: they are read "
+            "from disk again and again, which decides the speed"
+        )
+
+    @property
+    def tightness(self) -> str | None:
+        """Sentence about a GPU that is nearly full; None where it is not."""
+        if not self.is_tight:
+            return None
+        return (
+            f"{bytes_text(self.left_bytes or 0)} stay free on {self.where}; below "
+            f"{bytes_text(MARGIN_BYTES)} the driver or another program can end a run"
+        )
+
+    @property
+    def _free_text(self) -> str:
+        text = f"{bytes_text(self.free_bytes or 0)} are free"
+        text += f" below {self.limit}" if self.limit else ""
+        return text + (f" and {bytes_text(self.slow_bytes)} of swap" if self.slow_bytes else "")
 
 
 def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
@@ -122,6 +172,8 @@ def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
             mapped_bytes=mapped[memory],
             free_bytes=free.by_memory.get(memory),
             includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
+            slow_bytes=free.slow_bytes if memory == HOST else 0,
+            limit=free.limit if memory == HOST else None,
         )
         for memory in sorted(memories, key=lambda memory: (memory == HOST, memory))
     )
@@ -268,6 +320,41 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
         return None
     smallest = n_layers + 1 - n_kept
     return smallest if all(one.can_load for one in with_layers(smallest)) else None
+
+
+def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
+    """Find the largest ``-ngl`` with which a pair fits: on the GPUs, and what is left over in RAM.
+
+    GPUs keep ``MARGIN_BYTES``. RAM has to hold what is allocated there.
+
+    Args:
+        plan: asked some five times; more layers on the GPUs never take less of them.
+        request: everything but the layers.
+        free: free memory.
+
+    Returns:
+        None if the GPUs or the RAM do not suffice even with none there.
+
+    Raises:
+        SpectuiError: as ``plan`` does, but for what does not fit.
+    """
+
+    def with_layers(n_layers: int) -> tuple[Demand, ...]:
+        target = replace(request.target, n_gpu_layers=n_layers)
+        return demands(plan(replace(request, target=target)), free)
+
+    def left_bytes(n_and_one: int) -> int:
+        try:
+            return _left_on_gpus(with_layers(n_and_one - 1))
+        except DoesNotFitError:
+            return -1
+
+    # The output is a layer, too.
+    most = plan(request).target.info.n_layers + 1
+    n_and_one = _last_with_room(left_bytes, 1, most + 1, 1 + most // 2)
+    if not n_and_one:
+        return None
+    return n_and_one - 1 if all(one.can_load for one in with_layers(n_and_one - 1)) else None
 
 
 def _left_on_gpus(found: tuple[Demand, ...]) -> int:

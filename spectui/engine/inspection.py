@@ -1,15 +1,18 @@
 """Looks at models beside generations: pairs by their files; chains and experts once loaded."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair, ProbeExperts, RecordChains
 from spectui.engine.events import ChainsRecorded, ExpertsProbed
+from spectui.engine.fitting import FreeMemory
+from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
+from spectui.llama.buffers import Buffer
 from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.llama.routing import RoutingObserver
@@ -29,9 +32,18 @@ _UNREADABLE = (BadInputError, DoesNotFitError)
 class Inspector:
     """Compares drafts with a target, whose vocabulary stays open for the next draft."""
 
-    def __init__(self) -> None:
-        """Open nothing yet."""
+    def __init__(self, guard: Guard, leaving: Callable[[], Iterable[Buffer]]) -> None:
+        """Open nothing yet.
+
+        Args:
+            guard: judges whether a pair has room.
+            leaving: buffers of the models that make room for another pair.
+        """
+        self._guard = guard
+        self._leaving = leaving
         self._target: Model | None = None
+        self._free = FreeMemory()
+        """Free memory for pairs of the target."""
 
     def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> ModelInspected:
         """Apply llama.cpp's own rule to the two vocabularies.
@@ -43,11 +55,13 @@ class Inspector:
             CancelledError: ``cancelled`` said so.
         """
         try:
-            target = self._open_target(command.target, cancelled)
+            request = command.request
+            rpc = () if request is None else request.target.devices.rpc
+            target = self._open_target(command.target, cancelled, rpc)
         except _UNREADABLE as error:
             path = command.target
             return ModelInspected(target=path, path=path, facts=None, reason=str(error))
-        facts = reason = None
+        facts = reason = slowness = None
         is_itself = command.draft == command.target
         try:
             gguf = read_gguf(command.draft)
@@ -60,15 +74,27 @@ class Inspector:
                 facts = facts_of(command.draft, gguf)
                 reason = _misfit(target, draft)
                 draft.check_generates()
+            if request is not None and reason is None:
+                reason, slowness = self._guard.judge(request, self._free)
         except _UNREADABLE as error:
             reason = str(error)
-        return ModelInspected(target=command.target, path=command.draft, facts=facts, reason=reason)
+        return ModelInspected(
+            target=command.target,
+            path=command.draft,
+            facts=facts,
+            reason=reason,
+            slowness=slowness,
+        )
 
-    def _open_target(self, path: Path, cancelled: Callable[[], bool]) -> Model:
+    def _open_target(
+        self, path: Path, cancelled: Callable[[], bool], rpc: tuple[str, ...]
+    ) -> Model:
         if self._target is None or self._target.options.path != path:
             self.close()
             check_is_target(path, read_gguf(path))
             self._target = _open(path, cancelled)
+            # Before anything is planned: the process that plans may take some of it.
+            self._free = self._guard.free(self._leaving(), rpc=rpc)
         return self._target
 
     def close(self) -> None:

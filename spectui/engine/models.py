@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from itertools import chain
 
 import psutil
 
@@ -10,9 +11,9 @@ from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.events import Role
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, UsageError
-from spectui.llama.buffers import ModelMemory, add_up, parse_buffers
+from spectui.llama.buffers import Buffer, ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.devices import has_gpu
+from spectui.llama.devices import gpu_memories, has_gpu
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
@@ -108,6 +109,13 @@ class LoadedModels:
         """Memory that each loaded model takes and its decodes read."""
 
     @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Buffers of what is loaded."""
+        loaded = ((Role.TARGET, self._target), (Role.DRAFT, self._draft))
+        groups = (self.memory[role].buffers for role, context in loaded if context is not None)
+        return tuple(chain.from_iterable(groups))
+
+    @property
     def contexts(self) -> tuple[Context, ...]:
         """Loaded contexts, the target's first."""
         contexts = (self._target, self._draft, self._mtp)
@@ -119,9 +127,7 @@ class LoadedModels:
         Together half of what the models leave: another draft may come, and other programs too.
         Mapped weights are counted as free by the kernel, but must not be read from disk again.
         """
-        loaded = ((Role.TARGET, self._target), (Role.DRAFT, self._draft))
-        buffers = (self.memory[role].buffers for role, context in loaded if context is not None)
-        mapped = sum(one.size_bytes for group in buffers for one in group if one.is_mapped)
+        mapped = sum(one.size_bytes for one in self.buffers if one.is_mapped)
         kept = self.prompts.n_bytes
         free = psutil.virtual_memory().available - mapped
         return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
@@ -280,4 +286,4 @@ def _memory(
         traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
         own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
     buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own)
+    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())

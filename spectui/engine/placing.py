@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from spectui.engine.fit import Fitted, devices_of, fit
+from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import alone
+from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.llama.devices import has_gpu
-from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions, Setup
 
 Say = Callable[[str], None]
@@ -22,7 +22,7 @@ def left_open(target: ModelOptions, options: Fit | None) -> ModelOptions:
     """
     if options is None or not _has_devices(target):
         return target
-    return replace(target, fit=replace(options, by_server=True))
+    return replace(target, fit=replace(options, is_open=True))
 
 
 def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
@@ -43,14 +43,7 @@ def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
     """
     if options is None or not _has_devices(setup.target):
         return setup
-    speculation = setup.speculation
-    request = PlanRequest(
-        target=setup.target,
-        draft=setup.used_draft,
-        mtp=speculation is not None and speculation.is_mtp,
-        context=setup.context,
-        max_draft=1 if speculation is None else speculation.longest,
-    )
+    request = request_of(setup)
     has_draft = request.draft is not None
     with Planner(has_drafts=has_draft, rpc=setup.target.devices.rpc) as planner:
         found = fitted(planner, request, options)
@@ -62,20 +55,6 @@ def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
             _mind_target_alone(found, fitted(planner, alone(request), options), say)
     draft = None if setup.draft is None else found.beside(setup.draft)
     return replace(setup, target=found.target, draft=draft)
-
-
-def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
-    """What ``--fit`` chooses for a request; None where there is nothing to choose.
-
-    Raises:
-        SpectuiError: as ``Planner.plan`` does.
-    """
-    # Before the drafts' child has started a driver, which takes memory.
-    gpus = planner.gpus()
-    if options is None or not devices_of(request.target.devices, gpus):
-        return None
-    request = replace(request, target=replace(request.target, fit=options))
-    return fit(planner.plan, request, gpus)
 
 
 def _has_devices(target: ModelOptions) -> bool:

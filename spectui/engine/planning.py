@@ -19,11 +19,11 @@ from typing import BinaryIO, TypeVar
 from spectui.closing import Closing
 from spectui.engine.fitting import FreeMemory, free_memory
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import (
     Answer,
     Ask,
     Backend,
-    DeviceMemory,
     ModelPlan,
     ModelRequest,
     Plan,

@@ -5,7 +5,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from spectui.engine.commands import (
@@ -30,17 +30,21 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     LoadProgress,
+    LoadWarned,
     ModelLoaded,
     Role,
     Tokenized,
 )
+from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin, render_chat
+from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.library import aborts
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 
@@ -146,12 +150,22 @@ class _Job:
 class EngineThread:
     """Owns every native object, and lets one client at a time use them."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start the thread; ``clock`` times how long commands wait."""
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, guard: Guard | None = None
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            clock: times how long commands wait.
+            guard: is asked before anything is loaded; None for one that reads what is free now.
+        """
         self._clock = clock
         self._abort = AbortFlag()
         self._models = LoadedModels(self._abort)
-        self._inspector = Inspector()
+        self._guard = guard or Guard()
+        self._request: PlanRequest | None = None
+        """Request of the target that was loaded last."""
+        self._inspector = Inspector(self._guard, lambda: self._models.buffers)
         self._changed = threading.Condition(threading.RLock())
         self._pending: list[_Job] = []
         self._running: _Job | None = None
@@ -329,6 +343,7 @@ class EngineThread:
             case ProbeMargin() | RecordChains() | ProbeExperts():
                 return self._look(command, cancelled)
             case Shutdown():
+                self._guard.close()
                 self._inspector.close()
                 models.close()
                 return EngineClosed()
@@ -350,11 +365,48 @@ class EngineThread:
         def progress(role: Role, options: ModelOptions, fraction: float) -> None:
             sink(LoadProgress(role=role, path=options.path, fraction=fraction))
 
+        models = self._models
         if isinstance(command, LoadTarget):
-            self._models.load_target(command, progress, cancelled)
+            # Free memory counts once what makes room is gone.
+            models.close()
+            self._request = PlanRequest(
+                target=command.options,
+                draft=command.draft,
+                mtp=command.mtp and command.draft is None,
+                context=command.context,
+                max_draft=command.max_draft,
+            )
+            command = self._placed(command, sink)
+            self._ask_guard(self._request, command, sink)
+            models.load_target(command, progress, cancelled)
             return self._loaded(Role.TARGET)
-        self._models.load_draft(command, progress, cancelled)
+        models.unload_draft()
+        if self._request is not None and models.target_model is not None:
+            command = replace(command, options=beside(self._request.target, command.options))
+            pair = replace(self._request, draft=command.options, mtp=False)
+            self._ask_guard(pair, command, sink)
+        models.load_draft(command, progress, cancelled)
         return self._loaded(Role.DRAFT)
+
+    def _placed(self, command: LoadTarget, sink: Sink) -> LoadTarget:
+        """The command with the placement that ``--fit`` chooses, where it is open."""
+        if self._request is None:
+            return command
+        self._request, sentence = self._guard.place(self._request)
+        if sentence is not None:
+            sink(LoadWarned(warning=sentence))
+        return replace(command, options=self._request.target)
+
+    def _ask_guard(self, request: PlanRequest, command: LoadTarget | LoadDraft, sink: Sink) -> None:
+        """Have the guard refuse what has no room, before anything is allocated.
+
+        Raises:
+            DoesNotFitError: it does.
+        """
+        has_target = isinstance(command, LoadDraft)
+        warning = self._guard.check(request, has_target=has_target, from_disk=command.from_disk)
+        if warning is not None:
+            sink(LoadWarned(warning=warning))
 
     def _loaded(self, role: Role) -> ModelLoaded:
         context = self._models.target if role is Role.TARGET else self._models.draft

@@ -4,12 +4,21 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from spectui.engine.events import Role
+from spectui.live.devices import devices_of, shown_gpus
 from spectui.live.rounds import N_MEAN, VerifyCost, ratio
 from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
-from spectui.monitor.readings import GpuReading, HostReading, Reading, Ring, Snapshot
+from spectui.monitor.readings import (
+    GpuReading,
+    GpuSource,
+    HostReading,
+    Reading,
+    Ring,
+    Snapshot,
+)
 from spectui.speculative.counters import Round
 
 _NEAR_FULL = 0.92
@@ -19,6 +28,7 @@ _FULL = 0.985
 _DISK_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
+_DATED = "as llama.cpp told it after the load; nobody tells it now"
 
 
 class Use(StrEnum):
@@ -92,7 +102,7 @@ class MemoryPool:
     free_bytes: float | None
     warning: str | None = None
     reason: str | None = None
-    """Why total or free are missing; None if they are not."""
+    """Why total or free are missing, or what is particular about them."""
 
     @property
     def used_bytes(self) -> float | None:
@@ -104,8 +114,12 @@ class MemoryPool:
 
 def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool) -> MemoryPool:
     """Return the memory of one GPU; ``alone`` says that it is the only one."""
-    plan = planned(models, lambda buffer: buffer.gpu == gpu.index)
-    name = "VRAM" if alone else f"VRAM {gpu.index}"
+    are_named = bool(devices_of(models))
+    plan = planned(
+        models,
+        lambda buffer: buffer.memory in gpu.devices or (not are_named and buffer.gpu == gpu.index),
+    )
+    name = _pool_name(gpu, alone=alone)
     total_bytes, used_bytes = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
     if total_bytes is None or used_bytes is None:
         return MemoryPool(
@@ -115,16 +129,30 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
             free_bytes=None,
             reason=gpu.memory_used_bytes.reason or gpu.memory_total_bytes.reason,
         )
+    if gpu.memory_source is not None:
+        # Some devices call all of it free, whatever they hold.
+        used_bytes = max(used_bytes, plan.total())
     used_bytes = min(used_bytes, total_bytes)
     pool = MemoryPool(
         name=name,
         total_bytes=total_bytes,
         parts=fill(plan, used_bytes),
         free_bytes=total_bytes - used_bytes,
+        reason=None if gpu.memory_source is None else _DATED,
     )
     if used_bytes > _FULL * total_bytes:
-        return with_warning(pool, f"{name} is full: the driver may spill into RAM")
+        spills = ": the driver may spill into RAM" if gpu.source is not GpuSource.LLAMA_CPP else ""
+        return with_warning(pool, f"{name} is full{spills}")
     return with_warning(pool, _near_full(pool))
+
+
+def _pool_name(gpu: GpuReading, *, alone: bool) -> str:
+    if gpu.source is GpuSource.LLAMA_CPP:
+        return gpu.name
+    if gpu.devices and not alone:
+        return gpu.label
+    kind = "GPU RAM" if gpu.in_ram else "VRAM"
+    return kind if alone else f"{kind} {gpu.label}"
 
 
 def host_pool(host: HostReading, models: Mapping[Role, ModelMemory]) -> MemoryPool:
@@ -168,6 +196,8 @@ class MemoryState:
     """All memories, the GPUs' first."""
 
     pools: tuple[MemoryPool, ...] = ()
+    gpus: tuple[GpuReading, ...] = ()
+    """GPUs that the system knows, of those among them."""
     gpu_reason: str | None = None
     """Why there is no GPU among them."""
     reason: str | None = "the machine has not been read yet"
@@ -192,11 +222,14 @@ def memory_state(
         return MemoryState()
     host = host_pool(snapshot.host, models)
     spill = _spill(snapshot.host, swap_before_bytes, is_decoding=is_decoding)
+    gpus = shown_gpus(snapshot.gpus, devices_of(models))
     pools = (
-        *(gpu_pool(gpu, models, alone=len(snapshot.gpus) == 1) for gpu in snapshot.gpus),
+        *(gpu_pool(gpu, models, alone=len(gpus) == 1) for gpu in gpus),
         with_warning(host, spill),
     )
-    return MemoryState(pools=pools, gpu_reason=snapshot.gpu_reason, reason=None)
+    reason = None if gpus else snapshot.gpu_reason
+    known = tuple(gpu for gpu in gpus if gpu.source is not GpuSource.LLAMA_CPP)
+    return MemoryState(pools=pools, gpus=known, gpu_reason=reason, reason=None)
 
 
 def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: bool) -> str | None:
@@ -224,6 +257,21 @@ _N_READINGS = 8
 """Readings: two seconds at the usual pace."""
 
 
+class DramLimit(NamedTuple):
+    """The most that RAM was seen to give."""
+
+    bytes_per_s: float
+    is_measured: bool
+    """Whether reading alone was measured; else the best of any kind of decode."""
+
+
+def dram_limit(measured: float | None, best: float | None) -> DramLimit | None:
+    """Return what was measured, or what decodes were seen to reach where that is more."""
+    if measured is None or (best is not None and best > measured):
+        return None if best is None else DramLimit(best, is_measured=False)
+    return DramLimit(measured, is_measured=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficState:
     """All traffic, with a history each, oldest first."""
@@ -239,8 +287,7 @@ class TrafficState:
     """Why there are no links; None if there are."""
     dram_bytes_per_s: Reading = _UNREAD
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
-    dram_best_bytes_per_s: float | None = None
-    """The most that one kind of decode was seen to read."""
+    dram_limit: DramLimit | None = None
     dram_history: Samples = ()
     disk_bytes_per_s: Reading = _UNREAD
     major_faults_per_s: Reading = _UNREAD
@@ -268,11 +315,11 @@ class TrafficHistory:
 
 
 def traffic_state(
-    snapshot: Snapshot | None, history: TrafficHistory, dram: Reading, best: float | None
+    snapshot: Snapshot | None, history: TrafficHistory, dram: Reading, limit: DramLimit | None
 ) -> TrafficState:
-    """Put the numbers together."""
+    """Put the numbers together; ``snapshot`` has the GPUs that are shown."""
     if snapshot is None:
-        return TrafficState(dram_bytes_per_s=dram, dram_best_bytes_per_s=best)
+        return TrafficState(dram_bytes_per_s=dram, dram_limit=limit)
     return TrafficState(
         reason=None,
         cpu_per_core=snapshot.host.cpu_per_core,
@@ -282,7 +329,7 @@ def traffic_state(
         ),
         gpu_reason=snapshot.gpu_reason,
         dram_bytes_per_s=dram,
-        dram_best_bytes_per_s=best,
+        dram_limit=limit,
         dram_history=history.of("dram"),
         disk_bytes_per_s=snapshot.host.disk_read_bytes_per_s,
         major_faults_per_s=snapshot.host.major_faults_per_s,
@@ -369,7 +416,14 @@ class MachineLoad:
 
     def gpu_use(self) -> float | None:
         """Share of time that the busiest GPU computes."""
-        return self._mean(lambda snapshot: _most(gpu.utilisation.value for gpu in snapshot.gpus))
+        return self._mean(
+            lambda snapshot: _most(
+                gpu.utilisation.value
+                for gpu in snapshot.gpus
+                # One that waits for the processor is awake as well.
+                if not gpu.source.counts_awake_time
+            )
+        )
 
     def cores_busy(self) -> float | None:
         """Share of time that the busier half of the logical cores computes."""

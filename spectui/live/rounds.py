@@ -18,9 +18,9 @@ _GPU_USE = 0.9
 """NVML's utilisation is time with a kernel running: a GPU that is waited for is near 1."""
 _RAM_SHARE = 0.1
 """Share of the bytes that a decode reads. VRAM is about ten times faster, so less hardly counts."""
-_DRAM_OF_BEST = 0.6
-"""Share of the best rate that other decodes reached on this machine. One that reads weights
-much slower than another did is not waiting for the memory but computing."""
+_DRAM_OF_LIMIT = 0.6
+"""Share of the measured limit, or of the best rate that other decodes reached on this machine. One
+that reads weights much slower is not waiting for the memory but computing."""
 _CORES_BUSY = 0.8
 """Share of the busier half of the cores: one compute thread per physical core fills these."""
 N_MEAN = 32
@@ -67,8 +67,8 @@ class Evidence:
     """Share of the bytes read by a decode of the target that lies in RAM."""
     dram_bytes_per_s: float | None = None
     """Weights in RAM / time of verifying."""
-    dram_best_bytes_per_s: float | None = None
-    """The most seen of any other batch size, or of the draft; None if there was none."""
+    dram_limit_bytes_per_s: float | None = None
+    """As measured, or the most seen of any other batch size or the draft; None for neither."""
     cores_busy: float | None = None
 
 
@@ -113,17 +113,17 @@ def _resource(evidence: Evidence) -> Bottleneck:
 
 
 def _host(evidence: Evidence) -> Bottleneck:
-    rate, best = evidence.dram_bytes_per_s, evidence.dram_best_bytes_per_s
+    rate, limit = evidence.dram_bytes_per_s, evidence.dram_limit_bytes_per_s
     busy = evidence.cores_busy
     if rate is None:
         return Limit.VERIFY, "weights in RAM, read at an unknown rate"
-    if not best:
-        return Limit.VERIFY, f"RAM is read at {rate / 1e9:.0f} GB/s; its best rate is not known yet"
-    if rate >= _DRAM_OF_BEST * best:
+    if not limit:
+        return Limit.VERIFY, f"RAM is read at {rate / 1e9:.0f} GB/s; its limit is not known yet"
+    if rate >= _DRAM_OF_LIMIT * limit:
         return Limit.DRAM, f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
 
     if busy is None or busy >= _CORES_BUSY:
-        return Limit.CPU, f"RAM is read at {rate / best:.0%} of its best rate, cores compute"
+        return Limit.CPU, f"RAM is read at {rate / limit:.0%} of its limit, cores compute"
     return Limit.VERIFY, f"cores are {busy:.0%} busy, no link is full"
 
 

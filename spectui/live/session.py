@@ -9,18 +9,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from spectui.cores import default_threads
 from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import (
-    ModelLoaded,
-)
+from spectui.engine.events import ModelLoaded
+from spectui.engine.guard import request_of
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
 from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
-from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, TuningChanged
+from spectui.live.setup import (
+    BaselineMeasured,
+    ChatRecorded,
+    LiveSetup,
+    RamMeasured,
+    TuningChanged,
+)
 from spectui.measure.workload import tokenize
 from spectui.models.ranking import ModelInspected
+from spectui.monitor.dram import RamGauge
 from spectui.options.request import check_lengths
 from spectui.options.setup import GREEDY, ModelOptions, Schedule, Setup
 from spectui.options.speculation import Speculation
@@ -45,7 +52,7 @@ _BASELINE_TEXT = (
 )
 
 
-SessionEvent = events.Event | BaselineMeasured | TuningChanged | ChatRecorded
+SessionEvent = events.Event | BaselineMeasured | RamMeasured | TuningChanged | ChatRecorded
 
 
 def _max_draft(setup: LiveSetup) -> int:
@@ -109,9 +116,12 @@ class PairInspector:
         self._sink = sink
         self.client = engine.connect(self._on_event, Priority.BACKGROUND)
 
-    def compare(self, target: Path, draft: Path) -> None:
-        """Find out whether a draft fits. Answered by ``ModelInspected``."""
-        self.client.submit(ComparePair(target=target, draft=draft))
+    def compare(self, setup: Setup) -> None:
+        """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
+        if setup.draft is not None:
+            target, draft = setup.target.path, setup.draft.path
+            request = replace(request_of(setup), draft=setup.draft, mtp=False)
+            self.client.submit(ComparePair(target=target, draft=draft, request=request))
 
     def forget(self) -> None:
         """Cancel comparisons that are still waiting: another target is looked at."""
@@ -127,13 +137,18 @@ class LiveSession:
     """Owns the engine of one screen."""
 
     def __init__(
-        self, sink: Callable[[SessionEvent], None], discard: Callable[[], None] = lambda: None
+        self,
+        sink: Callable[[SessionEvent], None],
+        discard: Callable[[], None] = lambda: None,
+        *,
+        make_gauge: Callable[[Callable[[float], None]], RamGauge] = RamGauge,
     ) -> None:
         """Start an engine with nothing loaded.
 
         Args:
             sink: told what happens; quick and thread-safe.
             discard: drops what was told but not taken yet: it belongs to a pair that is going.
+            make_gauge: makes what measures the limit of the RAM.
         """
         self._post = sink
         self._discard = discard
@@ -154,6 +169,9 @@ class LiveSession:
         """Whether answers are recorded; to be told before a pair is loaded."""
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
+        self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
+        self._n_threads = 1
+        self._from_disk = False
         self.max_draft = 0
         """Longest draft that the target was loaded for."""
 
@@ -173,15 +191,21 @@ class LiveSession:
         background = of_epoch(self._on_background)
         self._background = self._engine.connect(background, Priority.BACKGROUND)
 
-    def load(self, setup: LiveSetup) -> None:
+    def load(self, setup: LiveSetup, *, from_disk: bool = False) -> None:
         """Load the target in place of the loaded one, whatever that one is doing.
 
         Answered by ``ModelLoaded`` or ``EngineFailed``.
+
+        Args:
+            setup: the pair; its draft has to have room as well.
+            from_disk: whether weights may be read from disk again and again.
 
         Raises:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = max_draft = _max_draft(setup)
+        self._n_threads = setup.context.threads or default_threads()
+        self._from_disk = from_disk
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         if self.tuning is not None:
             self.tuning.stop()
@@ -204,12 +228,14 @@ class LiveSession:
                     context=setup.context,
                     max_draft=max_draft,
                     mtp=setup.speculation is not None and setup.speculation.is_mtp,
+                    draft=setup.draft,
+                    from_disk=from_disk,
                 )
             )
 
     def load_draft(self, options: ModelOptions) -> None:
         """Load a draft beside the target. Answered by ``ModelLoaded`` or ``EngineFailed``."""
-        self._chat.submit(LoadDraft(options=options))
+        self._chat.submit(LoadDraft(options=options, from_disk=self._from_disk))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
@@ -316,6 +342,7 @@ class LiveSession:
         self._end_recording()
         if self.tuning is not None:
             self.tuning.close()
+        self._gauge.close()
         self._engine.close()
 
     def _on_chat(self, event: events.Event) -> None:
@@ -332,6 +359,8 @@ class LiveSession:
             case _:
                 pass
         self._post(event)
+        if isinstance(event, events.GenerationFinished):
+            self._gauge.ask(self._n_threads)
         if self._recorder is not None:
             self._recorder.hear(event)
 
@@ -411,6 +440,7 @@ class LiveSession:
                 if speed is not None and rounds:
                     step_s = event.result.counters.times.verify_s / rounds
                     self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
+                self._gauge.ask(self._n_threads)
             case events.EngineFailed() | events.CommandRestarted() | _:
                 # Cancelled, or no target any more: there is no baseline then.
                 return

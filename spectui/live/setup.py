@@ -101,6 +101,8 @@ class Launch:
     """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False
+    from_disk: bool = False
+    """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,13 @@ class BaselineMeasured:
     tokens_per_s: float
     step_s: float
     """Seconds of one decode of one token: V(1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RamMeasured:
+    """The machine's RAM was read alone, or had been at an earlier start."""
+
+    bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from enum import StrEnum
 
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live import machine, rounds
-from spectui.live.setup import BaselineMeasured
+from spectui.live.devices import concerned
+from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.readings import Reading, Ring, Snapshot
+from spectui.monitor.readings import GpuSource, Reading, Ring, Snapshot
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
@@ -182,6 +183,7 @@ class LiveTally:
         self._clock = clock
         self._snapshot: Snapshot | None = None
         self._history = machine.TrafficHistory()
+        self._ram_bytes_per_s: float | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -214,10 +216,15 @@ class LiveTally:
         self._throughput.measured_alone(measured.tokens_per_s)
         self._verify.baseline_s = measured.step_s
 
+    def ram_measured(self, measured: RamMeasured) -> None:
+        """Take the limit of the machine's RAM."""
+        self._ram_bytes_per_s = measured.bytes_per_s
+
     @property
     def has_gpu(self) -> bool:
-        """Whether the last reading of the machine has a GPU."""
-        return self._snapshot is not None and bool(self._snapshot.gpus)
+        """Whether the last reading of the machine has one of NVIDIA's GPUs."""
+        gpus = () if self._snapshot is None else self._snapshot.gpus
+        return any(gpu.source is GpuSource.NVML for gpu in gpus)
 
     def generation_started(
         self, speculation: Speculation | None, schedule: Schedule | None = None
@@ -270,7 +277,7 @@ class LiveTally:
         self._snapshot = snapshot
         if self._is_decoding:
             # What the machine does between two turns says nothing about a round.
-            self._load.add(snapshot)
+            self._load.add(concerned(snapshot, self._models))
         self._history.add(snapshot, self._dram())
 
     @property
@@ -291,6 +298,7 @@ class LiveTally:
             return None
         # Beside its own rate any batch would look as fast as RAM allows.
         others = [cost for cost in costs if cost is not batch]
+        limit = machine.dram_limit(self._ram_bytes_per_s, self._best_rate(others))
         return rounds.find_bottleneck(
             rounds.Evidence(
                 times=rounds.mean_times(last),
@@ -299,10 +307,15 @@ class LiveTally:
                 gpu_use=self._load.gpu_use(),
                 ram_share=machine.ram_share(self._models, batch.n_tokens),
                 dram_bytes_per_s=machine.verify_rate(self._models, batch),
-                dram_best_bytes_per_s=self._best_rate(others),
+                dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
                 cores_busy=self._load.cores_busy(),
             )
         )
+
+    def _traffic(self, limit: machine.DramLimit | None) -> machine.TrafficState:
+        snapshot = self._snapshot
+        shown = None if snapshot is None else concerned(snapshot, self._models)
+        return machine.traffic_state(shown, self._history, self._dram(), limit)
 
     def _best_rate(self, costs: Sequence[rounds.VerifyCost]) -> float | None:
         return machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))
@@ -330,7 +343,7 @@ class LiveTally:
                 is_decoding=self._is_decoding,
                 swap_before_bytes=self._swap_before_bytes,
             ),
-            traffic=machine.traffic_state(self._snapshot, self._history, self._dram(), best),
+            traffic=self._traffic(machine.dram_limit(self._ram_bytes_per_s, best)),
             expectation=rounds.expectation_state(
                 self._setting,
                 speculates=self._speculates,

@@ -1,4 +1,4 @@
-"""The buffers that llama.cpp has made, as its log tells. Pure: a screen need not load llama.cpp."""
+"""Buffers of llama.cpp, and the devices they are on. Pure: a screen need not load llama.cpp."""
 
 import re
 from collections import Counter
@@ -102,6 +102,33 @@ def _buffers(sizes: Mapping[tuple[str, BufferKind], int]) -> tuple[Buffer, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemory:
+    """A GPU of llama.cpp's, and the memory that it computes in."""
+
+    name: str
+    """Such as ``CUDA0``, as ``Buffer.memory`` has it."""
+    description: str
+    """Such as the GPU's product name."""
+    free_bytes: int | None
+    """None where the device does not tell, as ``total_bytes``."""
+    total_bytes: int | None
+    in_ram: bool = False
+    """Whether that memory is the host's: what it takes is not free there either."""
+    maps_files: bool = True
+    """Whether models are mapped where it is used; else they are read, for the host as well."""
+    device: str = ""
+    """Name for ``-dev`` where it is another one: ``RPC1`` of ``RPC0[192.168.1.2:50052]``."""
+    id: str | None = None
+    """Id of the slot, mostly a PCI address; equal for one card that several backends drive. None
+    where it is unknown."""
+
+    @property
+    def title(self) -> str:
+        """Name as llama.cpp lists it."""
+        return self.device or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMemory:
     """One model with its context."""
 
@@ -110,3 +137,5 @@ class ModelMemory:
     """None if its file does not tell."""
     mtp_traffic: WeightTraffic | None = None
     """Traffic of the MTP layers, where these may draft."""
+    devices: tuple[DeviceMemory, ...] = ()
+    """GPUs that llama.cpp sees, as they were once it was loaded."""

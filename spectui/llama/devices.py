@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from spectui.errors import UsageError
+from spectui.llama.buffers import DeviceMemory
 from spectui.llama.library import ensure_backend, ggml
-from spectui.llama.planned import DeviceMemory
 from spectui.llama.rpc import RpcServer
 
 GPU, INTEGRATED = 1, 2
@@ -160,8 +160,6 @@ class Device:
     type: int
     backend: str
     """Such as ``CUDA`` or ``RPC``."""
-    id: str | None
-    """Id of the slot; equal for one card that several backends drive. None where it is unknown."""
     memory: DeviceMemory
 
 
@@ -179,7 +177,8 @@ def used(found: Sequence[Device]) -> tuple[DeviceMemory, ...]:
     remote = [one for one in found if one.backend == _RPC]
     cards: list[Device] = []
     for one in found:
-        known = one.id is not None and any(card.id == one.id for card in cards)
+        slot = one.memory.id
+        known = slot is not None and any(card.memory.id == slot for card in cards)
         if one.type == GPU and one.backend != _RPC and not known:
             cards.append(one)
     if not cards:
@@ -212,6 +211,16 @@ def _backend(device: int) -> str:
     return name.decode()
 
 
+def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]:
+    """Return a device's memory as far as it can be: devices that do not tell it say 0.
+
+    More free than there is leaves unknown what is free.
+    """
+    if total_bytes <= 0:
+        return None, None
+    return (free_bytes if free_bytes <= total_bytes else None), total_bytes
+
+
 def describe(device: int) -> Device:
     """Ask ggml about a device, given as C pointer; this may start its driver."""
     base = ggml("ggml-base")
@@ -220,22 +229,18 @@ def describe(device: int) -> Device:
     properties = _Properties()
     base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
     name, backend = properties.name.decode(errors="replace"), _backend(device)
-    is_told = properties.memory_total > 0
+    free_bytes, total_bytes = credible(properties.memory_free, properties.memory_total)
     is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
     device_id = properties.device_id
     buffer_type = _buffer_type(device) if backend == _RPC else None
     memory = DeviceMemory(
         name=name if buffer_type is None else _buffer_name(buffer_type),
         description=properties.description.decode(errors="replace"),
-        free_bytes=properties.memory_free if is_told else None,
-        total_bytes=properties.memory_total if is_told else None,
+        free_bytes=free_bytes,
+        total_bytes=total_bytes,
         in_ram=properties.type == INTEGRATED or is_apples,
         maps_files=properties.capabilities.mmap_support,
         device="" if buffer_type is None else name,
-    )
-    return Device(
-        type=properties.type,
-        backend=backend,
         id=None if device_id is None else device_id.decode(errors="replace"),
-        memory=memory,
     )
+    return Device(type=properties.type, backend=backend, memory=memory)

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.llama.buffers import Buffer, BufferKind
+from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport
@@ -79,30 +79,6 @@ class Plan:
     def buffers(self) -> tuple[Buffer, ...]:
         """Buffers of both models."""
         return self.target.buffers + (self.draft.buffers if self.draft else ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceMemory:
-    """A GPU of llama.cpp's, and the memory that it computes in."""
-
-    name: str
-    """Such as ``CUDA0``, as ``Buffer.memory`` has it."""
-    description: str
-    """Such as the GPU's product name."""
-    free_bytes: int | None
-    """None where the device does not tell, as ``total_bytes``."""
-    total_bytes: int | None
-    in_ram: bool = False
-    """Whether that memory is the host's: what it takes is not free there either."""
-    maps_files: bool = True
-    """Whether models are mapped where it is used; else they are read, for the host as well."""
-    device: str = ""
-    """Name for ``-dev`` where it is another one: ``RPC1`` of ``RPC0[192.168.1.2:50052]``."""
-
-    @property
-    def title(self) -> str:
-        """Name as llama.cpp lists it."""
-        return self.device or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
     """Load the models of a setup; the target, and the draft if one drafts.
 
     Raises:
-        SpectuiError: one cannot be loaded.
+        SpectuiError: one cannot be loaded, or there is no room for both, which is known before.
     """
     speculation = setup.speculation
     target = engine.load_target(
@@ -90,5 +90,6 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
         setup.context,
         max_draft=1 if speculation is None else speculation.longest,
         mtp=speculation is not None and speculation.is_mtp,
+        draft=setup.used_draft,
     )
     return target, None if setup.used_draft is None else engine.load_draft(setup.used_draft)

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from spectui.documents import Json, or_reason
-from spectui.errors import BadInputError
+from spectui.engine.guard import Guard, request_of
+from spectui.engine.host_memory import host_memory
+from spectui.errors import BadInputError, DoesNotFitError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
+from spectui.llama.planned import PlanRequest
 from spectui.models.facts import facts_of, reader_kind
 from spectui.models.gguf import read_gguf
-from spectui.monitor.machine import Machine, this_machine
-from spectui.options.setup import ModelOptions
+from spectui.monitor.machine import this_machine
+from spectui.options.setup import ModelOptions, Setup
 
 _SPARE = 1.2
 """Factor on the weights that leaves room for caches and compute buffers."""
@@ -88,57 +89,34 @@ def look_at(options: ModelOptions) -> ServedModel:
     )
 
 
-def keeps_off(
-    target: ModelOptions,
-    drafts: Sequence[ModelOptions | None],
-    *,
-    wanted: bool | None,
-    slot_tokens: int = 0,
-) -> bool:
-    """Whether the server of the target alone stays alive beside one with any draft.
+def keeps_off(off: Setup, on: Sequence[PlanRequest], *, wanted: bool | None) -> bool:
+    """Whether the server of the target alone stays alive beside one that speculates.
 
     Args:
-        target: the target.
-        drafts: drafts of the servers that speculate, one at a time.
-        wanted: what the user has said; without that they do where they fit.
-        slot_tokens: tokens that the slots beyond the first have room for.
+        off: setup of the target alone, with the most slots.
+        on: what the servers that speculate load, one at a time.
+        wanted: what the user has said; without that they do where they fit, by llama.cpp's plans.
     """
     if wanted is not None:
         return wanted
-    machine = this_machine()
-    return all(both_fit(target, draft, machine, slot_tokens) for draft in drafts or (None,))
+    alone = request_of(off)
+    with Guard(is_here=False) as guard:
+        return all(_both_fit(guard, alone, one, off.n_slots) for one in on or (alone,))
 
 
-def both_fit(
-    target: ModelOptions, draft: ModelOptions | None, machine: Machine, slot_tokens: int = 0
-) -> bool:
-    """Return whether a server with the draft fits beside one without.
-
-    Where a GPU holds weights, that is not known, and the answer no.
-    """
-    layers = [options.n_gpu_layers for options in (target, draft) if options is not None]
-    if machine.gpus and any(layers):
-        return False
-    return needed_bytes(target, draft, slot_tokens) <= psutil.virtual_memory().available
-
-
-def needed_bytes(target: ModelOptions, draft: ModelOptions | None, slot_tokens: int = 0) -> int:
-    """Estimated memory of both servers: files may be mapped once, but weights are also copied.
-
-    Arguments as ``keeps_off``. The caches of the first slot are within the spare.
-    """
-    models = [target, target, *(() if draft is None else (draft,))]
-    weights = sum(size_bytes(one.path) for one in models)
-    caches = sum(_token_bytes(one.path) for one in models) * slot_tokens if slot_tokens else 0
-    return round(_SPARE * weights) + caches
-
-
-def _token_bytes(path: Path) -> int:
-    """Bytes per token in a model's cache; 0 where its header does not tell."""
+def _both_fit(guard: Guard, off: PlanRequest, on: PlanRequest, n_slots: int) -> bool:
     try:
-        return facts_of(path, read_gguf(path)).kv_bytes_per_token or 0
-    except BadInputError:
-        return 0
+        fits = guard.fit_together(off, on, n_slots=n_slots)
+    except DoesNotFitError:
+        return False
+    if fits is not None:
+        return fits
+    # Of files that cannot be planned the size has to do. Where a GPU holds weights it does not.
+    models = [one for one in (off.target, on.target, on.draft) if one is not None]
+    if this_machine().gpus and any(one.n_gpu_layers for one in models):
+        return False
+    needed = round(_SPARE * sum(size_bytes(one.path) for one in models))
+    return needed <= host_memory().free_bytes
 
 
 def size_bytes(path: Path) -> int:

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, or_reason
-from spectui.errors import HopelessError, ServerError
+from spectui.engine.guard import Guard, request_of
+from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.format import bytes_text, counted
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
+from spectui.options.dialect import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server import Completion, LlamaClient, LlamaServer
@@ -49,6 +52,10 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
 
 _MOST_OF_NAME = 80
 _PREFIX = "LLAMA_ARG_"
+_PLACES = re.compile(
+    r"cache-type|ctx-size|device|ffn|fit|gpu|load-mode|mmap|moe|offload|override|rpc|split|swa"
+)
+"""Parts of names of options that spectui passes on unread, and that decide what lies where."""
 _DRAFTING = ("SPEC", "DRAFT")
 """Parts of the names of llama-server's variables for drafting."""
 
@@ -65,6 +72,7 @@ class Fleet(Closing):
         timeout_s: float,
         on_start: Callable[[Setup], None],
         on_ready: Callable[[LlamaServer], None],
+        guard: Guard | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -72,10 +80,11 @@ class Fleet(Closing):
             binary: the user's llama-server.
             logs: folder for what the servers print.
             keeps_off: whether the target alone stays alive beside one that speculates, for which
-                there must be room (``models.both_fit``).
+                there must be room (``served_models.keeps_off``).
             timeout_s: most seconds for loading the models, and for an answer.
             on_start: told before a server is started.
             on_ready: given each server before anything is measured on it.
+            guard: is asked before a server is started; None for one that reads what is free then.
         """
         self._binary = binary
         self._logs = logs
@@ -83,6 +92,7 @@ class Fleet(Closing):
         self._timeout_s = timeout_s
         self._on_start = on_start
         self._on_ready = on_ready
+        self._guard = guard or Guard(is_here=False)
         self._alive: dict[Setup, LlamaServer] = {}
         self.n_starts = 0
 
@@ -91,12 +101,14 @@ class Fleet(Closing):
 
         Raises:
             BadInputError: the binary has no words for what is asked for.
+            DoesNotFitError: its models have no room, or not beside the other server.
             HopelessError: it speculates, and should not.
             ServerError: it does not start.
         """
         if setup not in self._alive:
             arguments = measuring_arguments(setup, self._binary)
             self._make_room(setup)
+            self._ask_guard(setup)
             self._on_start(setup)
             self.n_starts += 1
             server = LlamaServer(
@@ -134,6 +146,7 @@ class Fleet(Closing):
 
     def close(self) -> None:
         """End all running servers."""
+        self._guard.close()
         for setup in tuple(self._alive):
             self.end(setup)
 
@@ -142,6 +155,25 @@ class Fleet(Closing):
         name = re.sub(r"[^\w.]+", "-", setup.label)
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
         return self._logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
+
+    def _ask_guard(self, setup: Setup) -> None:
+        """Refuse servers without room, as far as plans of this llama.cpp are theirs.
+
+        Raises:
+            DoesNotFitError: there is none.
+        """
+        names = (item.name for item in divide(setup.extra))
+        if self._binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
+            return
+        try:
+            self._guard.check(request_of(setup), n_slots=setup.n_slots)
+        except DoesNotFitError as error:
+            if not self._alive:
+                raise
+            raise DoesNotFitError(
+                f"{error}, beside the other llama-server; --one-at-a-time ends one before the "
+                "other starts"
+            ) from error
 
     def _make_room(self, setup: Setup) -> None:
         for other in tuple(self._alive):
@@ -157,6 +189,7 @@ def open_fleet(
     timeout_s: float,
     say: Callable[[str], None],
     name: Callable[[Setup], str] = lambda _setup: "speculation",
+    from_disk: bool = False,
 ) -> Fleet:
     """Open a fleet whose servers warm up on first use; nothing is started yet.
 
@@ -166,6 +199,7 @@ def open_fleet(
         timeout_s: as ``Fleet``.
         say: told of every start.
         name: name of what a server speculates with.
+        from_disk: whether servers may read weights from disk again and again.
     """
 
     def started(setup: Setup) -> None:
@@ -184,6 +218,7 @@ def open_fleet(
         timeout_s=timeout_s,
         on_start=started,
         on_ready=warm_up,
+        guard=Guard(is_here=False, from_disk=from_disk),
     )
 
 

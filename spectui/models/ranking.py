@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.format import bytes_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 
@@ -22,6 +21,8 @@ class ModelInspected:
     """None where the file cannot be read."""
     reason: str | None
     """Why the model cannot serve, None if it can."""
+    slowness: str | None = None
+    """Why the pair would read its weights from disk; None where that is not so, or not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class DraftOption:
     """Why it does not fit; None if it does, and as long as nothing speaks against it."""
     memory_bytes: int | None
     """Weights and cache at the context size; None while the cache's part is not known."""
+    slowness: str | None = None
+    """As ``ModelInspected.slowness``."""
 
     @property
     def is_checked(self) -> bool:
@@ -42,27 +45,28 @@ class DraftOption:
         return self.facts is not None or self.reason is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Memory limits of a draft."""
-
-    n_ctx: int = 4096
-    free_bytes: int | None = None
-    """Memory left for a draft; None where nobody knows, and then nothing is called too large."""
-
-
 def assess(
-    target: FoundModel, model: FoundModel, inspected: ModelInspected | None, budget: Budget
+    target: FoundModel, model: FoundModel, inspected: ModelInspected | None, n_ctx: int
 ) -> DraftOption:
-    """Look at ``model`` as a draft of ``target``, with what its inspection told so far."""
+    """Look at ``model`` as a draft of ``target``, with what its inspection told so far.
+
+    Args:
+        target: the target.
+        model: the model.
+        inspected: what is known of it beside the target.
+        n_ctx: tokens that the context holds.
+    """
     facts = inspected.facts if inspected else None
-    memory_bytes = needed_memory(model, facts, budget.n_ctx)
     reason = unloadable(model) or _too_large(target, model)
     if reason is None and inspected is not None:
         reason = inspected.reason
-    if reason is None:
-        reason = _no_room(memory_bytes or model.size_bytes, budget.free_bytes)
-    return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
+    return DraftOption(
+        model=model,
+        facts=facts,
+        reason=reason,
+        memory_bytes=needed_memory(model, facts, n_ctx),
+        slowness=inspected.slowness if inspected else None,
+    )
 
 
 def needed_memory(model: FoundModel, facts: ModelFacts | None, n_ctx: int) -> int | None:
@@ -89,13 +93,6 @@ def _too_large(target: FoundModel, model: FoundModel) -> str | None:
     return None
 
 
-def _no_room(needed_bytes: int, free_bytes: int | None) -> str | None:
-    if free_bytes is None or needed_bytes <= free_bytes:
-        return None
-    needed, free = bytes_text(needed_bytes), bytes_text(free_bytes)
-    return f"would not fit: needs {needed}, {free} are free"
-
-
 def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:
     """Return the weights that a draft's token reads, as a share of what the target's reads.
 
@@ -110,7 +107,7 @@ def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:
 def rank(
     target: FoundModel | ModelFacts, options: Sequence[DraftOption]
 ) -> tuple[DraftOption, ...]:
-    """Order drafts: those that fit, then those not looked at yet, then those that do not fit.
+    """Order drafts: those that fit, those not looked at yet, slow ones, those that do not fit.
 
     Within each, by what generating a token reads: a draft that reads 10 % of what its target reads
     costs about 10 % of a target step per drafted token. Above some 15 % a draft has to be accepted
@@ -128,7 +125,7 @@ def rank(
 
 
 def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, float, int, str]:
-    group = (1 - option.is_checked) if option.reason is None else 2
+    group = 3 if option.reason is not None else 2 if option.slowness else 1 - option.is_checked
     memory_bytes = option.memory_bytes or option.model.size_bytes
     return group, _distance(_share(target, option)), memory_bytes, str(option.model.path)
 

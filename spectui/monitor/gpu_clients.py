@@ -8,17 +8,10 @@ import pynvml
 
 from spectui.closing import Closing
 from spectui.monitor import nvml
-from spectui.monitor.gpus import driver_knows_our_ids
+from spectui.monitor.nvidia import driver_knows_our_ids
 from spectui.monitor.nvml import Handle, NvmlError, call
 from spectui.monitor.readings import Reading
 
-_SLOWED = (
-    pynvml.nvmlClocksThrottleReasonHwSlowdown
-    | pynvml.nvmlClocksThrottleReasonSwThermalSlowdown
-    | pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
-    | pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
-)
-"""Not the power limit of everyday: a GPU that works hard is at it all the time."""
 _UNUSED = "this process uses no GPU"
 _UNKNOWN = "in a container the driver does not know processes by their ids"
 
@@ -107,6 +100,5 @@ def _clients(gpu: Handle) -> set[int]:
 
 def _is_slowed(gpu: Handle) -> Reading:
     with suppress(NvmlError):
-        reasons = int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, gpu))
-        return Reading(float(bool(reasons & _SLOWED)))
+        return Reading(float(any(one.is_fault for one in nvml.throttled_by(gpu))))
     return Reading(None, "the driver does not report why the GPU's clock is low")

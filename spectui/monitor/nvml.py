@@ -10,6 +10,9 @@ from typing import NamedTuple, NewType, TypeVar
 
 import pynvml
 
+from spectui.monitor.metrics import RefusedError
+from spectui.monitor.readings import Throttle, pci_address
+
 T = TypeVar("T")
 
 _REASONS = {
@@ -45,7 +48,7 @@ _LOST = (
 )
 
 
-class NvmlError(Exception):
+class NvmlError(RefusedError):
     """A call that NVML refused."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -151,8 +154,18 @@ def uuid_of(gpu: Handle) -> str:
 
 def name(gpu: Handle) -> str:
     """Return the model of the card."""
-    # Older bindings return bytes.
-    answer: str | bytes = call(pynvml.nvmlDeviceGetName, gpu)
+    return _text(call(pynvml.nvmlDeviceGetName, gpu))
+
+
+def address(gpu: Handle) -> str | None:
+    """Return the card's PCI address; None where the driver does not tell."""
+    with suppress(NvmlError):
+        return pci_address(_text(call(pynvml.nvmlDeviceGetPciInfo, gpu).busId))
+    return None
+
+
+def _text(answer: str | bytes) -> str:
+    """Older bindings return bytes."""
     return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
 
 
@@ -184,6 +197,32 @@ def temperature_c(gpu: Handle) -> float:
 def clock_hz(gpu: Handle) -> float:
     """Return the clock of the streaming multiprocessors."""
     return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_SM)) * 1e6
+
+
+def memory_clock_hz(gpu: Handle) -> float:
+    """Return the clock of the memory."""
+    return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_MEM)) * 1e6
+
+
+_HEAT = pynvml.nvmlClocksThrottleReasonSwThermalSlowdown | (
+    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
+)
+_THROTTLES = {
+    Throttle.HEAT: _HEAT,
+    Throttle.SUPPLY: pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+    Throttle.HARDWARE: pynvml.nvmlClocksThrottleReasonHwSlowdown,
+    Throttle.POWER: pynvml.nvmlClocksThrottleReasonSwPowerCap,
+}
+
+
+def throttled_by(gpu: Handle) -> tuple[Throttle, ...]:
+    """Return the reasons for which the clocks are held back; not that there is nothing to do."""
+    reasons = int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, gpu))
+    found = [one for one, bits in _THROTTLES.items() if reasons & bits]
+    if len(found) > 1 and Throttle.HARDWARE in found:
+        # It stands beside what has a name of its own.
+        found.remove(Throttle.HARDWARE)
+    return tuple(found)
 
 
 def memory_bytes_per_s(gpu: Handle) -> float:

@@ -1,12 +1,70 @@
 """Readings of the monitor: snapshots of the machine, rates of counters, the recent past."""
 
+import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
 
 from spectui.known import Known
 
 Reading = Known[float]
 """A number, or the reason why there is none."""
+_ADDRESS = re.compile(r"(?:0*([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])(?:-v\d+)?")
+
+
+def pci_address(text: str | None) -> str | None:
+    """Return a PCI address as Linux writes it, such as ``0000:01:00.0``.
+
+    NVML's domains have eight digits; llama.cpp's virtual devices carry a number behind the card's
+    address.
+
+    Args:
+        text: an address in any of these forms.
+
+    Returns:
+        None for what is no such address: some systems number devices in another way.
+    """
+    match = _ADDRESS.fullmatch(text.strip().lower()) if text else None
+    return match and f"{match[1] or '0':>04}:{match[2]}:{match[3]}.{match[4]}"
+
+
+_UNRECORDED = Reading(None, "readings of an earlier version do not have it")
+
+
+class Throttle(StrEnum):
+    """Reasons for which a GPU holds its clocks back."""
+
+    HEAT = "heat"
+    SUPPLY = "its power supply"
+    HARDWARE = "its hardware"
+    """One that the driver does not name."""
+    POWER = "its power limit"
+    """A GPU that works hard is at it all the time, as at the next."""
+    CURRENT = "its current limit"
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is none of the limits of everyday."""
+        return self not in {Throttle.POWER, Throttle.CURRENT}
+
+
+_NO_THROTTLES: Known[tuple[Throttle, ...]] = Known(None, _UNRECORDED.reason)
+
+
+class GpuSource(StrEnum):
+    """Sources of a GPU's readings."""
+
+    NVML = "nvml"
+    AMDGPU = "amdgpu"
+    I915 = "i915"
+    XE = "xe"
+    LLAMA_CPP = "llama.cpp"
+
+    @property
+    def counts_awake_time(self) -> bool:
+        """Whether utilisation is the time awake, which short pauses between kernels belong to."""
+        return self in {GpuSource.I915, GpuSource.XE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,16 +73,28 @@ class GpuReading:
 
     index: int
     name: str
+    source: GpuSource = GpuSource.NVML
+    address: str | None = None
+    """Its PCI address as ``pci_address`` writes it; None where it has none, or nobody told."""
+    in_ram: bool = False
+    """Whether its memory is the host's."""
+    devices: tuple[str, ...] = ()
+    """llama.cpp's names of it, such as ``CUDA0``; none where it uses none, or that is not known."""
+    memory_source: GpuSource | None = None
+    """Who told its memory, if not ``source``."""
     memory_used_bytes: Reading
     memory_total_bytes: Reading
     process_bytes: Reading
     """Part of the used memory that this process holds."""
     utilisation: Reading
-    """0 to 1."""
+    """Share of the time in which something ran, or it was awake: 0 to 1."""
     power_w: Reading
     temperature_c: Reading
     clock_hz: Reading
-    """Clock of the streaming multiprocessors."""
+    """Clock of what computes: streaming multiprocessors, shader engines, execution units."""
+    memory_clock_hz: Reading = _UNRECORDED
+    throttled_by: Known[tuple[Throttle, ...]] = _NO_THROTTLES
+    """Reasons for which it holds its clocks back now; none where it does not."""
     pcie_generation: Reading
     """Generation of the link as it is now; links slow down when idle."""
     pcie_width: Reading
@@ -35,6 +105,36 @@ class GpuReading:
     """Received by the GPU: weights and activations going in."""
     pcie_tx_bytes_per_s: Reading
     """Sent by the GPU."""
+
+    @property
+    def label(self) -> str:
+        """Its shortest name among several."""
+        return self.devices[0] if self.devices else str(self.index)
+
+
+def unread_gpu(
+    reason: str | None,
+    *,
+    index: int,
+    name: str,
+    source: GpuSource,
+    address: str | None = None,
+    in_ram: bool = False,
+) -> GpuReading:
+    """Return a GPU of which nothing is known, for one reason."""
+    nothing: dict[str, Any] = dict.fromkeys(_GPU_READINGS, Reading(None, reason))
+    return GpuReading(
+        index=index,
+        name=name,
+        source=source,
+        address=address,
+        in_ram=in_ram,
+        throttled_by=Known(None, reason),
+        **nothing,
+    )
+
+
+_GPU_READINGS = tuple(field.name for field in fields(GpuReading) if field.type is Reading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Protocol
 
 from spectui.errors import SpectuiError
-from spectui.monitor.gpus import Gpus
+from spectui.monitor.drm import KernelGpus
 from spectui.monitor.host import Host
+from spectui.monitor.nvidia import NvidiaGpus
 from spectui.monitor.readings import Snapshot
 
 
@@ -27,26 +29,37 @@ class Source(Protocol):
 class LiveSource:
     """Reads this machine. GPUs that are missing, refuse or get lost explain themselves."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, root: Path = Path("/")
+    ) -> None:
         """Open the host's files; GPUs are looked for at the first ``read``.
+
+        Args:
+            clock: rates refer to it.
+            root: folder with ``proc`` and ``sys``, where the kernel describes GPUs.
 
         Raises:
             OSError: /proc is not there.
         """
         self._clock = clock
         self._host = Host(clock)
-        self._gpus = Gpus(clock)
+        self._nvidia = NvidiaGpus(clock)
+        self._others = KernelGpus(clock, root=root)
 
     def read(self) -> Snapshot:
         """Return the present snapshot."""
         now_s = self._clock()
-        gpus, reason = self._gpus.read(now_s)
-        return Snapshot(time_s=now_s, gpus=gpus, gpu_reason=reason, host=self._host.read())
+        nvidia, reason = self._nvidia.read(now_s)
+        gpus = nvidia + self._others.read(now_s, len(nvidia))
+        return Snapshot(
+            time_s=now_s, gpus=gpus, gpu_reason=None if gpus else reason, host=self._host.read()
+        )
 
     def close(self) -> None:
         """Close files and driver."""
         self._host.close()
-        self._gpus.close()
+        self._nvidia.close()
+        self._others.close()
 
 
 _JOIN_S = 0.8

@@ -129,9 +129,8 @@ class Fit:
     """``--fit-target``: MiB that stay free, by device; a single one is for all of them."""
     min_ctx: int = 4096
     """``--fit-ctx``: tokens of the shortest context, where its length was not given either."""
-    by_server: bool = False
-    """Whether a llama-server has chosen, so that the placement beside this is not the one that it
-    runs."""
+    is_open: bool = False
+    """Whether that is still to be done, by the engine that loads or by a llama-server."""
 
     def margin_bytes(self, device: int) -> int:
         """Bytes that stay free on a device, by its index among the target's."""

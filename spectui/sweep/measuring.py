@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.engine.guard import request_of
 from spectui.errors import (
     BadInputError,
     DoesNotFitError,
@@ -263,6 +264,7 @@ def open_servers(
     keeps_both: bool | None,
     timeout_s: float,
     say: Callable[[str], None],
+    from_disk: bool = False,
 ) -> Iterator[ServedMeasurer]:
     """Measure through llama-servers, which end on exit; nothing is started yet.
 
@@ -272,18 +274,21 @@ def open_servers(
         keeps_both: whether both servers live side by side; None for where they fit.
         timeout_s: most seconds for loading the models, and for an answer.
         say: told of every start.
+        from_disk: whether servers may read weights from disk again and again.
     """
     most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
-    stays = keeps_off(
-        setup.base.target,
-        tuple(setup.drafts.values()),
-        wanted=keeps_both,
-        slot_tokens=(most_slots - 1) * setup.base.context.ctx_size,
-    )
+    off = replace(setup.base, n_slots=most_slots)
+    on = [replace(request_of(off), draft=draft) for draft in setup.drafts.values()]
+    stays = keeps_off(off, on, wanted=keeps_both)
     how = "takes turns with it" if stays else "waits until the other has ended"
     say(f"two llama-servers: the target alone, and each setting, which {how}")
     with open_fleet(
-        binary, keeps_off=stays, timeout_s=timeout_s, say=say, name=_drafter_of
+        binary,
+        keeps_off=stays,
+        timeout_s=timeout_s,
+        say=say,
+        name=_drafter_of,
+        from_disk=from_disk,
     ) as fleet:
         yield ServedMeasurer(fleet, setup)
 

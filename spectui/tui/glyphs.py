@@ -112,6 +112,10 @@ class Glyphs:
         """Write bytes per second, such as ``41.2 GB/s``."""
         return f"{self.size(bytes_per_s)}/s"
 
+    def clock(self, hz: float) -> str:
+        """Write a clock, such as ``2.52 GHz``."""
+        return f"{hz / 1e9:.2f} GHz"
+
     def used_of(self, part_bytes: float | None, whole_bytes: float | None) -> str:
         """Write a part of a whole in the whole's unit, such as ``21.7 / 25.8 GB``."""
         whole = self.size(whole_bytes)

@@ -33,6 +33,7 @@ _PLACES = {
     "picker": "Choosing models",
     "folder": "Opening a folder",
     "settings": "Settings",
+    "question": "Questions",
 }
 
 
@@ -56,6 +57,7 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
     from spectui.tui.picker.folder import FolderScreen  # noqa: PLC0415
     from spectui.tui.picker.list import PickerList  # noqa: PLC0415
     from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
+    from spectui.tui.question import QuestionScreen  # noqa: PLC0415
     from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
     from spectui.tui.whatif.screen import WhatIfScreen  # noqa: PLC0415
     from spectui.tui.whatif.stepper import Stepper  # noqa: PLC0415
@@ -72,6 +74,7 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
         PickerScreen,
         PickerList,
         FolderScreen,
+        QuestionScreen,
     )
     found = {action.id: action for place in places for action in actions_of(place, app)}
     return tuple(found.values())

@@ -18,7 +18,7 @@ from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord
 
 
 class Confirmation:
@@ -109,8 +109,8 @@ class Confirmation:
         if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
             arms = self._setup.study.defaults[:1]
         # Of the user's own setting, nobody wants to hear that it was not measured.
-        own, states = self._setup.study.space.present, (TrialState.COMPLETE, TrialState.FAIL)
-        is_known = own in arms or any(o.arm == own and o.state in states for o in records)
+        own = self._setup.study.space.present
+        is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)
         return arms if own is None or is_known else (*arms, own)
 
     def check_lossless(self) -> LosslessCheck | None:

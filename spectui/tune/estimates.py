@@ -117,7 +117,8 @@ def finalists(
     """
     known = estimates(records, forecasts)
     if not known.measured:
-        tried = {record.arm for record in records if record.state is TrialState.FAIL}
+        unmeasurable = {TrialState.FAIL, TrialState.PRUNED}
+        tried = {record.arm for record in records if record.state in unmeasurable}
         return promising([one for one in forecasts if one.arm not in tried], n=1)
     by_arm = {one.arm: one for one in levelled(records) if one.state is TrialState.COMPLETE}
     best, *others = known.ranking

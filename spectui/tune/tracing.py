@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from spectui import __version__
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import GenerationResult, ModelLoaded
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, DoesNotFitError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
@@ -66,7 +66,15 @@ class CostsMeasured:
     costs: Costs
 
 
-TracingEvent = OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLeftOut:
+    """A draft for which there is no room any more."""
+
+    draft: str
+    reason: str
+
+
+TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +156,11 @@ class Tracer:
                 # It drafts wherever a token stood before: many rounds that verify real text.
                 self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
             for draft in self._loader.drafts:
-                self._loader.load(draft)
+                try:
+                    self._loader.load(draft)
+                except DoesNotFitError as error:
+                    self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
+                    continue
                 self._record_draft(draft)
                 drafter = DraftMtp if draft == MTP_KIND else DraftSimple
                 self._probe(draft, drafter(draft_max=self._depth))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, HopelessError, ServerError, SpectuiError
+from spectui.errors import CancelledError, DoesNotFitError, HopelessError, ServerError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import WorkItem
@@ -62,8 +62,7 @@ class TrialRunner:
     @property
     def n_tried(self) -> int:
         """Trials that were measured or cannot be."""
-        states = (TrialState.COMPLETE, TrialState.FAIL)
-        return sum(record.state in states for record in self._by_number.values())
+        return sum(record.state.is_tried for record in self._by_number.values())
 
     def run(self) -> None:
         """Measure the study's next proposal.
@@ -86,7 +85,10 @@ class TrialRunner:
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
-            record = self._by_number[proposal.number] = self._study.fail(proposal, str(error))
+            has_no_room = isinstance(error, DoesNotFitError)
+            state = TrialState.PRUNED if has_no_room else TrialState.FAIL
+            record = self._study.fail(proposal, str(error), state)
+            self._by_number[proposal.number] = record
             if _is_defect(error) or self._is_hopeless(error):
                 raise
         else:

@@ -18,8 +18,15 @@ class TrialState(StrEnum):
     COMPLETE = "complete"
     FAIL = "fail"
     """It could not be measured; the record says why."""
+    PRUNED = "pruned"
+    """It was not tried: its models have no room. The record says by how much."""
     INTERRUPTED = "interrupted"
     """It was stopped, or its process ended. Does not count as tried."""
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was measured, or cannot be."""
+        return self in {TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.engine.guard import request_of
 from spectui.errors import CancelledError, SpectuiError
 from spectui.format import counted
 from spectui.known import Known
@@ -65,6 +66,8 @@ class Verification:
     """Whether counts are compared; None to compare if the models can be loaded here."""
     keeps_both: bool | None = None
     """Whether both servers run at once; None to do so if they fit."""
+    from_disk: bool = False
+    """Whether models are served even if weights are read from disk again and again."""
 
     def verify(self, claim: Claim, *, schedule: Schedule | None = None) -> Verified:
         """Serve the prompts, then compare counts.
@@ -122,7 +125,7 @@ class Verification:
 
     def has_both(self, case: Case) -> bool:
         """Whether both servers run at once."""
-        return keeps_off(case.target, (case.draft,), wanted=self.keeps_both)
+        return keeps_off(case.off, (request_of(case),), wanted=self.keeps_both)
 
     def _promise(self, claim: Claim, wanted: Schedule) -> tuple[Promise, Comparison]:
         """Measure in-process what a server should deliver."""
@@ -158,7 +161,11 @@ class Verification:
         self.say(subject(case, claim.origin))
         self.say(plan(len(claim.prompts), self.repeats, keeps_off=keeps_both))
         with open_fleet(
-            self.binary, keeps_off=keeps_both, timeout_s=self.timeout_s, say=self.say
+            self.binary,
+            keeps_off=keeps_both,
+            timeout_s=self.timeout_s,
+            say=self.say,
+            from_disk=self.from_disk,
         ) as fleet:
             backend = ServerBackend(
                 fleet,

@@ -9,7 +9,8 @@ import pytest
 
 from spectui.closing import Closing
 from spectui.engine.fitting import MARGIN_BYTES, FreeMemory
-from spectui.llama.planned import DeviceMemory, Plan, PlanRequest
+from spectui.llama.buffers import DeviceMemory
+from spectui.llama.planned import Plan, PlanRequest
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.plans import Script, room

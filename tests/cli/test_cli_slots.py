@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from spectui.measure.served_models import needed_bytes
+from spectui.engine.fitting import FreeMemory
+from spectui.engine.guard import request_of
+from spectui.engine.planning import Planner
+from spectui.llama.buffers import BufferKind
+from spectui.measure.served_models import keeps_off
 from spectui.measure.servers import measuring_arguments
-from spectui.models.facts import facts_of
-from spectui.models.gguf import read_gguf
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
+from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.server.binary import examine
 from tests.support.cli import Run, Spectui
@@ -152,13 +155,25 @@ def test_a_promise_of_several_slots_is_verified_with_as_many(
     assert (option(words, "-np"), option(words, "-c")) == ("2", "512")
 
 
-def test_both_servers_need_room_for_the_caches_of_all_slots(tiny: TinyPath) -> None:
+def test_both_servers_need_room_for_the_caches_of_all_slots(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
-    facts = [facts_of(one.path, read_gguf(one.path)) for one in (target, target, draft)]
-    token_bytes = [one.kv_bytes_per_token or 0 for one in facts]
-    assert all(token_bytes)
-    more = needed_bytes(target, draft, 1000) - needed_bytes(target, draft)
-    assert more == 1000 * sum(token_bytes)
+    context = ContextOptions(ctx_size=256, threads=1)
+    setup = Setup(target=target, draft=draft, context=context, speculation=Speculation(), n_slots=8)
+    with Planner() as planner:
+        plans = [planner.plan(request_of(one)) for one in (setup.off, setup)]
+    own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
+    needed = sum(one.size_bytes * (8 if one.kind is BufferKind.KV else 1) for one in own)
+    needed += sum(one.size_bytes for one in plans[1].buffers if one.is_mapped)
+    free: dict[str, int] = {}
+    monkeypatch.setattr(
+        "spectui.engine.guard.free_memory", lambda _gpus: FreeMemory(by_memory=dict(free))
+    )
+    for n_bytes, fits in ((needed, True), (needed - 1, False)):
+        free["CPU"] = n_bytes
+        assert keeps_off(setup.off, (request_of(setup),), wanted=None) is fits
+        assert keeps_off(setup.off, (request_of(setup),), wanted=not fits) is not fits
 
 
 @pytest.mark.parametrize("command", ["bench", "sweep", "tune"])

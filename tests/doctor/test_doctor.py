@@ -6,18 +6,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from spectui.doctor import speed
 from spectui.doctor.examination import try_draft
 from spectui.doctor.findings import hard_to_win
 from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, gpu_bytes_per_s, speed_bound
 from spectui.engine.fitting import FreeMemory
 from spectui.errors import UsageError
+from spectui.llama.buffers import DeviceMemory
 from spectui.llama.library import binding_version
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.weights import WeightTraffic
@@ -107,48 +106,27 @@ def test_what_lies_in_a_memory_of_unknown_speed_leaves_drafts_unbounded() -> Non
 
 
 def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
-    for name, clock_mhz in ((b"Slow", 1000), (b"Fast", 2000), (b"Unused", 9000)):
-        nvml.add_gpu(name=name, memory_clock_mhz=clock_mhz, memory_bits=256)
+    for clock_mhz in (1000, 2000, 9000):
+        nvml.add_gpu(name=b"Same", memory_clock_mhz=clock_mhz, memory_bits=256)
+    # Equal models, of which llama.cpp sees two, in another order than the driver.
+    first, second = (card(id=f"0000:0{slot}:00.0") for slot in (2, 1))
     # Two transfers per cycle of 32 bytes.
-    assert gpu_bytes_per_s({"Slow", "Fast"}) == 2 * 2000e6 * 32
-    assert gpu_bytes_per_s({"Other"}) is None
+    assert gpu_bytes_per_s([first, second]) == 2 * 2000e6 * 32
+    assert gpu_bytes_per_s([second]) == 2 * 1000e6 * 32
+    assert gpu_bytes_per_s([card(id="0000:0a:00.0")]) is None
 
 
-def test_memory_without_room_is_not_measured() -> None:
-    assert speed.ram_bytes_per_s(2, 1 << 60) is None
+def test_a_card_whose_address_is_not_told_is_found_by_its_model(nvml: StandIn) -> None:
+    nvml.add_gpu(name=b"Slow", memory_clock_mhz=1000, memory_bits=256)
+    nvml.add_gpu(name=b"Fast", memory_clock_mhz=2000, memory_bits=256)
+    assert gpu_bytes_per_s([card(description="Slow")]) == 2 * 1000e6 * 32
+    assert gpu_bytes_per_s([card(description="Other")]) is None
 
 
-@pytest.mark.parametrize(
-    ("caches", "n_bytes"),
-    [
-        # Two groups of two processors, each with 32 MiB.
-        ({0: ("0-1", "32768K"), 1: ("0-1", "32768K"), 2: ("2-3", "32768K")}, 256 << 20),
-        ({0: ("0", "1024K")}, 64 << 20),
-        ({0: ("0", "1048576K")}, 512 << 20),
-        ({0: ("0", "large")}, 512 << 20),
-        ({}, 512 << 20),
-    ],
-    ids=["two", "small", "huge", "unreadable", "untold"],
-)
-def test_several_times_what_caches_hold_is_read(
-    tmp_path: Path, caches: dict[int, tuple[str, str]], n_bytes: int
-) -> None:
-    for number, (group, size) in caches.items():
-        folder = tmp_path / f"cpu{number}" / "cache" / "index3"
-        folder.mkdir(parents=True)
-        (folder / "shared_cpu_list").write_text(f"{group}\n")
-        (folder / "size").write_text(f"{size}\n")
-    assert speed.measured_bytes(tmp_path) == n_bytes
-
-
-def test_the_best_pass_over_ram_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    n_bytes = 1 << 22
-    # Eight passes, of 2, 1, 4 and five times 3 seconds.
-    began = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
-    taken = (2.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0, 3.0)
-    clock = iter([at for one, s in zip(began, taken, strict=True) for at in (one, one + s)])
-    monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert speed.ram_bytes_per_s(2, n_bytes) == n_bytes
+def card(description: str = "Same", id: str | None = None) -> DeviceMemory:  # noqa: A002 - ggml's name
+    return DeviceMemory(
+        name="CUDA0", description=description, free_bytes=None, total_bytes=None, id=id
+    )
 
 
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:

@@ -11,8 +11,8 @@ from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.fitting import Demand, FreeMemory, with_smallest_context
 from spectui.engine.planning import Planner
-from spectui.llama.buffers import HOST, Buffer, BufferKind
-from spectui.llama.planned import Backend, DeviceMemory, Plan, PlanRequest
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.severity import Severity

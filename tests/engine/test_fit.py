@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.engine.fit import Fitted, devices_of, fit
-from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.planned import DeviceMemory, ModelPlan, PlanRequest
+from spectui.llama.buffers import HOST, BufferKind, DeviceMemory
+from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.options.setup import (
     ContextOptions,
     Devices,

@@ -13,9 +13,9 @@ import pytest
 
 from spectui.engine.planning import Planner, split_beside
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.buffers import HOST, Buffer, BufferKind
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.plan import PlanMaker
-from spectui.llama.planned import DeviceMemory, ModelPlan, ModelRequest, PlanRequest
+from spectui.llama.planned import ModelPlan, ModelRequest, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
 from tests.support.allocation import (

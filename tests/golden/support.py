@@ -28,6 +28,7 @@ from huggingface_hub import close_session, constants
 
 from spectui import __version__
 from spectui.cli import main
+from spectui.engine.host_memory import HostMemory
 from spectui.llama.library import llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
@@ -163,6 +164,8 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let hardware and surroundings be the same everywhere."""
     memory = psutil.virtual_memory()._replace(total=32 << 30, available=16 << 30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    free = HostMemory(free_bytes=memory.available)
+    monkeypatch.setattr("spectui.engine.fitting.host_memory", lambda: free)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
     monkeypatch.setattr(psutil, "sensors_temperatures", dict, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)

@@ -331,7 +331,7 @@ def test_the_means_are_of_the_last_rounds() -> None:
 
 VERIFYING = Evidence(times=RoundTimes(draft_s=0.1, verify_s=0.8, sample_s=0.1))
 IN_RAM = replace(
-    VERIFYING, ram_share=0.7, dram_bytes_per_s=40e9, dram_best_bytes_per_s=50e9, pcie_use=0.01
+    VERIFYING, ram_share=0.7, dram_bytes_per_s=40e9, dram_limit_bytes_per_s=50e9, pcie_use=0.01
 )
 
 
@@ -350,7 +350,7 @@ IN_RAM = replace(
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.95), Limit.CPU),
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.3), Limit.VERIFY),
         (replace(IN_RAM, dram_bytes_per_s=None), Limit.VERIFY),
-        (replace(IN_RAM, dram_best_bytes_per_s=None), Limit.VERIFY),
+        (replace(IN_RAM, dram_limit_bytes_per_s=None), Limit.VERIFY),
     ],
 )
 def test_the_bottleneck_is_the_longest_part_and_its_resource(

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,12 +24,22 @@ from spectui.engine.events import (
     TokenEmitted,
     Tokenized,
 )
+from spectui.engine.fitting import FreeMemory
+from spectui.engine.guard import request_of
+from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    DoesNotFitError,
+    ReadsFromDiskError,
+)
 from spectui.live.session import LiveSession
-from spectui.live.setup import BaselineMeasured, LiveSetup, TuningChanged
+from spectui.live.setup import BaselineMeasured, LiveSetup, RamMeasured, TuningChanged
 from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
+from spectui.monitor import dram
+from spectui.monitor.dram import RamGauge
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -63,11 +74,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Watched:
     """A session whose events can be waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_idle: Callable[[], bool] = lambda: False) -> None:
         self.events: list[object] = []
         self.on_event: Callable[[object], None] = lambda _event: None
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.session = LiveSession(self._sink)
+        self.session = LiveSession(self._sink, make_gauge=partial(RamGauge, is_idle=is_idle))
 
     def _sink(self, event: object) -> None:
         self.events.append(event)
@@ -158,6 +169,26 @@ def test_the_baseline_is_measured_when_nobody_waits(watched: Watched, setup: Liv
     assert 0 < baseline.step_s < 1 / baseline.tokens_per_s * 1.01
 
 
+def test_the_limit_of_ram_is_told_when_nobody_waits(
+    setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dram, "ram_bytes_per_s", lambda _n_threads, longest_s: 1e10 + longest_s)
+    watched = Watched(is_idle=lambda: True)
+    try:
+        watched.load(setup)
+        assert not [event for event in watched.events if isinstance(event, RamMeasured)]
+        watched.session.measure_baseline()
+        watched.wait(BaselineMeasured)
+        first = watched.wait(RamMeasured)
+        assert first.bytes_per_s == pytest.approx(1e10)
+        # With the next answer it is known.
+        watched.session.send(setup, (), "again")
+        watched.wait(GenerationFinished)
+        assert watched.wait(RamMeasured) == first
+    finally:
+        watched.session.close()
+
+
 def test_an_answer_can_be_stopped(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
 
@@ -194,11 +225,57 @@ def test_an_incompatible_draft_leaves_the_target_usable(
     assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
 
 
-def test_drafts_are_compared_while_nothing_is_loaded(watched: Watched, tiny: TinyPath) -> None:
-    watched.session.inspector.compare(tiny(TARGET), tiny(CLOSE_DRAFT))
-    watched.session.inspector.compare(tiny(TARGET), tiny(Tiny(renamed=(9, "other"))))
+def test_drafts_are_compared_while_nothing_is_loaded(
+    watched: Watched, setup: LiveSetup, tiny: TinyPath
+) -> None:
+    for draft in (CLOSE_DRAFT, Tiny(renamed=(9, "other"))):
+        options = ModelOptions(path=tiny(draft))
+        watched.session.inspector.compare(replace(setup, draft=options))
     assert watched.wait(ModelInspected).reason is None
     assert watched.wait(ModelInspected).reason is not None
+
+
+def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_gives_back(
+    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = replace(request_of(setup), max_draft=4)
+    with Planner() as planner:
+        plan = planner.plan(request)
+    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
+    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+    watched.load(setup)
+    held = sum(
+        one.size_bytes for one in watched.session._engine._models.buffers if not one.is_mapped
+    )
+    compared = []
+    for n_bytes in (allocated - 1, allocated, allocated + mapped):
+        # What is free beside the pair that would have to go.
+        free = FreeMemory(by_memory={"CPU": n_bytes - held})
+        monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus, free=free: free)
+        watched.session._engine._inspector.close()
+        watched.session.inspector.compare(setup)
+        compared.append(watched.wait(ModelInspected))
+    assert [one.reason is None for one in compared] == [False, True, True]
+    assert [one.slowness is None for one in compared] == [True, False, True]
+    assert "RAM has no room" in str(compared[0].reason)
+
+
+def test_a_pair_without_room_is_refused_and_loaded_from_disk_if_that_is_wanted(
+    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = FreeMemory(by_memory={"CPU": 1 << 10})
+    monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: free)
+    watched.session.load(setup)
+    assert type(watched.wait(EngineFailed).error) is DoesNotFitError
+    slow = replace(free, slow_bytes=1 << 40)
+    monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: slow)
+    watched.session.load(setup)
+    assert isinstance(watched.wait(EngineFailed).error, ReadsFromDiskError)
+    watched.session.load(setup, from_disk=True)
+    watched.wait(ModelLoaded)
+    assert setup.draft is not None
+    watched.session.load_draft(setup.draft)
+    watched.wait(ModelLoaded)
 
 
 @pytest.mark.parametrize("generation_submitted", [False, True])

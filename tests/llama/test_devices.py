@@ -1,9 +1,10 @@
 """Which GPUs a model is put on, told from devices that are made up."""
 
 import psutil
+import pytest
 
-from spectui.llama.devices import GPU, INTEGRATED, Device, describe, devices, used
-from spectui.llama.planned import DeviceMemory
+from spectui.llama.buffers import DeviceMemory
+from spectui.llama.devices import GPU, INTEGRATED, Device, credible, describe, devices, used
 
 
 def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # noqa: A002 - ggml's name
@@ -14,9 +15,10 @@ def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # n
         total_bytes=2,
         in_ram=kind == INTEGRATED,
         maps_files=kind != INTEGRATED,
+        id=id,
     )
     backend = name.partition("[")[0].rstrip("0123456789")
-    return Device(type=kind, backend=backend, id=id, memory=memory)
+    return Device(type=kind, backend=backend, memory=memory)
 
 
 def names(*devices: Device) -> list[str]:
@@ -52,6 +54,24 @@ def test_those_of_rpc_servers_come_first_and_take_no_place_from_others() -> None
     remote = [device("RPC0[a:1]"), device("RPC0[b:1]")]
     assert names(integrated, *remote) == ["RPC0[a:1]", "RPC0[b:1]", "Vulkan0"]
     assert names(device("CUDA0"), *remote) == ["RPC0[a:1]", "RPC0[b:1]", "CUDA0"]
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "told"),
+    [
+        (3, 8, (3, 8)),
+        (0, 8, (0, 8)),
+        (8, 8, (8, 8)),
+        # It does not tell, or it lies.
+        (0, 0, (None, None)),
+        (5, 0, (None, None)),
+        (9, 8, (None, 8)),
+    ],
+)
+def test_memory_that_cannot_be_is_not_believed(
+    free: int, total: int, told: tuple[int | None, int | None]
+) -> None:
+    assert credible(free, total) == told
 
 
 def test_ggml_describes_the_processor_as_psutil_does() -> None:

@@ -24,7 +24,6 @@ from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_f
 from spectui.models.header import is_cut, read_header
 from spectui.models.ranking import (
     GOOD_SHARE,
-    Budget,
     DraftOption,
     ModelInspected,
     assess,
@@ -35,7 +34,7 @@ from tests.support.models import TARGET, write_tiny
 
 NOBODY = 65_534
 GB = 10**9
-ANY_BUDGET = Budget(n_ctx=4096, free_bytes=None)
+N_CTX = 4096
 
 
 def put(path: Path, size: int = 16) -> Path:
@@ -475,13 +474,13 @@ BIG = model(1_000_000, "target")
 class TestAssessing:
     def test_memory_is_weights_and_cache_at_the_context_size(self) -> None:
         draft = model(50_000)
-        option = assess(BIG, draft, inspected(draft), ANY_BUDGET)
+        option = assess(BIG, draft, inspected(draft), N_CTX)
         assert option.memory_bytes == 50_000 + 4096 * 100
         assert option.reason is None
         assert option.is_checked
 
     def test_before_the_inspection_nothing_is_said(self) -> None:
-        option = assess(BIG, model(50_000), None, ANY_BUDGET)
+        option = assess(BIG, model(50_000), None, N_CTX)
         assert (option.reason, option.memory_bytes, option.is_checked) == (None, None, False)
 
     def test_memory_is_unknown_where_the_cache_is(self) -> None:
@@ -489,7 +488,7 @@ class TestAssessing:
         seen = ModelInspected(
             target=BIG.path, path=draft.path, facts=facts(50_000, None), reason=None
         )
-        assert assess(BIG, draft, seen, ANY_BUDGET).memory_bytes is None
+        assert assess(BIG, draft, seen, N_CTX).memory_bytes is None
 
     @pytest.mark.parametrize(
         ("draft", "reason"),
@@ -507,19 +506,23 @@ class TestAssessing:
         ],
     )
     def test_what_its_files_tell_needs_no_inspection(self, draft: FoundModel, reason: str) -> None:
-        assert assess(BIG, draft, None, ANY_BUDGET).reason == reason
+        assert assess(BIG, draft, None, N_CTX).reason == reason
 
     def test_the_inspection_s_reason_is_kept(self) -> None:
         draft = model(50_000)
-        option = assess(BIG, draft, inspected(draft, "the tokenizers differ"), ANY_BUDGET)
+        option = assess(BIG, draft, inspected(draft, "the tokenizers differ"), N_CTX)
         assert option.reason == "the tokenizers differ"
 
-    def test_too_little_memory_is_said_in_numbers(self) -> None:
-        draft = model(50_000)
-        budget = Budget(n_ctx=4096, free_bytes=100_000)
-        assert assess(BIG, draft, inspected(draft), budget).reason == (
-            "would not fit: needs 460 kB, 100 kB are free"
-        )
+    def test_what_would_be_slow_comes_behind_what_fits(self) -> None:
+        drafts = [model(50_000, "slow"), model(60_000, "fits"), model(70_000, "unfit")]
+        seen = [
+            replace(inspected(drafts[0]), slowness="RAM"),
+            inspected(drafts[1]),
+            inspected(drafts[2], "RAM has no room"),
+        ]
+        options = [assess(BIG, *one, N_CTX) for one in zip(drafts, seen, strict=True)]
+        assert options[0].reason is None
+        assert [one.model.name for one in rank(BIG, options)] == ["fits", "slow", "unfit"]
 
 
 SIZES = st.integers(min_value=1, max_value=2_000_000)
@@ -535,7 +538,7 @@ def option_of(draft: tuple[int, int, str]) -> DraftOption:
     index, size, state = draft
     found = model(size, f"m{index}")
     seen = {"fits": inspected(found), "unfit": inspected(found, "no"), "unseen": None}[state]
-    return assess(BIG, found, seen, ANY_BUDGET)
+    return assess(BIG, found, seen, N_CTX)
 
 
 OPTIONS = st.lists(DRAFTS.map(option_of), unique_by=lambda option: option.model.path, max_size=12)
@@ -585,7 +588,7 @@ class TestRanking:
     def test_of_experts_what_a_token_reads_counts_and_not_the_file(self) -> None:
         target = replace(facts(142 * GB), read_bytes_per_token=13 * GB)
         drafts = [model(640 * GB // 1000, "small"), model(15_700 * GB // 1000, "large")]
-        options = [assess(model(142 * GB), draft, inspected(draft), ANY_BUDGET) for draft in drafts]
+        options = [assess(model(142 * GB), draft, inspected(draft), N_CTX) for draft in drafts]
         assert read_share(target, facts(640 * GB // 1000)) == pytest.approx(0.64 / 13)
         assert [option.model.name for option in rank(target, options)] == ["small", "large"]
         # As long as the target was not read, its file stands for what a token reads.
@@ -597,7 +600,7 @@ class TestRanking:
         seen = replace(inspected(whole), facts=replace(facts(30 * GB), read_bytes_per_token=3 * GB))
         dense = model(30 * GB, "dense")
         options = [
-            assess(model(100 * GB), draft, about, ANY_BUDGET)
+            assess(model(100 * GB), draft, about, N_CTX)
             for draft, about in ((dense, inspected(dense)), (whole, seen))
         ]
         assert rank(target, options) == (options[1], options[0])

@@ -11,11 +11,13 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from spectui.monitor import gpus
-from spectui.monitor.gpus import RETRY_S, Gpus, SlowMeter, link_limit_bytes_per_s
+from spectui.known import Known
+from spectui.monitor import nvidia
 from spectui.monitor.machine import this_machine
+from spectui.monitor.metrics import RETRY_S, SlowMeter, link_limit_bytes_per_s
+from spectui.monitor.nvidia import NvidiaGpus
 from spectui.monitor.nvml import NvmlError
-from spectui.monitor.readings import GpuReading, Reading
+from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle, pci_address
 from tests.support.constructed import snapshots
 from tests.support.nvml import MIB, StandIn, environment, until
 
@@ -23,7 +25,7 @@ pytest_plugins = ("tests.support.nvml_fixtures",)
 
 GIB = 1 << 30
 SLOW_THREAD = "spectui-pcie"
-READINGS = [field.name for field in fields(GpuReading) if field.name not in {"index", "name"}]
+READINGS = [field.name for field in fields(GpuReading) if field.type is Reading]
 
 
 class Monitored:
@@ -31,7 +33,7 @@ class Monitored:
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.gpus = Gpus(lambda: self.now_s)
+        self.gpus = NvidiaGpus(lambda: self.now_s)
 
     def after(self, seconds: float = 0.25) -> tuple[GpuReading, ...]:
         self.now_s += seconds
@@ -71,6 +73,8 @@ def test_every_reading_arrives_in_its_unit(nvml: StandIn, monitored: Monitored) 
     assert reading == GpuReading(
         index=0,
         name="Stand-in 0",
+        source=GpuSource.NVML,
+        address="0000:01:00.0",
         memory_used_bytes=Reading(1 * GIB),
         memory_total_bytes=Reading(24 * GIB),
         process_bytes=Reading(700 * MIB),
@@ -78,6 +82,8 @@ def test_every_reading_arrives_in_its_unit(nvml: StandIn, monitored: Monitored) 
         power_w=Reading(95.5),
         temperature_c=Reading(51),
         clock_hz=Reading(2.52e9),
+        memory_clock_hz=Reading(9.751e9),
+        throttled_by=Known(()),
         pcie_generation=Reading(3),
         pcie_width=Reading(16),
         pcie_limit_bytes_per_s=Reading(984.6e6 * 16),
@@ -107,10 +113,12 @@ def test_the_constructed_recording_survives_the_way_through_the_driver(
 @pytest.mark.parametrize(
     ("function", "period_s"),
     [
+        # Two clocks, the chip's and the memory's.
+        ("nvmlDeviceGetClockInfo", 0.5),
+        ("nvmlDeviceGetCurrentClocksThrottleReasons", 1.0),
         ("nvmlDeviceGetUtilizationRates", 0.25),
         ("nvmlDeviceGetFieldValues", 0.25),
         ("nvmlDeviceGetPowerUsage", 1.0),
-        ("nvmlDeviceGetClockInfo", 1.0),
         ("nvmlDeviceGetTemperature", 2.0),
         ("nvmlDeviceGetCurrPcieLinkGeneration", 2.0),
         ("nvmlDeviceGetCurrPcieLinkWidth", 2.0),
@@ -223,6 +231,98 @@ def test_a_function_that_an_old_driver_lacks_is_a_reason(
     )
 
 
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        ((), ()),
+        # Nothing to do, or a clock that the user has set.
+        ((pynvml.nvmlClocksThrottleReasonGpuIdle,), ()),
+        ((pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting,), ()),
+        ((pynvml.nvmlClocksThrottleReasonSwPowerCap,), (Throttle.POWER,)),
+        ((pynvml.nvmlClocksThrottleReasonHwSlowdown,), (Throttle.HARDWARE,)),
+        (
+            (
+                pynvml.nvmlClocksThrottleReasonHwSlowdown,
+                pynvml.nvmlClocksThrottleReasonHwThermalSlowdown,
+                pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
+            ),
+            (Throttle.HEAT,),
+        ),
+        (
+            (
+                pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+                pynvml.nvmlClocksThrottleReasonSwPowerCap,
+            ),
+            (Throttle.SUPPLY, Throttle.POWER),
+        ),
+    ],
+)
+def test_what_holds_the_clocks_back_is_told_in_words(
+    nvml: StandIn, monitored: Monitored, reasons: tuple[int, ...], told: tuple[Throttle, ...]
+) -> None:
+    nvml.add_gpu(throttle_reasons=sum(reasons))
+    assert monitored.after()[0].throttled_by == Known(told)
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "used_reason", "total_reason"),
+    [
+        (2 * GIB, GIB, "the driver reports more memory in use than there is", None),
+        (0, 0, *["the driver reports a memory of no size"] * 2),
+        (GIB, GIB, None, None),
+    ],
+)
+def test_a_driver_that_lies_about_its_memory_is_not_believed(
+    *,
+    nvml: StandIn,
+    monitored: Monitored,
+    used: int,
+    total: int,
+    used_reason: str | None,
+    total_reason: str | None,
+) -> None:
+    nvml.add_gpu(memory_used_bytes=used, memory_total_bytes=total)
+    (gpu,) = monitored.after()
+    assert gpu.memory_used_bytes.reason == used_reason
+    assert gpu.memory_total_bytes.reason == total_reason
+    assert (gpu.memory_used_bytes.value is None) == (used_reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("00000000:01:00.0", "0000:01:00.0"),
+        ("0000:0A:00.1", "0000:0a:00.1"),
+        ("00010000:81:00.0", "10000:81:00.0"),
+        # llama.cpp's second device on one card.
+        ("0001:c1:00.0-v2", "0001:c1:00.0"),
+        ("4294967700", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_one_address_is_written_in_one_way(text: str | None, address: str | None) -> None:
+    assert pci_address(text) == address
+
+
+def test_an_address_that_is_not_told_leaves_the_rest(nvml: StandIn, monitored: Monitored) -> None:
+    nvml.add_gpu()
+    nvml.rule("nvmlDeviceGetPciInfo", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    (gpu,) = monitored.after()
+    assert gpu.address is None
+    assert gpu.power_w == Reading(95.5)
+
+
+def test_eight_equal_cards_are_told_apart_by_their_addresses(
+    nvml: StandIn, monitored: Monitored
+) -> None:
+    for slot in range(8, 0, -1):
+        nvml.add_gpu(name=b"Same", bus_id=f"00000000:{slot:02X}:00.0".encode())
+    cards = monitored.after()
+    assert [gpu.address for gpu in cards] == [f"0000:{slot:02x}:00.0" for slot in range(8, 0, -1)]
+    assert [gpu.index for gpu in cards] == list(range(8))
+
+
 # -- memory of this process
 
 
@@ -230,7 +330,7 @@ def in_namespace(number: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Let this process live in a namespace of process ids; the machine's own is 4026531836."""
     namespace = folder / "pid"
     namespace.symlink_to(f"pid:[{number}]")
-    monkeypatch.setattr(gpus, "_PID_NAMESPACE", namespace)
+    monkeypatch.setattr(nvidia, "_PID_NAMESPACE", namespace)
 
 
 def test_a_process_without_a_context_holds_nothing(
@@ -545,8 +645,10 @@ def test_a_machine_whose_driver_fails_has_no_gpus(nvml: StandIn) -> None:
 # -- the library itself, as a program of its own finds it
 
 SHOW = """
+import sys
+from pathlib import Path
 from spectui.monitor.sampler import LiveSource
-source = LiveSource()
+source = LiveSource(root=Path(sys.argv[1]))
 snapshot = source.read()
 print([gpu.name for gpu in snapshot.gpus], snapshot.gpu_reason, snapshot.host.process_rss_bytes > 0)
 source.close()
@@ -554,7 +656,7 @@ source.close()
 
 
 def show(folder: Path) -> str:
-    command = [sys.executable, "-c", SHOW]
+    command = [sys.executable, "-c", SHOW, str(folder)]
     answer = subprocess.run(
         command, check=True, capture_output=True, text=True, env=environment(folder)
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
 from spectui.cli import running_server
@@ -24,9 +25,10 @@ from tests.support.attached import (
     serving,
 )
 from tests.support.cli import Spectui
+from tests.support.nvml import StandIn
 from tests.support.terminal import Terminal
 
-pytest_plugins = ["tests.support.cli_fixtures"]
+pytest_plugins = ["tests.support.cli_fixtures", "tests.support.nvml_fixtures"]
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +73,24 @@ def test_a_document_of_a_server_on_this_machine(
     found = document(spectui)
     assert found["machine"]["is_this_machine"] is True
     assert found["machine"]["memory"]["total_bytes"] > 0
+
+
+def test_a_document_has_what_is_known_of_each_gpu(
+    spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch, nvml: StandIn
+) -> None:
+    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: True)
+    nvml.add_gpu(throttle_reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown)
+    nvml.rule("nvmlDeviceGetPowerUsage", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert spectui("attach", script.address, "--once", "--interval", "0", "--json", "-") == 0
+    gpu = document(spectui)["machine"]["gpus"][0]
+    assert (gpu["name"], gpu["source"], gpu["pci_address"]) == (
+        "Stand-in 0",
+        "nvml",
+        "0000:01:00.0",
+    )
+    assert (gpu["clock_hz"], gpu["memory_clock_hz"]) == (2.52e9, 9.751e9)
+    assert gpu["throttled_by"] == ["heat"]
+    assert (gpu["power_w"], gpu["power_w_reason"]) == (None, "the driver does not report power")
 
 
 def _missing(node: object) -> Iterator[tuple[dict[str, Any], str]]:

@@ -216,8 +216,8 @@ class ScriptedInspector:
     def __init__(self, note: Callable[..., None]) -> None:
         self._note = note
 
-    def compare(self, target: Path, draft: Path) -> None:
-        self._note("compare", (target, draft))
+    def compare(self, wanted: LiveSetup) -> None:
+        self._note("compare", (wanted.target.path, wanted.draft and wanted.draft.path))
 
     def forget(self) -> None:
         self._note("forget_comparisons")
@@ -247,8 +247,8 @@ class ScriptedSession:
         for event in events:
             self._post(event)
 
-    def load(self, wanted: LiveSetup) -> None:
-        self._note("load", wanted)
+    def load(self, wanted: LiveSetup, *, from_disk: bool = False) -> None:
+        self._note("load from disk" if from_disk else "load", wanted)
         self._post(LoadProgress(role=Role.TARGET, path=wanted.target.path, fraction=0.4))
         self._post_all(self.load_events[0])
 

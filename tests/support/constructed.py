@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.monitor.gpus import link_limit_bytes_per_s
 from spectui.monitor.machine import Machine
+from spectui.monitor.metrics import link_limit_bytes_per_s
 from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
 from spectui.monitor.recording import Recorder
 

@@ -45,6 +45,7 @@ class StandInGpu(ctypes.Structure):
         ("other_percent", ctypes.c_uint),
         ("sampled_us", ctypes.c_ulonglong),
         ("throttle_reasons", ctypes.c_ulonglong),
+        ("bus_id", ctypes.c_char * 32),
     )
 
 
@@ -54,7 +55,7 @@ class StandIn:
     def __init__(self, library: ctypes.CDLL) -> None:
         """Control a loaded library."""
         self.library = library
-        self._gpus = (StandInGpu * 4).in_dll(library, "stub_gpus")
+        self._gpus = (StandInGpu * 8).in_dll(library, "stub_gpus")
         self._n_gpus = ctypes.c_int.in_dll(library, "stub_n_gpus")
 
     def add_gpu(self, **fields: object) -> StandInGpu:
@@ -64,6 +65,7 @@ class StandIn:
         usual: dict[str, object] = {
             "name": f"Stand-in {index}".encode(),
             "uuid": f"GPU-{index}".encode(),
+            "bus_id": f"00000000:{index + 1:02X}:00.0".encode(),
             "memory_total_bytes": 24_576 * MIB,
             "memory_used_bytes": 1_024 * MIB,
             "counter_type": pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG,

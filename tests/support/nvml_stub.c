@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define MAX_GPUS 4
+#define MAX_GPUS 8
 #define MAX_RULES 256
 #define ANY_GPU (-1)
 
@@ -23,6 +23,7 @@ enum {
     INSUFFICIENT_SIZE = 7,
 };
 enum { FIELD_TX = 197, FIELD_RX = 198 };
+enum { CLOCK_MEMORY = 2 };
 
 typedef struct {
     char name[96];
@@ -50,6 +51,7 @@ typedef struct {
     unsigned int own_percent, other_percent;
     unsigned long long sampled_us;
     unsigned long long throttle_reasons;
+    char bus_id[32];
 } Gpu;
 
 /* What a function does instead of answering at once. */
@@ -82,6 +84,12 @@ typedef struct {
 typedef struct {
     unsigned long long total, free, used;
 } Memory;
+
+typedef struct {
+    char legacy_id[16];
+    unsigned int domain, bus, device, device_id, subsystem_id;
+    char id[32];
+} PciInfo;
 
 typedef struct {
     unsigned int pid;
@@ -243,13 +251,23 @@ NUMBER(nvmlDeviceGetCurrPcieLinkWidth, width)
 NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, max_generation)
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, max_width)
 NUMBER_OF_KIND(nvmlDeviceGetTemperature, temperature_c)
-NUMBER_OF_KIND(nvmlDeviceGetClockInfo, clock_mhz)
 NUMBER_OF_KIND(nvmlDeviceGetMaxClockInfo, memory_clock_mhz)
 NUMBER(nvmlDeviceGetMemoryBusWidth, memory_bits)
 
 EXPORT int nvmlDeviceGetPcieThroughput(Gpu *gpu, unsigned int direction, unsigned int *value) {
     *value = direction == 0 ? gpu->sent_kib_per_s : gpu->received_kib_per_s;
     return check("nvmlDeviceGetPcieThroughput", gpu);
+}
+
+EXPORT int nvmlDeviceGetClockInfo(Gpu *gpu, unsigned int kind, unsigned int *value) {
+    *value = kind == CLOCK_MEMORY ? gpu->memory_clock_mhz : gpu->clock_mhz;
+    return check("nvmlDeviceGetClockInfo", gpu);
+}
+
+EXPORT int nvmlDeviceGetPciInfo_v3(Gpu *gpu, PciInfo *info) {
+    memset(info, 0, sizeof *info);
+    snprintf(info->id, sizeof info->id, "%s", gpu->bus_id);
+    return check("nvmlDeviceGetPciInfo", gpu);
 }
 
 EXPORT int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *memory) {

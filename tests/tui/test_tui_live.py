@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input, Log
+from textual.widgets import Button, Input, Log, Static
 from textual.widgets._footer import FooterKey
 
 from spectui.demo import DemoModel, DemoProgress
@@ -24,7 +24,7 @@ from spectui.engine.events import (
     Role,
     TokenEmitted,
 )
-from spectui.errors import BadInputError, SpectuiError
+from spectui.errors import BadInputError, DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.live.setup import Activity, LiveSetup, Pair
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, TensorOverride
@@ -52,6 +52,7 @@ from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import EventsArrived, Mailbox
 from spectui.tui.panels.base import Panel
 from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, MonitorFailed, StartFailed, Threads
 from spectui.tui.widgets import ChoiceRow, KeyBar, StatusBar
 from tests.support.cockpit import (
@@ -265,6 +266,73 @@ def test_a_target_that_fails_opens_the_picker_with_the_reason() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         assert reason in toasts(cockpit)
+
+    cockpit.run(scenario)
+
+
+SLOW = ReadsFromDiskError("RAM has room for half of the weights")
+
+
+def refused(error: DoesNotFitError) -> Cockpit:
+    cockpit = Cockpit()
+    cockpit.script.load_events[0] = [EngineFailed(error=error, trace=None)]
+    return cockpit
+
+
+def question(cockpit: Cockpit) -> str:
+    assert isinstance(cockpit.app.screen, QuestionScreen)
+    return str(cockpit.app.screen.query(Static).first().content)
+
+
+def test_a_pair_without_room_says_so_until_it_is_read() -> None:
+    cockpit = refused(DoesNotFitError("CUDA0 has no room; use -c 4096"))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, QuestionScreen))
+        assert question(cockpit) == "CUDA0 has no room; use -c 4096."
+        assert len(cockpit.app.screen.query(Button)) == 1
+        assert cockpit.app.live.activity is Activity.NO_MODEL
+        await press_keys(pilot, "enter")
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert cockpit.script.names() == ["load"]
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("keys", [("tab", "enter"), ("left", "enter")])
+def test_a_pair_that_would_be_slow_is_loaded_if_the_user_says_so(keys: tuple[str, ...]) -> None:
+    cockpit = refused(SLOW)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, QuestionScreen))
+        assert question(cockpit) == "RAM has room for half of the weights."
+        cockpit.script.load_events[0] = [loaded(Role.TARGET)]
+        await press_keys(pilot, *keys)
+        await ready(cockpit, pilot)
+        assert cockpit.script.names()[:3] == ["load", "load from disk", "load_draft"]
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("key", ["enter", "escape"])
+def test_a_pair_that_would_be_slow_is_not_loaded_unasked(key: str) -> None:
+    cockpit = refused(SLOW)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, QuestionScreen))
+        await press_keys(pilot, key)
+        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        assert cockpit.script.names() == ["load"]
+
+    cockpit.run(scenario)
+
+
+def test_with_yes_nothing_is_asked() -> None:
+    cockpit = Cockpit(launch(from_disk=True))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert cockpit.script.names()[0] == "load from disk"
 
     cockpit.run(scenario)
 

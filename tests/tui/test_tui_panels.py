@@ -12,8 +12,12 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 
-from spectui.engine.events import PromptEvaluated
+from spectui.engine.events import PromptEvaluated, Role
+from spectui.known import Known
+from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
+from spectui.llama.buffers import DeviceMemory
+from spectui.monitor.readings import GpuSource, Reading, Throttle, unread_gpu
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
@@ -32,8 +36,10 @@ from spectui.tui.panels.base import (
     pen_of,
 )
 from tests.support.cockpit import handled, resize
-from tests.support.live import NO_GPU, cpu_machine, gpu_machine, make_round
+from tests.support.constructed import snapshots
+from tests.support.live import NO_GPU, cpu_machine, draft_on_gpu, gpu_machine, make_round
 
+MACHINE = list(snapshots())[-1]
 SIZES = {"narrow": (31, 22), "usual": (48, 38), "wide": (92, 58), "tiny": (12, 7)}
 
 
@@ -44,11 +50,50 @@ def without_draft() -> LiveState:
     return tally.state()
 
 
+def with_gpus(n: int, *, throttled_by: tuple[Throttle, ...] = ()) -> LiveState:
+    """Decode with as many cards; the first cannot be read from three on, the last is throttled."""
+    tally = gpu_machine()
+    (gpu,) = MACHINE.gpus
+    gpus = [
+        replace(
+            gpu,
+            index=index,
+            utilisation=Reading((index + 1) / n),
+            power_w=Reading(100.0),
+            temperature_c=Reading(50.0 + index),
+            memory_clock_hz=Reading(10.5e9),
+            throttled_by=Known(throttled_by if index == n - 1 else ()),
+        )
+        for index in range(n)
+    ]
+    if n > 2:
+        lost = GpuSource.NVML
+        gpus[0] = unread_gpu("GPU 0 was lost; restart the driver", index=0, name="a", source=lost)
+    tally.snapshot(replace(MACHINE, gpus=tuple(gpus)))
+    tally.ram_measured(RamMeasured(bytes_per_s=61e9))
+    return tally.state()
+
+
+def with_remote_devices() -> LiveState:
+    """Decode on a card and on two other machines, which nobody but llama.cpp knows."""
+    names = ("RPC0[192.168.1.2:50052]", "RPC0[192.168.1.3:50052]")
+    devices = tuple(
+        DeviceMemory(name=name, description="", free_bytes=3_000_000_000, total_bytes=8_000_000_000)
+        for name in names
+    )
+    tally = gpu_machine()
+    tally.loaded(Role.DRAFT, replace(draft_on_gpu(), devices=devices))
+    return tally.state()
+
+
 STATES: dict[str, Callable[[], LiveState]] = {
     "gpu": lambda: gpu_machine().state(),
     "cpu": lambda: cpu_machine().state(),
     "empty": lambda: LiveTally().state(),
     "off": without_draft,
+    "two": lambda: with_gpus(2),
+    "remote": with_remote_devices,
+    "eight": lambda: with_gpus(8, throttled_by=(Throttle.HEAT, Throttle.POWER)),
 }
 GLYPHS = {"unicode": UNICODE, "ascii": ASCII}
 
@@ -286,6 +331,53 @@ def test_a_wide_screen_tells_all() -> None:
     text = text_of("gpu", "wide")
     for word in ("rollback", "V(n)/V(1)", "free", "gen 4 x16", "drafted per round", "prompt 412"):
         assert word in text
+
+
+@pytest.mark.parametrize(
+    ("state", "size", "words"),
+    [
+        ("two", "narrow", ("VRAM ", "↓", "RAM ")),
+        ("two", "usual", ("VRAM 0", "VRAM 1", "PCIe 0", "PCIe 1")),
+        ("two", "wide", ("GPU 0 50 % busy", "GPU 1 100 % busy")),
+        ("remote", "usual", ("RPC0 ", "RPC1 ", "5.0 / 8 GB", "PCIe ↓")),
+        ("remote", "wide", ("RPC0, RPC1: as llama.cpp told it after the", "GPU 32 % busy")),
+        ("eight", "narrow", ("VRAM ", "↓", "RAM ")),
+        ("eight", "usual", ("VRAM ", "700 W, 57 °C", "GPU 7 is slowed by heat")),
+        ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
+    ],
+)
+def test_several_gpus_have_a_line_each_where_there_is_room(
+    state: str, size: str, words: tuple[str, ...]
+) -> None:
+    text = text_of(state, size)
+    assert [word for word in words if word not in text] == []
+
+
+def test_one_gpu_tells_its_clocks_and_its_name_where_there_is_room() -> None:
+    text = "\n".join(shown(with_gpus(1, throttled_by=(Throttle.POWER,)), SIZES["wide"]))
+    for word in ("GPU 100 % busy", "100 W, 50 °C", "clock 2.52 GHz  memory 10.5"):
+        assert word in text
+    assert "at its power limit" in text
+    assert "Constructed GPU 24 GB" in text
+    assert "is slowed by" not in text
+
+
+@pytest.mark.parametrize("size", ["narrow", "usual", "wide"])
+def test_a_gpu_that_is_held_back_is_a_warning_at_every_size(size: str) -> None:
+    text = "\n".join(shown(with_gpus(1, throttled_by=(Throttle.HEAT,)), SIZES[size]))
+    assert "▲ the GPU is slowed by heat" in text
+
+
+@pytest.mark.parametrize(
+    ("measured", "text"), [(None, "best 143"), (2e11, "of 200 GB/s measured"), (9e9, "best 143")]
+)
+def test_the_limit_of_ram_is_the_measured_one_or_what_was_seen_beyond_it(
+    measured: float | None, text: str
+) -> None:
+    tally = gpu_machine()
+    if measured is not None:
+        tally.ram_measured(RamMeasured(bytes_per_s=measured))
+    assert text in "\n".join(shown(tally.state(), SIZES["wide"]))
 
 
 def test_without_a_gpu_two_panels_say_why() -> None:

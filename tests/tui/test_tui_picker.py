@@ -5,6 +5,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -23,7 +24,7 @@ from spectui.demo import DemoModel
 from spectui.live.setup import Pair
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
-from spectui.models.ranking import Budget, ModelInspected
+from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.sessions import Header, Session, UserTurn
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
@@ -185,7 +186,7 @@ def play(
     folders: Sequence[Path] = (Path("/models"),),
     recent: Sequence[Session] = (),
     presets: Sequence[Preset] = (),
-    budget: Budget | None = None,
+    n_ctx: int = 4096,
     can_close: bool = False,
     glyphs: Glyphs = UNICODE,
     size: tuple[int, int] = (120, 40),
@@ -197,7 +198,7 @@ def play(
             folders=folders,
             recent=recent,
             presets=presets,
-            budget=budget,
+            n_ctx=n_ctx,
             can_close=can_close,
         )
         app = PickerApp(picker, controller, glyphs)
@@ -285,13 +286,27 @@ class TestChoosingAPair:
         async def scenario(stage: Stage) -> None:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
-            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT))
+            why = "CUDA0 has no room: 3 GB are needed, 2 GB are free"
+            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT, why))
             await stage.press("right", "end", "up")
-            assert stage.detail == (
-                "Cannot be the draft: would not fit: needs 3 GB, 2 GB are free."
-            )
+            assert stage.detail == f"Cannot be the draft: {why}."
 
-        play(scenario, budget=Budget(n_ctx=2000, free_bytes=2 * GB))
+        play(scenario, n_ctx=2000)
+
+    def test_what_would_read_from_disk_is_slow_and_can_be_chosen(self) -> None:
+        why = "1 GB of the weights have no room in RAM: they are read from disk again and again"
+
+        async def scenario(stage: Stage) -> None:
+            await stage.show(BIG, GOOD)
+            await stage.look_at(BIG)
+            await stage.inspect(replace(inspected(GOOD), slowness=why))
+            await stage.press("right", "end")
+            assert stage.detail.startswith("Slow: ")
+            assert stage.detail.endswith(f"{why}.")
+            await stage.press("enter")
+            assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
+
+        play(scenario, n_ctx=2000)
 
     def test_a_fitting_draft_shows_its_memory_and_what_its_file_says(self) -> None:
         async def scenario(stage: Stage) -> None:
@@ -304,7 +319,7 @@ class TestChoosingAPair:
                 "trained for 8192 tokens"
             )
 
-        play(scenario, budget=Budget(n_ctx=100_000))
+        play(scenario, n_ctx=100_000)
 
     def test_an_incomplete_target_cannot_be_chosen(self) -> None:
         async def scenario(stage: Stage) -> None:

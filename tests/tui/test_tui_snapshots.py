@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
@@ -14,11 +13,12 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
-from spectui.live.setup import Activity, Launch
+from spectui.known import Known
+from spectui.live.setup import Activity, Launch, RamMeasured
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.monitor.readings import HostReading, Reading, Snapshot
+from spectui.monitor.readings import HostReading, Reading, Snapshot, Throttle
 from spectui.monitor.recording import load
 from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
@@ -130,6 +130,39 @@ def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int
 def test_a_recorded_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         readings(cockpit, with_gpu())
+        await talk(cockpit, pilot)
+
+    check(snap_compare, size, scenario)
+
+
+def with_gpus(n: int) -> Iterator[Snapshot]:
+    """As many cards, each busier, fuller and hotter than the one before; the last is throttled."""
+    for snapshot in with_gpu():
+        (gpu,) = snapshot.gpus
+        yield replace(
+            snapshot,
+            gpus=tuple(
+                replace(
+                    gpu,
+                    index=index,
+                    memory_used_bytes=Reading((index + 2) / (n + 2) * 24 * GIB),
+                    utilisation=Reading((index + 1) / n * 0.9),
+                    power_w=Reading(100.0 + 30 * index),
+                    temperature_c=Reading(50.0 + 5 * index),
+                    memory_clock_hz=Reading(10.5e9),
+                    throttled_by=Known((Throttle.HEAT,) if index == n - 1 else ()),
+                )
+                for index in range(n)
+            ),
+        )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("n", [1, 2, 8])
+def test_as_many_gpus(snap_compare: SnapCompare, size: tuple[int, int], n: int) -> None:
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, tuple(with_gpus(n)))
+        cockpit.threads.post(RamMeasured(bytes_per_s=58.1e9))
         await talk(cockpit, pilot)
 
     check(snap_compare, size, scenario)
@@ -251,10 +284,8 @@ def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -
 
 @pytest.fixture
 def steady() -> Iterator[None]:
-    """No folders of this machine, and its memory and time zone always the same."""
-    memory = SimpleNamespace(available=24 * GIB)
+    """No folders of this machine, and its time zone always the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spectui.tui.picker.controller.psutil.virtual_memory", lambda: memory)
         patch.setattr("spectui.tui.picker.controller.usual_folders", lambda: (Path("/models"),))
         patch.setenv("TZ", "UTC")
         time.tzset()

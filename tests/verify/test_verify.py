@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.engine.events import GenerationResult
-from spectui.measure import served_models as models
+from spectui.engine.guard import request_of
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting, observed_of
+from spectui.measure.served_models import keeps_off
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.measure.workload import WorkItem, distinct
@@ -27,6 +28,7 @@ from spectui.options.setup import (
     ModelOptions,
     SamplingConfig,
     Schedule,
+    Setup,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
@@ -438,7 +440,7 @@ def test_what_is_observed_of_a_pair() -> None:
     ],
     ids=["room", "no room", "unknown", "all in RAM"],
 )
-def test_two_servers_need_room(
+def test_two_servers_of_unknown_models_need_room(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     gpus: tuple[str, ...],
@@ -451,13 +453,17 @@ def test_two_servers_need_room(
         (tmp_path / f"{name}.gguf").write_bytes(b"x" * size)
     memory = type("Memory", (), {"available": free})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
+    monkeypatch.setattr("spectui.measure.served_models.this_machine", lambda: machine)
     target, draft = (
         ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
         for name in ("t-00001-of-00002", "d")
     )
-    assert models.needed_bytes(target, draft) == 2520
-    machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
-    assert models.both_fit(target, draft, machine) is fits
+    context = ContextOptions(ctx_size=256)
+    off = Setup(target=target, draft=None, context=context, speculation=None)
+    on = replace(request_of(off), draft=draft)
+    # What no header tells takes a fifth more than the files: 2520 bytes.
+    assert keeps_off(off, (on,), wanted=None) is fits
 
 
 BEST = Arm(draft="d", speculation=GOOD)

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress
+from spectui.engine.events import Event, LoadProgress, LoadWarned
 from spectui.format import percent_text, rate_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step
@@ -62,7 +62,9 @@ class Lines(Progress):
         self.say(words.pulling(event))
 
     def on_engine(self, event: Event) -> None:
-        """Print the progress of slow loads."""
+        """Print the progress of slow loads, and warnings."""
+        if isinstance(event, LoadWarned):
+            self.announce(f"mind that {event.warning}")
         if isinstance(event, LoadProgress):
             self._murmur(
                 f"loading the {event.role} {event.path.name}: {percent_text(event.fraction)}"

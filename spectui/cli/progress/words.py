@@ -17,6 +17,7 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import (
     CostsMeasured,
+    DraftLeftOut,
     DraftRecorded,
     OutputRecorded,
     PromptProbed,
@@ -33,7 +34,8 @@ def setting(record: TrialRecord, *, is_best: bool) -> str:
     if record.noisy:
         marks.append("(noisy)")
     if record.state is not TrialState.COMPLETE:
-        marks.append(f"failed: {record.error}")
+        what = "pruned" if record.state is TrialState.PRUNED else "failed"
+        marks.append(f"{what}: {record.error}")
     return " ".join(marks)
 
 
@@ -98,6 +100,8 @@ def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -
 def traced(event: TracingEvent) -> str:
     """Describe a step of a recording."""
     match event:
+        case DraftLeftOut(draft=draft, reason=reason):
+            return f"left out {draft}: {reason}"
         case OutputRecorded(prompt_id=prompt, result=result):
             return f"{prompt}: {len(result.tokens)} tokens of the target"
         case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from spectui.live import machine as live
+from spectui.live.devices import concerned
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import (
@@ -106,12 +107,14 @@ class Machine:
         if self._reason is not None:
             return live.MemoryState(reason=self._reason)
         state = live.memory_state(self._snapshot, {}, is_decoding=False, swap_before_bytes=None)
-        return replace(state, pools=tuple(map(_undivided, state.pools)))
+        # The panel beside it has the GPUs.
+        return replace(state, pools=tuple(map(_undivided, state.pools)), gpus=())
 
     @property
     def traffic(self) -> live.TrafficState:
         """Load of cores and GPUs, and what moves between them."""
-        state = live.traffic_state(self._snapshot, self._history, _NO_ESTIMATE, None)
+        shown = None if self._snapshot is None else concerned(self._snapshot, {})
+        state = live.traffic_state(shown, self._history, _NO_ESTIMATE, None)
         return state if self._reason is None else replace(state, reason=self._reason)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from spectui.format import counted
 from spectui.live.machine import TrafficState
-from spectui.monitor.readings import GpuReading, Reading
+from spectui.monitor.readings import Reading
 from spectui.server.metrics import DraftCounts
 from spectui.server.watch import tracker as watched
 from spectui.server.watch.sample import (
@@ -27,7 +27,7 @@ from spectui.tui.panels.base import (
     charted,
     labelled,
 )
-from spectui.tui.panels.machine import disk_block, link_blocks
+from spectui.tui.panels.machine import disk_block, gpu_block, link_blocks
 
 _SPEED_HEIGHTS = range(1, 41)
 _RATE_HEIGHTS = range(1, 4)
@@ -339,7 +339,7 @@ class MachinePanel(Panel[TrafficState]):
             return (block((0, pen.sentence(state.reason))),)
         return (
             _cores(state.cpu_per_core, pen),
-            *(_gpu(gpu, pen) for gpu in state.links),
+            gpu_block(state.links, pen, rank=2),
             *link_blocks(state, pen),
             disk_block(state, pen),
         )
@@ -351,16 +351,3 @@ def _cores(shares: tuple[float, ...], pen: Pen) -> Block:
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     bars = pen.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
     return block((1, (pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),)),)))
-
-
-def _gpu(gpu: GpuReading, pen: Pen) -> Block:
-    power, heat = gpu.power_w.value, gpu.temperature_c.value
-    left: Line = labelled(f"GPU {gpu.index}", f"{pen.percent(gpu.utilisation.value)} busy")
-    right = ", ".join(
-        text
-        for text, value in ((f"{power or 0:.0f} W", power), (f"{heat or 0:.0f} °C", heat))
-        if value is not None
-    )
-    name: Line = ((gpu.name, Look.MUTED),)
-    line = pen.spread(left, ((right, Look.MUTED),))
-    return block((2, (line,)), (30, (line, name)))

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import CancelledError, DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.live.chat import SessionStore
-from spectui.live.setup import Activity, BaselineMeasured, Launch, LiveSetup, Pair
+from spectui.live.setup import (
+    Activity,
+    BaselineMeasured,
+    Launch,
+    LiveSetup,
+    Pair,
+    RamMeasured,
+)
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.setup import Schedule
@@ -19,6 +26,7 @@ from spectui.options.speculation import Speculation
 from spectui.sessions import Session
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tui.chat.conversation import ConversationController, explain_failure
+from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
 
 if TYPE_CHECKING:
@@ -53,6 +61,8 @@ class PairLoader:
         self._threads = threads
         self._choose_models = choose_models
         self.target: events.ModelLoaded | None = None
+        self._pair: Pair | None = None
+        """The pair that was asked for last."""
         self._resumed: Session | None = None
         """A stored conversation that is taken up with the pair."""
         self._building: DemoModel | None = None
@@ -98,9 +108,15 @@ class PairLoader:
         self._resumed = session
         self.load(pair)
 
-    def load(self, pair: Pair) -> None:
-        """Load a pair in place of what is loaded."""
+    def load(self, pair: Pair, *, from_disk: bool = False) -> None:
+        """Load a pair in place of what is loaded.
+
+        Args:
+            pair: what to load.
+            from_disk: whether weights may be read from disk again and again.
+        """
         self._end_build()
+        self._pair = pair
         engine = self._session.engine
         if self._no_engine is not None:
             self.fail(self._no_engine)
@@ -113,7 +129,7 @@ class PairLoader:
         self._screen.loading_bars.finish()
         try:
             setup = self._make_setup(pair)
-            engine.load(setup)
+            engine.load(setup, from_disk=from_disk or self.launch.from_disk)
         except SpectuiError as error:
             self.fail(str(error))
             return
@@ -181,10 +197,36 @@ class PairLoader:
             if resumed.settings is not None:
                 self._session.speculate(resumed.settings.speculation)
 
-    def fail(self, reason: str) -> None:
-        """Go on without a draft if only that could not be loaded; else let the user choose."""
+    def refuse(self, error: DoesNotFitError) -> None:
+        """Say that there is no room for the pair, or ask whether to load what would be slow."""
+        pair = self._pair
+        if self.target is not None or pair is None:
+            self.fail(str(error))
+            return
+        is_slow = isinstance(error, ReadsFromDiskError)
+        reason = f"{error.reason}." if isinstance(error, ReadsFromDiskError) else f"{error}."
         self._screen.loading_bars.finish()
-        if self.target is not None and self._screen.setup is not None:
+        self._screen.activity = Activity.NO_MODEL
+
+        def answered(loads: bool | None) -> None:  # noqa: FBT001 - a screen's result
+            if loads:
+                self.load(pair, from_disk=True)
+            else:
+                self.fail(None)
+
+        question = QuestionScreen(
+            reason, yes="Load it all the same" if is_slow else None, no="Choose another pair"
+        )
+        self._screen.app.push_screen(question, answered)
+
+    def fail(self, reason: str | None) -> None:
+        """Go on without a draft if only that could not be loaded; else let the user choose.
+
+        Args:
+            reason: what to say; None where it has been said.
+        """
+        self._screen.loading_bars.finish()
+        if reason is not None and self.target is not None and self._screen.setup is not None:
             left = replace(self._screen.setup, draft=None)
             self._screen.setup = replace(left, speculation=left.drafting)
             self._finish()
@@ -341,10 +383,12 @@ class SessionController:
                 (events.PromptEvaluated, events.TokenEmitted, events.RoundFinished), answer
             ),
             **dict.fromkeys((StartFailed, DemoProgress, DemoBuilt, events.LoadProgress), load),
+            events.LoadWarned: lambda event: self._warn(f"{event.warning}."),
             events.ModelLoaded: self.loader.loaded,
             events.GenerationFinished: self._finished,
             events.EngineFailed: self._failed,
             BaselineMeasured: self.tally.baseline,
+            RamMeasured: self.tally.ram_measured,
             Snapshot: self.tally.snapshot,
             MonitorFailed: self._monitor_failed,
         }
@@ -368,6 +412,8 @@ class SessionController:
         if self.conversation.is_answering:
             self.conversation.fail(event)
             self.ready()
+        elif self.screen.activity is Activity.LOADING and isinstance(event.error, DoesNotFitError):
+            self.loader.refuse(event.error)
         elif self.screen.activity is Activity.LOADING:
             cancelled = isinstance(event.error, CancelledError)
             self.loader.fail("The load was cancelled." if cancelled else explain_failure(event))

@@ -1,12 +1,23 @@
 """Panels of the machine: who holds its memories; what moves over PCIe, from DRAM and disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from spectui.live.machine import MemoryPool, MemoryState, Samples, TrafficState, Use, link_use
+from spectui.live.machine import (
+    DramLimit,
+    MemoryPool,
+    MemoryState,
+    Samples,
+    TrafficState,
+    Use,
+    link_use,
+)
+from spectui.live.rounds import ratio
 from spectui.monitor.readings import GpuReading
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels.base import (
     Block,
+    Form,
     Line,
     Lines,
     Look,
@@ -28,43 +39,99 @@ _STYLES = {
 _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
+_LINK_HEIGHTS = range(2, 7, 2)
+_FEW = 2
+"""Memories of a machine with one GPU: a line each is what there is room for."""
 
 
 class MemoryPanel(Panel[MemoryState]):
-    """Shows a bar per memory."""
+    """Shows a bar per memory, and beside it what else is known of the GPUs."""
 
     heading = "VRAM and RAM"
 
     def blocks(self, state: MemoryState, pen: Pen) -> Sequence[Block]:
-        """Bars, each with its warning; why there is no GPU; the parts, if they are known."""
+        """Bars, GPUs, warnings; why there is no GPU; the parts, if they are known."""
         if state.reason is not None:
             return [block((0, pen.sentence(state.reason)))]
-        blocks: list[Block] = []
-        for pool in state.pools:
-            blocks.append(block((0, (_bar(pool, pen),))))
-            if pool.warning is not None:
-                warning = f"{pen.warning} {pool.warning}"
-                blocks.append(pen.prose(10, warning, look=Look.WARNING, step=20))
-            if pool.reason is not None:
-                blocks.append(pen.prose(25, pool.reason))
+        blocks = [*_bars(state.pools, pen), gpu_block(state.gpus, pen, rank=15)]
+        warnings = _warnings(state)
+        if warnings:
+            text = f"{pen.warning} {_and_more(warnings)}"
+            blocks.append(pen.prose(10, text, look=Look.WARNING, step=20))
+        blocks += [pen.prose(25, reason) for reason in _reasons(state.pools)]
         if state.gpu_reason is not None:
             blocks.append(pen.prose(25, state.gpu_reason))
         if all(len(pool.parts) == len(Use) for pool in state.pools):
-            table = _table(state.pools[: (pen.width - _LABEL) // _COLUMN], pen)
+            table = _table(_columns(state.pools, (pen.width - _LABEL) // _COLUMN), pen)
             blocks.append(block((20, (_legend(pen),)), (40, table)))
         return blocks
 
     def alert(self) -> str | None:
         """Return the first warning, where all lines are needed for the bars."""
-        pools = self.state.pools if self.state is not None else ()
-        warnings = [pool.warning for pool in pools if pool.warning is not None]
-        if not warnings or self.size.height > len(pools):
+        state = MemoryState() if self.state is None else self.state
+        warnings = _warnings(state)
+        if not warnings or self.size.height > min(len(state.pools), _FEW):
             return None
-        return f"{glyphs_of(self).warning} {warnings[0]}"
+        return f"{glyphs_of(self).warning} {_and_more(warnings)}"
 
 
-def _bar(pool: MemoryPool, pen: Pen) -> Line:
-    label = f"{pool.name} ".ljust(len("VRAM "))
+def _warnings(state: MemoryState) -> list[str]:
+    full = [pool.warning for pool in state.pools if pool.warning is not None]
+    held = (_held_back(gpu, alone=len(state.gpus) == 1) for gpu in state.gpus)
+    return [*full, *(text for text in held if text is not None)]
+
+
+def _and_more(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{texts[0]}, and {len(texts) - 1} more"
+
+
+def _reasons(pools: Sequence[MemoryPool]) -> Iterator[str]:
+    """Each reason once, with the memories that it is about where there are others."""
+    for reason in dict.fromkeys(pool.reason for pool in pools if pool.reason is not None):
+        about = [pool.name for pool in pools if pool.reason == reason]
+        yield reason if len(pools) <= _FEW else f"{', '.join(about)}: {reason}"
+
+
+def _bars(pools: Sequence[MemoryPool], pen: Pen) -> Iterator[Block]:
+    """A line per memory; where there is no room for so many, one of all GPUs."""
+    label = max(len(pool.name) for pool in pools)
+    bars = tuple(_bar(pool, label, pen) for pool in pools)
+    if len(pools) <= _FEW:
+        yield from (block((0, (bar,))) for bar in bars)
+        return
+    overview = _overview(pools[:-1], pen)
+    yield block((0, (overview,)), (0, (overview, _bar(pools[-1], 0, pen))), (3, bars))
+
+
+def _overview(pools: Sequence[MemoryPool], pen: Pen) -> Line:
+    """One character per GPU, and their sum."""
+    shares = [ratio(pool.used_bytes, pool.total_bytes) for pool in pools]
+    total = _sum([pool.total_bytes for pool in pools])
+    used = _sum([pool.used_bytes for pool in pools])
+    levels = pen.spark(shares, len(shares), maximum=1.0)[0]
+    return pen.spread(labelled("VRAM", levels, Look.TARGET), ((pen.used_of(used, total), ""),))
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _columns(pools: Sequence[MemoryPool], n: int) -> Sequence[MemoryPool]:
+    """The memories, in at most ``n`` columns: those of the GPUs together where they are more."""
+    if len(pools) <= n or len(pools) <= _FEW:
+        return pools[:n]
+    gpus = pools[:-1]
+    parts = tuple((use, sum(pool.parts[i][1] for pool in gpus)) for i, use in enumerate(Use))
+    total, free = (
+        _sum([getattr(pool, name) for pool in gpus]) for name in ("total_bytes", "free_bytes")
+    )
+    together = MemoryPool(name="VRAM", total_bytes=total, parts=parts, free_bytes=free)
+    return (together, pools[-1])[:n]
+
+
+def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
+    label = f"{pool.name} ".ljust(max(longest_name, len("VRAM")) + 1)
     numbers = " " + pen.used_of(pool.used_bytes, pool.total_bytes)
     room = max(pen.width - len(label) - len(numbers), 0)
     sizes = [size_bytes for _use, size_bytes in pool.parts]
@@ -100,6 +167,77 @@ def _table(pools: Sequence[MemoryPool], pen: Pen) -> Lines:
     return tuple(rows)
 
 
+def gpu_block(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Block:
+    """Return how busy, hot and fast the GPUs are.
+
+    A line for all or one each; of a single one its clocks and its name as well. Nothing of a GPU of
+    which the driver tells none of it.
+    """
+    known = [gpu for gpu in gpus if _is_told(gpu)]
+    if len(known) == 1:
+        return _gpu(known[0], pen, rank)
+    if not known:
+        return ()
+    rows = tuple(_gpu_line(gpu, _name(gpu), pen) for gpu in known)
+    return block((rank, (_gpu_overview(known, pen),)), (rank + 9, rows))
+
+
+def _is_told(gpu: GpuReading) -> bool:
+    readings = gpu.utilisation, gpu.power_w, gpu.temperature_c
+    return any(reading.value is not None for reading in readings)
+
+
+def _gpu(gpu: GpuReading, pen: Pen, rank: int) -> Block:
+    line, clocks = _gpu_line(gpu, "GPU", pen), _clocks(gpu, pen)
+    limits = [f"at {one}" for one in gpu.throttled_by.value or () if not one.is_fault]
+    right: Line = ((limits[0], Look.MUTED),) if limits else ()
+    two: Lines = (line, clocks) if clocks else (line,)
+    three: Lines = (*two, pen.spread(((pen.one_line(gpu.name), Look.MUTED),), right))
+    return block((rank, (line,)), (rank + 15, two), (rank + 28, three))
+
+
+def _name(gpu: GpuReading) -> str:
+    return gpu.label if gpu.devices else f"GPU {gpu.label}"
+
+
+def _gpu_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
+    state = "awake" if gpu.source.counts_awake_time else "busy"
+    busy = f"{pen.percent(gpu.utilisation.value)} {state}"
+    taken = _taken(gpu.power_w.value, gpu.temperature_c.value, pen)
+    return pen.spread(labelled(name, busy), ((taken, Look.MUTED),))
+
+
+def _taken(power_w: float | None, heat_c: float | None, pen: Pen) -> str:
+    parts = (
+        None if power_w is None else f"{power_w:.0f} W",
+        None if heat_c is None else pen.spelt(f"{heat_c:.0f} °C"),
+    )
+    return ", ".join(part for part in parts if part is not None)
+
+
+def _gpu_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
+    """One character per GPU, the busiest, their power and the hottest."""
+    shares = [gpu.utilisation.value for gpu in gpus]
+    most = max((share for share in shares if share is not None), default=None)
+    heat = max((gpu.temperature_c.value or 0.0 for gpu in gpus), default=0.0)
+    levels = pen.spark(shares, len(shares), maximum=1.0)[0]
+    left: Line = (*labelled("GPU", levels, Look.TARGET), (f" {pen.percent(most)}", Look.STRONG))
+    taken = _taken(_sum([gpu.power_w.value for gpu in gpus]), heat or None, pen)
+    return pen.spread(left, ((taken, Look.MUTED),))
+
+
+def _clocks(gpu: GpuReading, pen: Pen) -> Line:
+    clocks = ("clock", gpu.clock_hz.value), ("memory", gpu.memory_clock_hz.value)
+    known = [labelled(name, f"{pen.clock(hz)}  ") for name, hz in clocks if hz is not None]
+    return tuple(part for parts in known for part in parts)
+
+
+def _held_back(gpu: GpuReading, *, alone: bool) -> str | None:
+    faults = [str(one) for one in gpu.throttled_by.value or () if one.is_fault]
+    name = "the GPU" if alone else _name(gpu)
+    return f"{name} is slowed by {' and '.join(faults)}" if faults else None
+
+
 class TrafficPanel(Panel[TrafficState]):
     """Shows rates with their histories."""
 
@@ -115,31 +253,79 @@ def link_blocks(state: TrafficState, pen: Pen) -> list[Block]:
     blocks: list[Block] = []
     if state.gpu_reason is not None:
         blocks.append(pen.prose(15, f"PCIe: {state.gpu_reason}", step=10))
-    for gpu, history in zip(state.links, state.link_history, strict=True):
-        name = "PCIe" if len(state.links) == 1 else f"PCIe {gpu.index}"
-        blocks.append(_link(gpu, history, name, pen))
+    if len(state.links) == 1:
+        blocks.append(_link(state, pen))
+    elif state.links:
+        blocks.append(_links(state, pen))
     return blocks
 
 
-def _link(gpu: GpuReading, history: tuple[Samples, Samples], name: str, pen: Pen) -> Block:
-    rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
-    if rx.value is None and tx.value is None:
-        return pen.prose(0, f"{name}: {rx.reason}", step=20)
-    received, sent = pen.rate(rx.value), pen.rate(tx.value)
-    use, limit = pen.percent(link_use(gpu)), gpu.pcie_limit_bytes_per_s.value
-    into = pen.spread(
-        labelled(f"{name} {pen.down} received", received), ((f"{use} used", Look.STRONG),)
-    )
-    out = pen.spread(labelled(f"{name} {pen.up} sent", sent), ((_limit(gpu, pen), Look.MUTED),))
+def _links(state: TrafficState, pen: Pen) -> Block:
+    """One line of all, a line each, or charts of each."""
+    names = [f"PCIe {gpu.label}" for gpu in state.links]
+    rows = tuple(map(partial(_link_line, pen=pen), state.links, names))
 
     def draw(height: int) -> Lines:
-        above = pen.chart(history[0], height // 2, Look.TARGET, maximum=limit)
-        below = pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit)
-        return (into, *above, out, *below)
+        each = zip(state.links, state.link_history, names, strict=True)
+        return tuple(line for link in each for line in _link_chart(*link, height, pen))
 
-    one = _one_line(name, f"{pen.down}{received} {pen.up}{sent}", use, pen)
-    both = charted(44, 22, range(2, 7, 2), draw, n_more=2)
-    return block((0, (one,)), (22, (into, out))) + both
+    charts = tuple(
+        Form(44 + 22 * index, (2 + height) * len(names), partial(draw, height))
+        for index, height in enumerate(_LINK_HEIGHTS)
+    )
+    return (*block((0, (_link_overview(state.links, pen),)), (22, rows)), *charts)
+
+
+def _link_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
+    """All links together, and the share that the busiest takes of its limit."""
+    received, sent = (
+        [reading.value for reading in readings if reading.value is not None]
+        for readings in zip(
+            *((gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s) for gpu in gpus), strict=True
+        )
+    )
+    if not received and not sent:
+        return ((f"PCIe: {gpus[0].pcie_rx_bytes_per_s.reason}", Look.MUTED),)
+    use = max((share for gpu in gpus if (share := link_use(gpu)) is not None), default=None)
+    rates = f"{pen.down}{pen.rate(sum(received))} {pen.up}{pen.rate(sum(sent))}"
+    return _one_line("PCIe", rates, pen.percent(use), pen)
+
+
+def _link_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
+    rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
+    if rx.value is None and tx.value is None:
+        return ((f"{name}: {rx.reason}", Look.MUTED),)
+    rates = f"{pen.down}{pen.rate(rx.value)} {pen.up}{pen.rate(tx.value)}"
+    return _one_line(name, rates, pen.percent(link_use(gpu)), pen)
+
+
+def _link(state: TrafficState, pen: Pen) -> Block:
+    (gpu,), (history,) = state.links, state.link_history
+    rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
+    if rx.value is None and tx.value is None:
+        return pen.prose(0, f"PCIe: {rx.reason}", step=20)
+
+    def draw(height: int) -> Lines:
+        return _link_chart(gpu, history, "PCIe", height, pen)
+
+    both = charted(44, 22, _LINK_HEIGHTS, draw, n_more=2)
+    return block((0, (_link_line(gpu, "PCIe", pen),)), (22, draw(0))) + both
+
+
+def _link_chart(
+    gpu: GpuReading, history: tuple[Samples, Samples], name: str, height: int, pen: Pen
+) -> Lines:
+    """Both directions, each with half of ``height`` for its history."""
+    limit = gpu.pcie_limit_bytes_per_s.value
+    use: Line = ((f"{pen.percent(link_use(gpu))} used", Look.STRONG),)
+    into = labelled(f"{name} {pen.down} received", pen.rate(gpu.pcie_rx_bytes_per_s.value))
+    out = labelled(f"{name} {pen.up} sent", pen.rate(gpu.pcie_tx_bytes_per_s.value))
+    return (
+        pen.spread(into, use),
+        *pen.chart(history[0], height // 2, Look.TARGET, maximum=limit),
+        pen.spread(out, ((_limit(gpu, pen), Look.MUTED),)),
+        *pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit),
+    )
 
 
 def _one_line(name: str, rates: str, use: str, pen: Pen) -> Line:
@@ -159,16 +345,31 @@ def _limit(gpu: GpuReading, pen: Pen) -> str:
 
 
 def _dram(state: TrafficState, pen: Pen) -> Block:
-    reading, best = state.dram_bytes_per_s, state.dram_best_bytes_per_s
+    reading, limit = state.dram_bytes_per_s, state.dram_limit
     if reading.value is None:
         return pen.prose(5, f"DRAM: {reading.reason}", step=20)
     left: Line = (*labelled("DRAM", pen.rate(reading.value)), (" estimated", Look.MUTED))
-    line = pen.spread(left, ((f"best {pen.rate(best)}", Look.MUTED),))
+    line, more = _beside_limit(left, limit, pen)
+    top = None if limit is None else limit.bytes_per_s
 
     def draw(height: int) -> Lines:
-        return (line, *pen.chart(state.dram_history, height, Look.TARGET, maximum=best))
+        chart = pen.chart(state.dram_history, height, Look.TARGET, maximum=top)
+        return (line, *more, *chart)
 
-    return block((5, (line,))) + charted(30, 25, _HEIGHTS, draw, n_more=1)
+    charts = charted(30, 25, _HEIGHTS, draw, n_more=1 + len(more))
+    return block((5, (line,)), (28, (line, *more))) + charts
+
+
+def _beside_limit(left: Line, limit: DramLimit | None, pen: Pen) -> tuple[Line, Lines]:
+    """What is read, with its limit at the right; and a line about that, if it says too little."""
+    if limit is None or not limit.is_measured:
+        rate = pen.rate(None if limit is None else limit.bytes_per_s)
+        return pen.spread(left, ((f"best {rate}", Look.MUTED),)), ()
+    rate = f"of {pen.rate(limit.bytes_per_s)}"
+    full = pen.spread(left, ((f"{rate} measured", Look.MUTED),))
+    if full != left:
+        return full, ()
+    return pen.spread(left, ((rate, Look.MUTED),)), (((f"{rate} measured", Look.MUTED),),)
 
 
 def disk_block(state: TrafficState, pen: Pen) -> Block:

@@ -5,13 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 from spectui.demo import DemoModel
 from spectui.errors import SpectuiError
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, expand_home, usual_folders
-from spectui.models.ranking import Budget, ModelInspected
+from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset, list_presets
 from spectui.sessions import Session
 from spectui.tui.threads import ScanFinished
@@ -55,10 +53,7 @@ class PickerController:
             recent=self._recent,
             # Models of others would have to be fetched first.
             presets=[preset for preset in list_presets(self._app.warn) if preset.is_ready],
-            budget=Budget(
-                n_ctx=self._app.session.loader.launch.n_ctx,
-                free_bytes=psutil.virtual_memory().available,
-            ),
+            n_ctx=self._app.session.loader.launch.n_ctx,
             can_close=self._app.session.setup is not None,
         )
         self._app.push_screen(self._screen, self._closed)
@@ -91,9 +86,11 @@ class PickerController:
 
     def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
         """Ask the engine which drafts fit; the likely ones come first."""
-        if (engine := self._app.session.engine) is not None:
+        engine, launch = self._app.session.engine, self._app.session.loader.launch
+        if engine is not None:
             for draft in drafts:
-                engine.inspector.compare(target.path, draft.path)
+                pair = Pair(target=target.path, draft=draft.path)
+                engine.inspector.compare(launch.make_setup(pair))
 
     def choose(self, choice: Choice) -> None:
         """Load what was chosen."""
@@ -109,6 +106,7 @@ class PickerController:
             case Preset():
                 try:
                     launch = loader.launch.with_preset(choice.name)
+                    launch = replace(launch, from_disk=loader.launch.from_disk)
                     loader.begin(replace(launch, settings=self._app.settings))
                 except SpectuiError as error:
                     self.open(str(error))

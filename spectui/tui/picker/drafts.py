@@ -9,7 +9,7 @@ from spectui.demo import DemoModel
 from spectui.format import bytes_text, count_text, counted
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import Budget, DraftOption, ModelInspected, assess, rank, unloadable
+from spectui.models.ranking import DraftOption, ModelInspected, assess, rank, unloadable
 from spectui.presets import Preset
 from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
@@ -24,10 +24,10 @@ _STATE_CELLS, _SIZE_CELLS, _WHY_CELLS = 8, 8, 24
 class DraftList(PickerList):
     """Every other model as a draft of the target, after the choice to take none."""
 
-    def __init__(self, budget: Budget) -> None:
-        """Show nothing until there is a target."""
+    def __init__(self, n_ctx: int) -> None:
+        """Show nothing until there is a target; a cache holds ``n_ctx`` tokens."""
         super().__init__(id="drafts", markup=False)
-        self._budget = budget
+        self._n_ctx = n_ctx
         self.target: FoundModel | None = None
         self.ranked: tuple[DraftOption, ...] = ()
         self._inspected: dict[Path, dict[Path, ModelInspected]] = {}
@@ -81,12 +81,12 @@ class DraftList(PickerList):
         about = inspected.get(target.path)
         self.ranked = rank(
             target if about is None or about.facts is None else about.facts,
-            [assess(target, model, inspected.get(model.path), self._budget) for model in others],
+            [assess(target, model, inspected.get(model.path), self._n_ctx) for model in others],
         )
         self.show_rows(_rows(self.ranked, glyphs_of(self)), key or self._best())
 
     def _best(self) -> str:
-        fitting = (o for o in self.ranked if o.is_checked and o.reason is None)
+        fitting = (o for o in self.ranked if o.is_checked and not (o.reason or o.slowness))
         return next((str(option.model.path) for option in fitting), ALONE)
 
 
@@ -99,7 +99,7 @@ def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
 
 def _row(option: DraftOption, glyphs: Glyphs) -> Row:
     memory = glyphs.none if option.memory_bytes is None else bytes_text(option.memory_bytes)
-    size, why = bytes_text(option.model.size_bytes), option.reason or ""
+    size, why = bytes_text(option.model.size_bytes), option.reason or option.slowness or ""
     style = "dim" if option.reason else ""
     cells = _cells(_state(option), memory, size, why)
     return Row(option.model.name, cells, glyphs=glyphs, style=style)
@@ -117,6 +117,8 @@ def _cells(state: str, memory: str, size: str, why: str) -> tuple[Cell, ...]:
 def _state(option: DraftOption) -> str:
     if option.reason is not None:
         return "unfit"
+    if option.slowness is not None:
+        return "slow"
     return "fits" if option.is_checked else "checking"
 
 
@@ -187,6 +189,8 @@ def _draft_line(option: DraftOption, glyphs: Glyphs) -> str:
         memory = f"{bytes_text(option.model.size_bytes)} of memory and its cache"
     else:
         memory = f"{bytes_text(option.memory_bytes)} of memory with its cache"
+    if option.slowness is not None:
+        return f"Slow: {memory}, {visible(option.slowness, glyphs)}."
     return f"Fits: {memory}, {_facts(option.facts, glyphs)}"
 
 

@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from spectui.demo import DemoModel
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
-from spectui.models.ranking import Budget, DraftOption, ModelInspected
+from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.presets import Preset
 from spectui.sessions import Session
 from spectui.tui.glyphs import glyphs_of
@@ -84,7 +84,7 @@ class PickerScreen(Screen[None]):
         folders: Sequence[Path],
         recent: Sequence[Session] = (),
         presets: Sequence[Preset] = (),
-        budget: Budget | None = None,
+        n_ctx: int = 4096,
         can_close: bool = False,
     ) -> None:
         """Offer these.
@@ -94,7 +94,7 @@ class PickerScreen(Screen[None]):
             folders: Where models are being looked for.
             recent: Earlier pairs, the last one first.
             presets: All there are.
-            budget: What a draft may take; by default whatever it needs.
+            n_ctx: Tokens that a context holds.
             can_close: Whether the user may leave without a choice.
         """
         super().__init__()
@@ -103,7 +103,7 @@ class PickerScreen(Screen[None]):
         self._is_stale = False
         self._can_close = can_close
         self.targets = TargetList(recent, presets)
-        self._drafts = DraftList(budget or Budget())
+        self._drafts = DraftList(n_ctx)
 
     def compose(self) -> ComposeResult:
         """Lay out the two lists and what is known of the highlighted row."""

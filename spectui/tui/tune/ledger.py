@@ -65,7 +65,7 @@ def digest(
         rows=rows,
         off_level=sum(off) / len(off) if off else None,
         best=max(winners[-1:] or candidates, key=lambda row: row.relative or 0.0, default=None),
-        n_tried=sum(row.record.state in {TrialState.COMPLETE, TrialState.FAIL} for row in rows),
+        n_tried=sum(row.record.state.is_tried for row in rows),
     )
 
 

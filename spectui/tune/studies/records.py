@@ -38,7 +38,9 @@ def tell(study: optuna.Study, of_optuna: int, record: TrialRecord) -> None:
     value = None
     if record.state is TrialState.COMPLETE:
         value = speedup_estimate(record, completed(study))
-    if value is None:
+    if record.state is TrialState.PRUNED:
+        study.tell(of_optuna, state=optuna.trial.TrialState.PRUNED)
+    elif value is None:
         study.tell(of_optuna, state=optuna.trial.TrialState.FAIL)
     else:
         study.tell(of_optuna, value)

@@ -29,7 +29,6 @@ OUTCOME = "outcome"
 """Under which a study keeps what it advised."""
 PROMISE = "promise"
 """Under which it keeps what its best setting gained, for ``verify``."""
-_TRIED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 class Sampler(StrEnum):
@@ -155,9 +154,11 @@ class TuningStudy(Closing):
         with self._storage_errors():
             self._store_and_tell(record)
 
-    def fail(self, proposal: Proposal, reason: str) -> TrialRecord:
-        """Store that a trial could not be measured, and why."""
-        return self._give_up(_unmeasured(proposal, TrialState.FAIL, reason))
+    def fail(
+        self, proposal: Proposal, reason: str, state: TrialState = TrialState.FAIL
+    ) -> TrialRecord:
+        """Store that a trial could not be measured, or was pruned, and why."""
+        return self._give_up(_unmeasured(proposal, state, reason))
 
     def interrupt(self, proposal: Proposal) -> TrialRecord:
         """Store that a trial was stopped; another may try its arm again."""
@@ -218,7 +219,7 @@ class TuningStudy(Closing):
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
         with self._storage_errors():
-            tried = {one.arm for one in records.stored(self._study) if one.state in _TRIED}
+            tried = {one.arm for one in records.stored(self._study) if one.state.is_tried}
             records.enqueue(self._study, arms, self.space, tried=tried)
 
     def _store_and_tell(self, record: TrialRecord) -> None:

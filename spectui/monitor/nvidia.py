@@ -1,36 +1,34 @@
-"""All GPUs: none, or some that come and go; each metric at its own cadence, refusals as reasons."""
+"""NVIDIA's GPUs as NVML tells of them: none, or some that come and go."""
 
 import os
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pynvml
 
 from spectui.monitor import nvml
+from spectui.monitor.metrics import (
+    ALWAYS_S,
+    EACH_SECOND_S,
+    FASTEST_BYTES_PER_S,
+    RETRY_S,
+    SLOWLY_S,
+    Metric,
+    RefusedError,
+    SlowMeter,
+    Traffic,
+    credible_memory,
+    link_limit,
+    link_limit_bytes_per_s,
+)
 from spectui.monitor.nvml import Handle, NvmlError, call
-from spectui.monitor.readings import MEASURING, CounterRate, GpuReading, Reading
+from spectui.monitor.readings import CounterRate, GpuReading, GpuSource, unread_gpu
 
-Traffic = tuple[Reading, Reading]
-"""Bytes per second received and sent by the GPU."""
-WHAT = "PCIe traffic"
-
-_LANE_BYTES_PER_S = (250e6, 500e6, 984.6e6, 1.969e9, 3.938e9, 7.563e9)
-"""Per lane and direction, generation 1 first, after the link's encoding."""
-_FASTEST_BYTES_PER_S = 16 * _LANE_BYTES_PER_S[-1]
 _WRAP_BYTES = 1 << 32
-_JOIN_S = 0.2
-_PATIENCE = 20
-_STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
-
-
-def link_limit_bytes_per_s(generation: float, width: float) -> float | None:
-    """Return a link's bandwidth per direction; None for a generation that is not known here."""
-    if not 1 <= generation <= len(_LANE_BYTES_PER_S):
-        return None
-    return _LANE_BYTES_PER_S[int(generation) - 1] * width
 
 
 class PcieMeter:
@@ -88,52 +86,12 @@ class PcieMeter:
             self._slow.close()
 
 
-class SlowMeter:
-    """Measures on a daemon thread, because one measurement blocks for 40 ms."""
-
-    def __init__(self, measure: Callable[[], tuple[float, float]]) -> None:
-        """Start the thread; ``measure`` is called on it."""
-        self._measure = measure
-        self._wanted = threading.Event()
-        self._closed = False
-        self._latest: Traffic = (MEASURING, MEASURING)
-        self._n_unanswered = 0
-        self._thread = threading.Thread(target=self._run, name="spectui-pcie", daemon=True)
-        self._thread.start()
-
-    def read(self) -> Traffic:
-        """Return the latest measurement and ask for another one."""
-        self._n_unanswered += 1
-        self._wanted.set()
-        return self._latest if self._n_unanswered <= _PATIENCE else (_STUCK, _STUCK)
-
-    def close(self) -> None:
-        """End the thread; one that hangs in the driver is left behind."""
-        self._closed = True
-        self._wanted.set()
-        self._thread.join(_JOIN_S)
-
-    def _run(self) -> None:
-        while True:
-            self._wanted.wait()
-            self._wanted.clear()
-            if self._closed:
-                return
-            try:
-                received, sent = self._measure()
-                self._latest = Reading(received), Reading(sent)
-            except NvmlError as error:
-                reason = Reading(None, error.reason(WHAT))
-                self._latest = reason, reason
-            self._n_unanswered = 0
-
-
 def _fastest_bytes_per_s(gpu: Handle) -> float:
     """Bandwidth of the link when it is awake; an unknown link counts as the fastest there is."""
     limit = None
     with suppress(NvmlError):
         limit = link_limit_bytes_per_s(nvml.pcie_max_generation(gpu), nvml.pcie_max_width(gpu))
-    return _FASTEST_BYTES_PER_S if limit is None else limit
+    return FASTEST_BYTES_PER_S if limit is None else limit
 
 
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
@@ -177,23 +135,18 @@ def driver_knows_our_ids() -> bool:
 
 Query = Callable[[Handle], float]
 
-_ALWAYS_S = 0.0
-_EACH_SECOND_S = 1.0
-_SLOWLY_S = 2.0
-_REFUSED_S = 30.0
-"""Interval of new requests for what a driver refused for good: permissions change."""
-
 _METRICS: dict[str, tuple[str, float, Query]] = {
-    "memory_used_bytes": ("memory", _ALWAYS_S, nvml.memory_used_bytes),
-    "memory_total_bytes": ("memory", _SLOWLY_S, nvml.memory_total_bytes),
-    "process_bytes": ("memory per process", _EACH_SECOND_S, process_bytes),
-    "utilisation": ("utilisation", _ALWAYS_S, nvml.utilisation),
-    "power_w": ("power", _EACH_SECOND_S, nvml.power_w),
-    "temperature_c": ("temperature", _SLOWLY_S, nvml.temperature_c),
-    "clock_hz": ("the clock", _EACH_SECOND_S, nvml.clock_hz),
+    "memory_used_bytes": ("memory", ALWAYS_S, nvml.memory_used_bytes),
+    "memory_total_bytes": ("memory", SLOWLY_S, nvml.memory_total_bytes),
+    "process_bytes": ("memory per process", EACH_SECOND_S, process_bytes),
+    "utilisation": ("utilisation", ALWAYS_S, nvml.utilisation),
+    "power_w": ("power", EACH_SECOND_S, nvml.power_w),
+    "temperature_c": ("temperature", SLOWLY_S, nvml.temperature_c),
+    "clock_hz": ("the clock", EACH_SECOND_S, nvml.clock_hz),
+    "memory_clock_hz": ("the memory's clock", EACH_SECOND_S, nvml.memory_clock_hz),
     # A link slows down with the power state: what it was once is not what it is.
-    "pcie_generation": ("the PCIe generation", _SLOWLY_S, nvml.pcie_generation),
-    "pcie_width": ("the PCIe width", _SLOWLY_S, nvml.pcie_width),
+    "pcie_generation": ("the PCIe generation", SLOWLY_S, nvml.pcie_generation),
+    "pcie_width": ("the PCIe width", SLOWLY_S, nvml.pcie_width),
 }
 """Field of ``GpuReading``: its name in a reason, how often to ask, and what."""
 
@@ -201,25 +154,37 @@ _METRICS: dict[str, tuple[str, float, Query]] = {
 class Gpu:
     """Reads one GPU for as long as it answers."""
 
-    def __init__(self, index: int, name: str, gpu: Handle, clock: Callable[[], float]) -> None:
-        """Read ``gpu``; PCIe rates refer to ``clock``."""
-        self._index = index
-        self._name = name
-        self._metrics = {field: Metric(gpu, *how) for field, how in _METRICS.items()}
+    def __init__(self, card: GpuReading, gpu: Handle, clock: Callable[[], float]) -> None:
+        """Read ``gpu``, which ``card`` describes; PCIe rates refer to ``clock``."""
+        self._card = card
+        self._metrics = {
+            field: Metric(what, period_s, partial(query, gpu))
+            for field, (what, period_s, query) in _METRICS.items()
+        }
+        self._throttles = Metric(
+            "why the clock is low", EACH_SECOND_S, partial(nvml.throttled_by, gpu)
+        )
         self._pcie = PcieMeter(gpu, clock)
 
     def read(self, now_s: float) -> GpuReading:
         """Return the GPU's present readings.
 
         Raises:
-            NvmlError: it was lost.
+            RefusedError: it was lost.
         """
-        readings = {field: metric.read(now_s) for field, metric in self._metrics.items()}
+        readings: dict[str, Any] = {
+            field: metric.read(now_s) for field, metric in self._metrics.items()
+        }
         received, sent = self._pcie.read()
-        return GpuReading(
-            index=self._index,
-            name=self._name,
-            pcie_limit_bytes_per_s=_limit(readings["pcie_generation"], readings["pcie_width"]),
+        used, total = credible_memory(
+            readings.pop("memory_used_bytes"), readings.pop("memory_total_bytes")
+        )
+        return replace(
+            self._card,
+            memory_used_bytes=used,
+            memory_total_bytes=total,
+            throttled_by=self._throttles.read(now_s),
+            pcie_limit_bytes_per_s=link_limit(readings["pcie_generation"], readings["pcie_width"]),
             pcie_rx_bytes_per_s=received,
             pcie_tx_bytes_per_s=sent,
             **readings,
@@ -230,72 +195,37 @@ class Gpu:
         self._pcie.close()
 
 
-class Metric:
-    """One number of one GPU, asked for again once it is older than its period."""
-
-    def __init__(self, gpu: Handle, what: str, period_s: float, query: Query) -> None:
-        """Ask ``query`` of ``gpu``; ``what`` names the number in a reason."""
-        self._gpu = gpu
-        self._what = what
-        self._period_s = period_s
-        self._query = query
-        self._due_s = float("-inf")
-        self._reading = Reading(None)
-
-    def read(self, now_s: float) -> Reading:
-        """Return the number, or why there is none.
-
-        Raises:
-            NvmlError: the GPU was lost.
-        """
-        if now_s >= self._due_s:
-            self._due_s = now_s + self._period_s
-            try:
-                self._reading = Reading(self._query(self._gpu))
-            except NvmlError as error:
-                if error.is_lost:
-                    raise
-                self._reading = Reading(None, error.reason(self._what))
-                if error.is_permanent:
-                    self._due_s = now_s + _REFUSED_S
-        return self._reading
-
-
-def _limit(generation: Reading, width: Reading) -> Reading:
-    if generation.value is None or width.value is None:
-        return Reading(None, generation.reason or width.reason)
-    limit = link_limit_bytes_per_s(generation.value, width.value)
-    if limit is None:
-        return Reading(None, f"the speed of PCIe generation {generation.value:.0f} is not known")
-    return Reading(limit)
-
-
-RETRY_S = 10.0
-"""Seconds for which a missing driver or a lost GPU is left alone before the next try."""
-
-_READINGS = [field.name for field in fields(GpuReading) if field.name not in {"index", "name"}]
-
-
 @dataclass(slots=True, kw_only=True)
 class _Card:
     """A GPU that was present at least once; its index stays, wherever the driver puts it later."""
 
     index: int
     name: str
+    address: str | None = None
     uuid: str | None = None
     gpu: Gpu | None = None
     reason: str | None = None
     """Why there is no ``gpu``."""
 
-    def lose(self, error: NvmlError) -> None:
+    def lose(self, error: RefusedError) -> None:
         """Stop reading it."""
         if self.gpu is not None:
             self.gpu.close()
         self.gpu = None
         self.reason = error.reason(f"GPU {self.index}", f"GPU {self.index}")
 
+    def unread(self) -> GpuReading:
+        """Return its description, without readings."""
+        return unread_gpu(
+            self.reason,
+            index=self.index,
+            name=self.name,
+            source=GpuSource.NVML,
+            address=self.address,
+        )
 
-class Gpus:
+
+class NvidiaGpus:
     """Reads every GPU that NVML knows. Nothing raises: what fails is a reason."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -357,7 +287,8 @@ class Gpus:
             handle = _handle(card)
             card.uuid = nvml.uuid_of(handle)
             card.name = nvml.name(handle)
-            card.gpu = Gpu(card.index, card.name, handle, self._clock)
+            card.address = nvml.address(handle)
+            card.gpu = Gpu(card.unread(), handle, self._clock)
         except NvmlError as error:
             card.lose(error)
 
@@ -365,11 +296,10 @@ class Gpus:
         if card.gpu is not None:
             try:
                 return card.gpu.read(now_s)
-            except NvmlError as error:
+            except RefusedError as error:
                 card.lose(error)
                 self._due_s = now_s + RETRY_S
-        missing = dict.fromkeys(_READINGS, Reading(None, card.reason))
-        return GpuReading(index=card.index, name=card.name, **missing)
+        return card.unread()
 
 
 def _handle(card: _Card) -> Handle:

@@ -1,0 +1,379 @@
+"""The guard before loading: llama.cpp's plan of a pair against the memory that is free now.
+
+Three answers, by ``demands``:
+
+- *It cannot fit.* On a GPU, or any device with memory of its own, the plan's bytes exceed what is
+  free there. On the host the bytes that are not mapped exceed what the kernel can still give: what
+  is free within all cgroup limits, page cache included, and swap. That is refused, with what would
+  fit. The plan is exact, so no margin belongs here: llama-server runs a pair that leaves one byte.
+- *It would thrash.* It can be loaded, but mapped weights have no room in the page cache beside the
+  rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
+  that has no room. So does a mixture of experts, a part at a time: each token is routed to other
+  experts, at random as far as the page cache is concerned. Somebody has to want that.
+- *It fits.* Where a GPU keeps less than ``MARGIN_BYTES``, that is said.
+
+What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
+who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
+what stays counts as taken. Only the mapped weights of a target that stays are in the page cache,
+which counts as free: they are added to what comes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from spectui.closing import Closing
+from spectui.engine.fit import fitted
+from spectui.engine.fitting import (
+    Demand,
+    FreeMemory,
+    PlanCall,
+    demands,
+    free_memory,
+    least_left,
+)
+from spectui.engine.planning import Planner
+from spectui.engine.remedies import remedies
+from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
+from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.models.facts import ModelFacts, facts_of
+from spectui.models.gguf import FileIdentity, read_gguf
+from spectui.options.setup import Setup
+
+ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
+"""Such as ``free_memory``."""
+
+_SEVERAL = 2
+_MOST_HEADS = 128
+"""Attention heads of the largest models."""
+_MOST_WIDE = 1 << 18
+"""Numbers per token between two layers, at most."""
+_OF_SLOTS = frozenset({BufferKind.KV, BufferKind.RECURRENT})
+_SPARE = 2
+"""Factor on an upper bound from headers, with which no plan is needed."""
+_MOST_REMEDIES = 3
+_NO_REMEDY = "choose a smaller quantization, or close other programs"
+
+
+def request_of(setup: Setup) -> PlanRequest:
+    """The request for all that a setup loads, with the context of one slot."""
+    speculation = setup.speculation
+    return PlanRequest(
+        target=setup.target,
+        draft=setup.used_draft,
+        mtp=speculation is not None and speculation.is_mtp,
+        context=setup.context,
+        max_draft=1 if speculation is None else speculation.longest,
+    )
+
+
+class Guard(Closing):
+    """Says before a load whether there is room, and remembers its plans. Not thread-safe."""
+
+    def __init__(
+        self, free: ReadFree | None = None, *, is_here: bool = True, from_disk: bool = False
+    ) -> None:
+        """Plan nothing yet.
+
+        Args:
+            free: reads what is free; None for ``free_memory``.
+            is_here: whether this process loads. If not, no GPU's driver is started in it, and the
+                child that plans tells what is free: what the driver takes for the child stands for
+                what it takes for the loader.
+            from_disk: whether weights may always be read from disk again and again.
+        """
+        self._free = free
+        self._from_disk = from_disk
+        self._is_here = is_here
+        self._planner: Planner | None = None
+        self._plans: dict[tuple[PlanRequest, tuple[FileIdentity, ...]], Plan | None] = {}
+
+    def place(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
+        """Choose a placement that is open, as ``--fit`` does; return what was chosen in words.
+
+        Raises:
+            SpectuiError: as ``Planner.plan`` does.
+        """
+        with self:
+            return self._placed(request)
+
+    def _placed(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
+        options, draft = request.target.fit, request.draft
+        if options is None or not options.is_open:
+            return request, None
+        found = fitted(self._opened(request.target.devices.rpc), request, options)
+        if found is None:
+            return replace(request, target=replace(request.target, fit=None)), None
+        draft = None if draft is None else found.beside(draft)
+        return replace(request, target=found.target, draft=draft), found.sentence
+
+    def check(
+        self,
+        request: PlanRequest,
+        *,
+        has_target: bool = False,
+        from_disk: bool = False,
+        n_slots: int = 1,
+    ) -> str | None:
+        """Refuse what cannot fit, and what would thrash unless that is wanted.
+
+        Args:
+            request: what is to be loaded.
+            has_target: whether its target is loaded already, and only the draft is to come.
+            from_disk: whether its weights may be read from disk again and again.
+            n_slots: slots of a server, each with caches of its own.
+
+        Returns:
+            A warning; None where there is room to spare.
+
+        Raises:
+            DoesNotFitError: it cannot be loaded; says what would fit.
+            ReadsFromDiskError: it would thrash.
+        """
+        with self:
+            if self._is_obvious(request, n_slots=n_slots):
+                return None
+            # An RPC server takes one client at a time, which is who has loaded the target.
+            is_taken = has_target and bool(request.target.devices.rpc)
+            plan = None if is_taken else self._planned(request, n_slots)
+            if plan is None:
+                return None
+            free = self.free(rpc=request.target.devices.rpc)
+        found = demands(_beside_its_target(plan) if has_target else plan, free)
+        if has_target and not request.target.devices.split:
+            found = _pooled(found)
+        shortages = [text for one in found if (text := one.shortage)]
+        slow = [text for one in found if (text := one.slowness)]
+        if shortages or (slow and not (from_disk or self._from_disk)):
+            if has_target:
+                free = _with_gone(free, plan.target.buffers)
+            advice = self._advice(request, free, n_slots)
+            sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
+            raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
+        tight = [text for one in found if (text := one.tightness)]
+        return "; ".join((*slow, *tight)) or None
+
+    def fit_together(self, *requests: PlanRequest, n_slots: int = 1) -> bool | None:
+        """Whether servers with these models run side by side, and GPUs keep their margin.
+
+        A file that several of them map is in the page cache once.
+
+        Args:
+            requests: a server each.
+            n_slots: slots of each server.
+
+        Returns:
+            None where one of them cannot be planned.
+
+        Raises:
+            DoesNotFitError: one of them does not even fit alone.
+        """
+        if self._is_obvious(*requests, n_slots=n_slots):
+            return True
+        with self:
+            plans = [plan for one in requests if (plan := self._planned(one, n_slots)) is not None]
+            if len(plans) < len(requests):
+                return None
+            free = self.free(rpc=requests[0].target.devices.rpc)
+        largest = max(plans, key=_mapped_bytes)
+        own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
+        mapped = [one for one in largest.buffers if one.is_mapped]
+        return least_left(demands(_with_buffers(largest, (*own, *mapped)), free)) >= 0
+
+    def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
+        """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
+
+        The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
+        """
+        if self._is_obvious(request, free=free):
+            return None, None
+        try:
+            plan = self._planned(request)
+        except DoesNotFitError as error:
+            return str(error), None
+        found = () if plan is None else demands(plan, free)
+        shortage = next((text for one in found if (text := one.shortage)), None)
+        return shortage, next((text for one in found if (text := one.slowness)), None)
+
+    def free(self, gone: Iterable[Buffer] = (), *, rpc: tuple[str, ...] = ()) -> FreeMemory:
+        """Read what is free, with nobody planning.
+
+        Args:
+            gone: buffers of this process that will be free by then.
+            rpc: ``HOST:PORT`` of RPC servers whose devices there are.
+        """
+        if self._is_here:
+            self.close()
+            # Where a server cannot be used, who loads a model says so.
+            with suppress(SpectuiError):
+                use_rpc(rpc)
+            gpus = gpu_memories()
+        else:
+            gpus = self._opened(rpc).gpus()
+            self.close()
+        return _with_gone((self._free or free_memory)(gpus), gone)
+
+    def close(self) -> None:
+        """End the process that plans."""
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+    def _opened(self, rpc: tuple[str, ...]) -> Planner:
+        if self._planner is not None and self._planner.rpc != rpc:
+            self.close()
+        if self._planner is None:
+            self._planner = Planner(rpc=rpc)
+        return self._planner
+
+    def _planned(self, request: PlanRequest, n_slots: int = 1) -> Plan | None:
+        """The plan; None where none can be made.
+
+        Of several slots it is a little less than what llama-server takes: compute buffers are those
+        of one.
+
+        Raises:
+            DoesNotFitError: not even what a plan allocates could be had.
+        """
+        try:
+            for path in _paths(request):
+                read_gguf(path)
+            key = request, tuple(map(FileIdentity.of, _paths(request)))
+        except (SpectuiError, OSError):
+            return None
+        plan = self._plans.get(key)
+        if key not in self._plans:
+            planner = self._opened(request.target.devices.rpc)
+            try:
+                plan = planner.plan(self._placed(request)[0])
+            except DoesNotFitError:
+                raise
+            except (SpectuiError, RuntimeError):
+                # Who loads it says what is wrong.
+                pass
+            if plan is None or len(planner.gpus()) < _SEVERAL:
+                self._plans[key] = plan
+            # Among several GPUs layers are split by what is free at that moment.
+        return None if plan is None else _with_slots(plan, n_slots)
+
+    def _is_obvious(
+        self, *requests: PlanRequest, free: FreeMemory | None = None, n_slots: int = 1
+    ) -> bool:
+        """Whether headers tell that there is room, which saves a second of planning.
+
+        Only where RAM alone is used, and as much again is left.
+        """
+        if has_gpu() or any(one.target.devices.rpc for one in requests):
+            return False
+        try:
+            needed = n_slots * sum(map(_most_bytes, requests))
+        except (SpectuiError, OSError):
+            return False
+        host = (free or (self._free or free_memory)(())).by_memory.get(HOST)
+        return host is not None and _SPARE * needed <= host
+
+    def _advice(self, request: PlanRequest, free: FreeMemory, n_slots: int) -> str:
+        """Options that would fit, each tried by a plan; or what to do where none would."""
+        found: list[str] = []
+        with self, suppress(SpectuiError, RuntimeError):
+            plan: PlanCall = cache(self._opened(request.target.devices.rpc).plan)
+
+            def with_slots(changed: PlanRequest) -> Plan:
+                return _with_slots(plan(changed), n_slots)
+
+            found.extend(remedies(with_slots, request, free)[:_MOST_REMEDIES])
+        return f"use {', or '.join(found)}" if found else _NO_REMEDY
+
+
+def _with_slots(plan: Plan, n_slots: int) -> Plan:
+    """The plan of a server, whose slots have caches of their own."""
+    if n_slots == 1:
+        return plan
+
+    def times(model: ModelPlan) -> ModelPlan:
+        buffers = (
+            replace(one, size_bytes=n_slots * one.size_bytes) if one.kind in _OF_SLOTS else one
+            for one in model.buffers
+        )
+        return replace(model, buffers=tuple(buffers))
+
+    draft = None if plan.draft is None else times(plan.draft)
+    return replace(plan, target=times(plan.target), draft=draft)
+
+
+def _beside_its_target(plan: Plan) -> Plan:
+    """The plan of a draft beside a loaded target, whose mapped weights count once more."""
+    mapped = tuple(one for one in plan.target.buffers if one.is_mapped)
+    return replace(plan, target=replace(plan.target, buffers=mapped))
+
+
+def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """The GPUs as one: a draft's layers are split by what a loaded target has left."""
+    gpus = [one for one in found if one.memory != HOST]
+    if len(gpus) < _SEVERAL:
+        return found
+    free = [one.free_bytes for one in gpus if one.free_bytes is not None]
+    whole = Demand(
+        memory=" and ".join(one.memory for one in gpus),
+        allocated_bytes=sum(one.allocated_bytes for one in gpus),
+        mapped_bytes=0,
+        free_bytes=sum(free) if len(free) == len(gpus) else None,
+    )
+    return whole, *(one for one in found if one.memory == HOST)
+
+
+def _with_buffers(plan: Plan, buffers: tuple[Buffer, ...]) -> Plan:
+    return replace(plan, target=replace(plan.target, buffers=buffers), draft=None)
+
+
+def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
+    """Free memory once allocated buffers are gone."""
+    returned = Counter[str]()
+    for buffer in gone:
+        if not buffer.is_mapped:
+            returned[buffer.memory] += buffer.size_bytes
+    returned[HOST] += sum(returned[gpu] for gpu in free.in_ram)
+    by_memory = {name: n_bytes + returned[name] for name, n_bytes in free.by_memory.items()}
+    return replace(free, by_memory=by_memory)
+
+
+def _paths(request: PlanRequest) -> tuple[Path, ...]:
+    draft = request.draft
+    return (request.target.path, *(() if draft is None else (draft.path,)))
+
+
+def _mapped_bytes(plan: Plan) -> int:
+    return sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+
+
+def _names(request: PlanRequest) -> str:
+    return " with ".join(path.name for path in _paths(request))
+
+
+def _most_bytes(request: PlanRequest) -> int:
+    """Upper bound of what a pair takes in RAM, by its headers.
+
+    Raises:
+        SpectuiError: a header cannot be read.
+    """
+    facts = [facts_of(path, read_gguf(path)) for path in _paths(request)]
+    n_contexts = 1 + request.mtp
+    return sum(n_contexts * _most_bytes_of(one, request) for one in facts)
+
+
+def _most_bytes_of(facts: ModelFacts, request: PlanRequest) -> int:
+    context, size = request.context, facts.file_bytes
+    # A layer has more weights than numbers in its cache of a token.
+    per_token = facts.kv_bytes_per_token
+    caches = 2 * context.ctx_size * (size if per_token is None else per_token)
+    # So does one with a state, of which snapshots are kept.
+    states = 8 * size * (request.max_draft + 1) if per_token is None else 0
+    n_batch = max(context.ubatch_size, request.max_draft + 1)
+    n_wide = min(size, _MOST_WIDE) + 2 * facts.n_vocab + _MOST_HEADS * context.ctx_size
+    # Weights may be mapped, and a copy of them repacked.
+    return 2 * size + caches + states + 4 * n_batch * n_wide

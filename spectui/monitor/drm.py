@@ -1,0 +1,429 @@
+"""GPUs as the Linux kernel describes them: AMD's by amdgpu, Intel's by i915 and xe.
+
+Everything is told without root. What a kernel keeps to root, or does not count, is unknown with a
+reason.
+"""
+
+import errno
+import re
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from spectui.monitor.metrics import (
+    ALWAYS_S,
+    EACH_SECOND_S,
+    RETRY_S,
+    SLOWLY_S,
+    TRAFFIC,
+    Metric,
+    RefusedError,
+    SlowMeter,
+    Traffic,
+    credible_memory,
+    link_limit,
+)
+from spectui.monitor.readings import (
+    GpuReading,
+    GpuSource,
+    Reading,
+    Throttle,
+    pci_address,
+    unread_gpu,
+)
+from spectui.monitor.sysfs import (
+    CARD_REGIONS,
+    RAM_REGIONS,
+    CounterFile,
+    KernelError,
+    content,
+    first,
+    integer,
+    link_generation,
+    link_width,
+    own_bytes,
+    text,
+)
+
+_DRM = "sys/class/drm"
+_NODE = re.compile(r"card\d+")
+_MOST_NODES = 1024
+"""Connectors of cards are among them."""
+_PATIENCE = 100
+"""Reads within which PCIe traffic is to be measured: at the shortest interval, some seconds."""
+_SLEEPS = "the GPU sleeps; to ask it would wake it"
+_UNTOLD = "the kernel does not report it"
+
+Queries = dict[str, Callable[[], float | Reading]]
+"""By field of ``GpuReading``."""
+
+_METRICS = {
+    "memory_used_bytes": ("memory in use", ALWAYS_S),
+    "memory_total_bytes": ("the size of the memory", SLOWLY_S),
+    "process_bytes": ("memory per process", SLOWLY_S),
+    "utilisation": ("utilisation", EACH_SECOND_S),
+    "power_w": ("power", EACH_SECOND_S),
+    "temperature_c": ("temperature", SLOWLY_S),
+    "clock_hz": ("the clock", EACH_SECOND_S),
+    "memory_clock_hz": ("the memory's clock", EACH_SECOND_S),
+    # A link slows down with the power state: what it was once is not what it is.
+    "pcie_generation": ("the PCIe generation", SLOWLY_S),
+    "pcie_width": ("the PCIe width", SLOWLY_S),
+}
+"""Field of ``GpuReading``: its name in a reason, and how often to ask."""
+
+
+class Card:
+    """One GPU of one driver, for as long as it is there."""
+
+    source: ClassVar[GpuSource]
+    vendor: ClassVar[str]
+
+    def __init__(self, node: Path, clock: Callable[[], float], proc: Path) -> None:
+        """Read the card.
+
+        Args:
+            node: its folder among the graphics devices.
+            clock: rates refer to it.
+            proc: folder of this process.
+
+        Raises:
+            KernelError: it does not say what it is.
+            OSError: it is not there.
+        """
+        self.node, self.clock = node, clock
+        self.device = (node / "device").resolve(strict=True)
+        self.address = self.device.name
+        self.name = f"{self.vendor} GPU {text(self.device / 'device').removeprefix('0x')}"
+        self.in_ram = self.is_integrated()
+        regions = RAM_REGIONS if self.in_ram else CARD_REGIONS
+        queries = self.queries() | {
+            "process_bytes": partial(own_bytes, proc, self.address, regions),
+            "pcie_generation": partial(link_generation, self.device),
+            "pcie_width": partial(link_width, self.device),
+        }
+        self._metrics = {name: Metric(*_METRICS[name], query) for name, query in queries.items()}
+        self._throttles = Metric("why the clock is low", EACH_SECOND_S, self.throttled_by)
+
+    def is_integrated(self) -> bool:
+        """Tell whether its memory is the host's."""
+        raise NotImplementedError
+
+    def queries(self) -> Queries:
+        """Return how to ask for memory, utilisation, power, temperature, clocks."""
+        raise NotImplementedError
+
+    def throttled_by(self) -> tuple[Throttle, ...]:
+        """Return the reasons for which the clocks are held back.
+
+        Raises:
+            KernelError: the kernel does not tell.
+        """
+        raise NotImplementedError
+
+    def traffic(self) -> Traffic:
+        """Return the bytes per second over PCIe, received and sent."""
+        nothing = Reading(None, KernelError(errno.ENOENT).reason(TRAFFIC))
+        return nothing, nothing
+
+    def unread(self, reason: str, index: int) -> GpuReading:
+        """Return its description, without readings."""
+        return unread_gpu(
+            reason,
+            index=index,
+            name=self.name,
+            source=self.source,
+            address=self.address,
+            in_ram=self.in_ram,
+        )
+
+    def read(self, now_s: float, index: int) -> GpuReading:
+        """Return its present readings.
+
+        Raises:
+            KernelError: it was lost.
+        """
+        if not (self.device / "vendor").exists():
+            raise KernelError(errno.ENODEV)
+        with suppress(KernelError):
+            if text(self.device / "power/runtime_status") == "suspended":
+                return self.unread(_SLEEPS, index)
+        found: dict[str, Any] = {name: metric.read(now_s) for name, metric in self._metrics.items()}
+        used, total = credible_memory(
+            found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
+        )
+        received, sent = self.traffic()
+        return replace(
+            self.unread(_UNTOLD, index),
+            memory_used_bytes=used,
+            memory_total_bytes=total,
+            throttled_by=self._throttles.read(now_s),
+            pcie_limit_bytes_per_s=link_limit(found["pcie_generation"], found["pcie_width"]),
+            pcie_rx_bytes_per_s=received,
+            pcie_tx_bytes_per_s=sent,
+            **found,
+        )
+
+    def close(self) -> None:
+        """End what runs in the background."""
+
+
+def _scaled(scale: float, *paths: Path) -> float:
+    """Sum of the numbers in files, times ``scale``."""
+    return sum(map(integer, paths)) * scale
+
+
+_HEADER = struct.Struct("<HBB")
+"""Of ``gpu_metrics``: size, revision of the format, revision of the content."""
+_OF_PROCESSORS = {2, 3}
+"""Formats of the tables of processors with a GPU inside."""
+_THROTTLES_AT = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
+"""Offsets of ``indep_throttle_status`` in ``gpu_metrics``, whose bits are those of all cards."""
+_STATUS = struct.Struct("<Q")
+_UNFILLED = (1 << 64) - 1
+_THROTTLE_BITS = {
+    Throttle.HEAT: range(32, 48),
+    Throttle.HARDWARE: range(48, 64),
+    Throttle.POWER: range(16),
+    Throttle.CURRENT: range(16, 32),
+}
+_CURRENT_LEVEL = re.compile(r"^\d+: *(\d{1,6})MHz \*$", re.MULTILINE | re.IGNORECASE)
+
+
+class AmdCard(Card):
+    """A GPU of amdgpu's."""
+
+    source = GpuSource.AMDGPU
+    vendor = "AMD"
+    _meter: SlowMeter | None = None
+
+    def is_integrated(self) -> bool:
+        """Tell it by the form of the table of measurements."""
+        with suppress(KernelError):
+            return self._table()[0][0] in _OF_PROCESSORS
+        return False
+
+    def queries(self) -> Queries:
+        """Ask the driver's own files, and its sensors'."""
+        device = self.device
+        with suppress(KernelError):
+            self.name = text(device / "product_name") or self.name
+        # Weights lie in what a processor's GPU takes of the RAM.
+        kinds = ("vram", "gtt") if self.in_ram else ("vram",)
+        used, total = (
+            [device / f"mem_info_{kind}_{what}" for kind in kinds] for what in ("used", "total")
+        )
+        power = first(device, "hwmon/hwmon*/power1_average", "hwmon/hwmon*/power1_input")
+        return {
+            "memory_used_bytes": partial(_scaled, 1.0, *used),
+            "memory_total_bytes": partial(_scaled, 1.0, *total),
+            "utilisation": partial(_scaled, 0.01, device / "gpu_busy_percent"),
+            "power_w": partial(_scaled, 1e-6, power),
+            "temperature_c": partial(_scaled, 1e-3, first(device, "hwmon/hwmon*/temp1_input")),
+            "clock_hz": partial(self._clock_hz, "hwmon/hwmon*/freq1_input", "pp_dpm_sclk"),
+            "memory_clock_hz": partial(self._clock_hz, "hwmon/hwmon*/freq2_input", "pp_dpm_mclk"),
+        }
+
+    def _clock_hz(self, sensor: str, levels: str) -> float:
+        try:
+            return float(integer(first(self.device, sensor)))
+        except KernelError:
+            current = _CURRENT_LEVEL.search(text(self.device / levels))
+            if current is None:
+                raise
+            return int(current[1]) * 1e6
+
+    def _table(self) -> tuple[tuple[int, int], bytes]:
+        table = content(self.device / "gpu_metrics")
+        if len(table) < _HEADER.size:
+            raise KernelError(None)
+        _size, form, revision = _HEADER.unpack_from(table)
+        return (form, revision), table
+
+    def throttled_by(self) -> tuple[Throttle, ...]:
+        """Return the reasons for which the firmware holds the clocks back."""
+        form, table = self._table()
+        offset = _THROTTLES_AT.get(form)
+        if offset is None:
+            raise KernelError(errno.ENODATA)
+        if len(table) < offset + _STATUS.size:
+            raise KernelError(None)
+        (status,) = _STATUS.unpack_from(table, offset)
+        if status == _UNFILLED:
+            raise KernelError(errno.ENODATA)
+        return tuple(
+            one for one, bits in _THROTTLE_BITS.items() if any(status >> bit & 1 for bit in bits)
+        )
+
+    def traffic(self) -> Traffic:
+        """Return at most what was sent: the driver tells packets, and the longest one's size."""
+        if self._meter is None:
+            if not (self.device / "pcie_bw").is_file():
+                return super().traffic()
+            # The file takes a second to read: that is how long the driver counts.
+            self._meter = SlowMeter(self._measure, patience=_PATIENCE)
+        return self._meter.read()
+
+    def _measure(self) -> tuple[float, float]:
+        words = text(self.device / "pcie_bw").split()
+        try:
+            received, sent, packet_bytes = (int(word) for word in words)
+        except ValueError as error:
+            raise KernelError(None) from error
+        if min(received, sent, packet_bytes) < 0:
+            raise KernelError(None)
+        return float(received * packet_bytes), float(sent * packet_bytes)
+
+    def close(self) -> None:
+        """End the thread that measures the link."""
+        if self._meter is not None:
+            self._meter.close()
+            self._meter = None
+
+
+_ROOT_ONLY = Reading(None, "the kernel tells the memory in use of Intel's GPUs to root alone")
+_INTEL_THROTTLES = (
+    (re.compile("therm|prochot|ratl"), Throttle.HEAT),
+    (re.compile("crit"), Throttle.SUPPLY),
+    (re.compile("pl[12]$"), Throttle.POWER),
+    (re.compile("pl4|tdc|iccmax|fastv"), Throttle.CURRENT),
+)
+"""By the end of a file's name."""
+
+
+class IntelCard(Card):
+    """A GPU of one of Intel's drivers. Files are named below the node, the older ones behind."""
+
+    vendor = "Intel"
+    clocks: ClassVar[tuple[str, ...]]
+    idle: ClassVar[tuple[str, ...]]
+    """Milliseconds that it was idle."""
+    sizes: ClassVar[str]
+    throttled: ClassVar[str]
+    """Whether the clock is held back."""
+    throttles: ClassVar[str]
+    """Why it is."""
+
+    def is_integrated(self) -> bool:
+        """Tell it by the bus: cards are behind bridges."""
+        return self.address.startswith("0000:00:")
+
+    def queries(self) -> Queries:
+        """Ask for the time that it was awake, and for the energy that it took."""
+        device, node = self.device, self.node
+        sizes = sorted(node.glob(self.sizes)) or [node / self.sizes]
+        idle = CounterFile(first(node, *self.idle), 1e-3, self.clock)
+        energy = first(device, "hwmon/hwmon*/energy1_input", "hwmon/hwmon*/energy2_input")
+        heat = first(device, "hwmon/hwmon*/temp1_input", "hwmon/hwmon*/temp2_input")
+        return {
+            "memory_used_bytes": lambda: _ROOT_ONLY,
+            "memory_total_bytes": partial(_scaled, 1.0, *sizes),
+            "utilisation": partial(_awake, idle),
+            "power_w": CounterFile(energy, 1e-6, self.clock).read,
+            "temperature_c": partial(_scaled, 1e-3, heat),
+            "clock_hz": partial(_scaled, 1e6, first(node, *self.clocks)),
+        }
+
+    def throttled_by(self) -> tuple[Throttle, ...]:
+        """Return the reasons for which the clocks are held back, each in a file of its own."""
+        if not integer(self.node / self.throttled):
+            return ()
+        return tuple(dict.fromkeys(self._reasons())) or (Throttle.HARDWARE,)
+
+    def _reasons(self) -> Iterator[Throttle]:
+        for path in sorted(self.node.glob(self.throttles)):
+            with suppress(KernelError):
+                if integer(path):
+                    yield from (one for name, one in _INTEL_THROTTLES if name.search(path.name))
+
+
+def _awake(idle: CounterFile) -> Reading:
+    share = idle.read()
+    return share if share.value is None else Reading(min(max(1 - share.value, 0.0), 1.0))
+
+
+class I915Card(IntelCard):
+    """A GPU of i915's."""
+
+    source = GpuSource.I915
+    clocks = "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz"
+    idle = "gt/gt0/rc6_residency_ms", "power/rc6_residency_ms"
+    sizes = "lmem_total_bytes"
+    throttled = "gt/gt0/throttle_reason_status"
+    throttles = "gt/gt0/throttle_reason_*"
+
+
+class XeCard(IntelCard):
+    """A GPU of xe's."""
+
+    source = GpuSource.XE
+    clocks = ("device/tile0/gt0/freq0/act_freq",)
+    idle = ("device/tile0/gt0/gtidle/idle_residency_ms",)
+    sizes = "device/tile*/physical_vram_size_bytes"
+    throttled = "device/tile0/gt0/freq0/throttle/status"
+    throttles = "device/tile0/gt0/freq0/throttle/reason_*"
+
+
+_DRIVERS: dict[str, type[Card]] = {str(one.source): one for one in (AmdCard, I915Card, XeCard)}
+
+
+class KernelGpus:
+    """Reads every GPU of these drivers. Nothing raises: what fails is a reason."""
+
+    def __init__(self, clock: Callable[[], float], *, root: Path = Path("/")) -> None:
+        """Look for GPUs at the first ``read``.
+
+        Args:
+            clock: rates refer to it.
+            root: folder with ``proc`` and ``sys``.
+        """
+        self._clock = clock
+        self._root = root
+        self._cards: dict[str, Card] = {}
+        self._lost: dict[str, str] = {}
+        """Reasons why cards are not read, by their addresses."""
+        self._due_s = float("-inf")
+        """When to look for cards."""
+
+    def read(self, now_s: float, first_index: int = 0) -> tuple[GpuReading, ...]:
+        """Return all GPUs, numbered from ``first_index``; those that were lost among them."""
+        if now_s >= self._due_s:
+            self._due_s = now_s + RETRY_S
+            self._find()
+        cards = enumerate(self._cards.values(), first_index)
+        return tuple(self._read(card, now_s, index) for index, card in cards)
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        for card in self._cards.values():
+            card.close()
+
+    def _find(self) -> None:
+        """Take up cards that are new, or there again."""
+        found: dict[str, Card] = {}
+        for node in islice((self._root / _DRM).glob("card*"), _MOST_NODES):
+            # A loop of links is a RuntimeError.
+            with suppress(OSError, RuntimeError, KernelError):
+                if not _NODE.fullmatch(node.name):
+                    continue
+                address = pci_address((node / "device").resolve(strict=True).name)
+                driver = _DRIVERS.get((node / "device/driver").resolve().name)
+                if driver and address and (address not in self._cards or address in self._lost):
+                    found[address] = driver(node, self._clock, self._root / "proc/self")
+        for address in sorted(found):
+            self._cards[address] = found[address]
+            self._lost.pop(address, None)
+
+    def _read(self, card: Card, now_s: float, index: int) -> GpuReading:
+        if card.address not in self._lost:
+            try:
+                return card.read(now_s, index)
+            except RefusedError as error:
+                card.close()
+                self._lost[card.address] = error.reason(f"GPU {index}", f"GPU {index}")
+        return card.unread(self._lost[card.address], index)

@@ -1,0 +1,178 @@
+"""The guard before loading on the command line: what has no room is refused by every command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.engine.fitting import FreeMemory
+from spectui.engine.planning import Planner
+from spectui.llama.planned import Plan, PlanRequest
+from spectui.options.setup import ContextOptions, ModelOptions
+from tests.support.cli import Run, Spectui
+from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
+from tests.support.plans import room
+from tests.support.scripted_server import write_server
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
+
+COMMANDS = {
+    "bench": [],
+    "trace": [],
+    "tune": ["--trials", 1],
+}
+LARGE = Tiny(n_extra=20_000)
+"""A draft's vocabulary need not be the target's: it is refused for its size before that."""
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set the RAM that is free."""
+
+    def set_free(n_bytes: int) -> None:
+        monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: room(CPU=n_bytes))
+
+    return set_free
+
+
+def sizes(target: Path, draft: Path | None, *, max_draft: int) -> tuple[int, int]:
+    """Bytes that are allocated and mapped for a pair."""
+    request = PlanRequest(
+        target=ModelOptions(path=target),
+        draft=None if draft is None else ModelOptions(path=draft),
+        context=ContextOptions(ctx_size=256, threads=1),
+        max_draft=max_draft,
+    )
+    with Planner() as planner:
+        plan: Plan = planner.plan(request)
+    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+    return sum(one.size_bytes for one in plan.buffers) - mapped, mapped
+
+
+@pytest.mark.parametrize("command", ["bench", "trace", "tune"])
+def test_what_has_no_room_is_refused(
+    run: Run, spectui: Spectui, free: Callable[[int], None], command: str
+) -> None:
+    free(1 << 10)
+    assert run(command, *COMMANDS[command]) == 4
+    assert "RAM has no room" in spectui.err
+    assert "1 kB are free" in spectui.err
+    assert spectui.out == ""
+    # --yes is for what would be slow.
+    assert run(command, *COMMANDS[command], "--yes") == 4
+
+
+def test_probe_asks_the_guard_as_well(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, free: Callable[[int], None]
+) -> None:
+    options = ["-m", tiny(MOE), "-c", 256, "-t", 1, "-n", 4, "--prompts", prompts]
+    free(1 << 10)
+    assert spectui("probe", "experts", *options) == 4
+    assert "RAM has no room" in spectui.err
+
+
+def test_a_sweep_whose_models_have_no_room_says_so_of_its_cells(
+    run: Run, spectui: Spectui, free: Callable[[int], None]
+) -> None:
+    free(1 << 10)
+    assert run("sweep", "--draft-max", "2") == 3
+    assert "no cell could be measured" in spectui.err
+    assert "RAM has no room" in spectui.err
+
+
+@pytest.mark.parametrize("command", ["bench", "trace", "tune"])
+def test_what_would_be_slow_needs_yes(
+    run: Run,
+    spectui: Spectui,
+    tiny: TinyPath,
+    free: Callable[[int], None],
+    command: str,
+) -> None:
+    # Searches and recordings load the target first, and have as much again for each draft here.
+    draft = tiny(CLOSE_DRAFT) if command == "bench" else None
+    own, mapped = sizes(tiny(TARGET), draft, max_draft=16)
+    free(own + mapped // 2)
+    assert run(command, *COMMANDS[command]) == 4
+    assert "read from disk again and again" in spectui.err
+    assert "--yes loads it all the same" in spectui.err
+    assert run(command, *COMMANDS[command], "--yes") == 0, spectui.err
+    assert "mind that " in spectui.err
+
+
+def test_drafts_without_room_are_left_out_of_a_search(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, free: Callable[[int], None]
+) -> None:
+    own, mapped = sizes(tiny(TARGET), tiny(CLOSE_DRAFT), max_draft=16)
+    _own, large_mapped = sizes(tiny(TARGET), tiny(LARGE), max_draft=16)
+    assert large_mapped > own + mapped
+    free(own + mapped)
+    models = ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-md", tiny(LARGE)]
+    options = ["-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", prompts, "--trials", 2]
+    assert spectui("tune", *models, *options, "--json", "-") == 0, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out)
+    reasons = {one["name"]: one["reason"] for one in document["drafts"]}
+    assert "read from disk again and again" in str(reasons[tiny(LARGE).stem])
+    assert reasons[tiny(CLOSE_DRAFT).stem] is None
+    assert f"left out {tiny(LARGE).stem}: " in spectui.err
+
+
+def test_a_trial_that_has_lost_its_room_is_pruned(
+    run: Run, spectui: Spectui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the memory is taken once the drafts were examined, and loaded no more."""
+    n_asked = 0
+
+    def free_memory(_gpus: object) -> FreeMemory:
+        nonlocal n_asked
+        n_asked += 1
+        # The target, and each draft once.
+        return room(CPU=1 << 40 if n_asked <= 2 else 1)
+
+    monkeypatch.setattr("spectui.engine.guard.free_memory", free_memory)
+    arguments = ["--trials", 3, "--tune", "draft", "--json", "-"]
+    assert run("tune", *arguments) == 0, spectui.err
+    document = json.loads(spectui.out)
+    pruned = [one for one in document["trials"] if one["state"] == "pruned"]
+    assert pruned
+    assert all("RAM has no room" in one["error"] for one in pruned)
+    assert "pruned: " in spectui.err
+
+
+def test_a_server_without_room_is_not_started(
+    run: Run, spectui: Spectui, tmp_path: Path, free: Callable[[int], None]
+) -> None:
+    server = write_server(tmp_path / "llama-server")
+    free(1 << 10)
+    assert run("bench", "--backend", "server", "--server-bin", server) == 4
+    assert "RAM has no room" in spectui.err
+    free(1 << 40)
+    assert run("bench", "--backend", "server", "--server-bin", server) == 0, spectui.err
+
+
+def test_two_servers_without_room_run_one_after_the_other(
+    run: Run, tmp_path: Path, tiny: TinyPath, free: Callable[[int], None]
+) -> None:
+    server = ["--backend", "server", "--server-bin", write_server(tmp_path / "llama-server")]
+    off, _ = sizes(tiny(TARGET), None, max_draft=1)
+    on, mapped = sizes(tiny(TARGET), tiny(CLOSE_DRAFT), max_draft=3)
+    free(off + on + mapped)
+    assert run.document("bench", *server)["server"]["keeps_both"] is True
+    free(on + mapped)
+    assert run.document("bench", *server)["server"]["keeps_both"] is False
+
+
+def test_two_servers_that_were_asked_for_are_refused(
+    run: Run, spectui: Spectui, tmp_path: Path, tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ["--backend", "server", "--server-bin", write_server(tmp_path / "llama-server")]
+    off, off_mapped = sizes(tiny(TARGET), None, max_draft=1)
+    readings = iter([off + off_mapped])
+    monkeypatch.setattr(
+        "spectui.engine.guard.free_memory", lambda _gpus: room(CPU=next(readings, 1))
+    )
+    monkeypatch.setattr("spectui.engine.guard.Guard._is_obvious", lambda *_a, **_k: False)
+    assert run("bench", *server, "--keep-both") == 4
+    assert "beside the other llama-server; --one-at-a-time ends one" in spectui.err

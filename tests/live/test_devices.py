@@ -1,0 +1,249 @@
+"""Which GPU of the system each device of llama.cpp's is, and what a screen shows of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from spectui.engine.events import Role
+from spectui.live.devices import concerned, shown_gpus
+from spectui.live.machine import MachineLoad, MemoryPool, Use, memory_state
+from spectui.live.tally import LiveTally
+from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory, ModelMemory
+from spectui.monitor.readings import GpuReading, GpuSource, Reading, unread_gpu
+from tests.support.constructed import snapshots
+
+GIB = 1 << 30
+SNAPSHOT = list(snapshots())[-1]
+
+
+def gpu(
+    index: int,
+    address: str | None = None,
+    *,
+    in_ram: bool = False,
+    source: GpuSource = GpuSource.NVML,
+) -> GpuReading:
+    address = f"0000:{index + 1:02x}:00.0" if address is None else address
+    return replace(
+        SNAPSHOT.gpus[0], index=index, address=address or None, in_ram=in_ram, source=source
+    )
+
+
+def device(
+    name: str,
+    id: str | None = None,  # noqa: A002 - ggml's name
+    *,
+    free: int | None = 5 * GIB,
+    total: int | None = 8 * GIB,
+    in_ram: bool = False,
+) -> DeviceMemory:
+    return DeviceMemory(
+        name=name,
+        description=f"model of {name}",
+        free_bytes=free,
+        total_bytes=total,
+        in_ram=in_ram,
+        id=id,
+    )
+
+
+def names(
+    gpus: Sequence[GpuReading], devices: Sequence[DeviceMemory]
+) -> dict[int, tuple[str, ...]]:
+    return {one.index: one.devices for one in shown_gpus(gpus, devices)}
+
+
+# -- which is which
+
+
+@pytest.mark.parametrize("order", permutations(range(3)))
+def test_devices_are_found_by_their_addresses_in_any_order(order: tuple[int, ...]) -> None:
+    """CUDA counts the fastest first, the driver by slots."""
+    gpus = [gpu(0), gpu(1), gpu(2)]
+    devices = [device(f"CUDA{n}", f"0000:{index + 1:02X}:00.0") for n, index in enumerate(order)]
+    found = names(gpus, devices)
+    assert found == {index: (f"CUDA{n}",) for n, index in enumerate(order)}
+
+
+def test_eight_equal_cards_are_told_apart() -> None:
+    gpus = [gpu(index) for index in range(8)]
+    devices = [device(f"CUDA{n}", f"0000:{8 - n:02x}:00.0") for n in range(8)]
+    assert names(gpus, devices) == {index: (f"CUDA{7 - index}",) for index in range(8)}
+
+
+def test_a_card_that_is_hidden_from_llama_cpp_is_left_out() -> None:
+    """With CUDA_VISIBLE_DEVICES=1 the second card is CUDA0."""
+    assert names([gpu(0), gpu(1)], [device("CUDA0", "0000:02:00.0")]) == {1: ("CUDA0",)}
+
+
+def test_a_card_under_two_names_has_both() -> None:
+    devices = [device("CUDA0", "0000:01:00.0"), device("CUDA1", "0000:01:00.0-v1")]
+    assert names([gpu(0)], devices) == {0: ("CUDA0", "CUDA1")}
+
+
+def test_without_addresses_the_order_must_do_where_the_numbers_agree() -> None:
+    gpus = [gpu(0, source=GpuSource.XE), gpu(1, source=GpuSource.XE)]
+    assert names(gpus, [device("SYCL0"), device("SYCL1")]) == {0: ("SYCL0",), 1: ("SYCL1",)}
+    # One of two cards: nobody tells which.
+    assert names(gpus, [device("SYCL0")]) == {0: (), 1: (), 2: ("SYCL0",)}
+    # A driver that does not tell addresses.
+    assert names([gpu(0, "")], [device("CUDA0", "0000:01:00.0")]) == {0: ("CUDA0",)}
+    # Two addresses that differ are two cards.
+    assert names([gpu(0)], [device("CUDA0", "0000:05:00.0")]) == {0: (), 1: ("CUDA0",)}
+
+
+def test_devices_of_other_machines_are_none_of_the_system() -> None:
+    found = names([gpu(0)], [device("CUDA0", "0000:01:00.0"), device("RPC0")])
+    assert found == {0: ("CUDA0",), 1: ("RPC0",)}
+    assert names([gpu(0)], [device("RPC0")]) == {0: (), 1: ("RPC0",)}
+
+
+def test_a_processors_gpu_is_shown_where_it_is_used_or_nothing_else_is_there() -> None:
+    card, inside = gpu(0), gpu(1, "0000:00:02.0", in_ram=True, source=GpuSource.I915)
+    assert names([card, inside], []) == {0: ()}
+    assert names([inside], []) == {1: ()}
+    used = device("Vulkan0", "0000:00:02.0", in_ram=True)
+    assert names([card, inside], [used]) == {1: ("Vulkan0",)}
+    # Of the same kind, where no address is told.
+    assert names([card, inside], [replace(used, id=None)]) == {1: ("Vulkan0",)}
+
+
+def test_no_gpu_at_all() -> None:
+    assert shown_gpus([], []) == ()
+
+
+# -- who tells its memory
+
+
+def test_where_the_system_keeps_memory_to_itself_llama_cpp_tells_it() -> None:
+    card = replace(
+        gpu(0, source=GpuSource.XE),
+        memory_used_bytes=Reading(None, "to root alone"),
+        memory_total_bytes=Reading(12 * GIB),
+    )
+    (shown,) = shown_gpus([card], [device("SYCL0")])
+    assert (shown.memory_used_bytes, shown.memory_total_bytes) == (
+        Reading(3 * GIB),
+        Reading(8 * GIB),
+    )
+    assert (shown.memory_source, shown.name) == (GpuSource.LLAMA_CPP, "model of SYCL0")
+    assert shown.utilisation == card.utilisation
+
+
+def test_what_the_system_tells_of_memory_stands() -> None:
+    (shown,) = shown_gpus([gpu(0)], [device("CUDA0", "0000:01:00.0")])
+    assert shown.memory_used_bytes == gpu(0).memory_used_bytes
+    assert shown.memory_source is None
+
+
+@pytest.mark.parametrize(("free", "total"), [(None, None), (None, 8 * GIB)])
+def test_memory_that_nobody_tells_stays_unknown(free: int | None, total: int | None) -> None:
+    (shown,) = shown_gpus([], [device("RPC0", free=free, total=total)])
+    assert shown.memory_used_bytes.reason == (
+        "only llama.cpp knows this device, and tells its memory alone"
+    )
+    assert shown.utilisation.value is None
+
+
+# -- the memories on screen
+
+
+def on(name: str, size_bytes: int, devices: tuple[DeviceMemory, ...]) -> ModelMemory:
+    weights = Buffer(device=name, kind=BufferKind.WEIGHTS, size_bytes=size_bytes)
+    return ModelMemory(buffers=(weights,), traffic=None, devices=devices)
+
+
+def pools(gpus: Sequence[GpuReading], model: ModelMemory) -> tuple[MemoryPool, ...]:
+    state = memory_state(
+        replace(SNAPSHOT, gpus=tuple(gpus)),
+        {Role.TARGET: model},
+        is_decoding=False,
+        swap_before_bytes=None,
+    )
+    return state.pools[:-1]
+
+
+def test_weights_are_on_the_card_that_llama_cpp_put_them_on() -> None:
+    devices = (device("CUDA0", "0000:02:00.0"), device("CUDA1", "0000:01:00.0"))
+    found = pools([gpu(0), gpu(1)], on("CUDA0", GIB, devices))
+    assert [pool.name for pool in found] == ["CUDA1", "CUDA0"]
+    assert [dict(pool.parts)[Use.TARGET] for pool in found] == [0, GIB]
+
+
+def test_one_card_is_just_vram_and_several_without_names_have_numbers() -> None:
+    named = pools([gpu(0), gpu(1)], on("CUDA0", GIB, (device("CUDA0", "0000:02:00.0"),)))
+    assert [pool.name for pool in named] == ["VRAM"]
+    unnamed = pools([gpu(0), gpu(1)], on("CUDA1", GIB, ()))
+    assert [pool.name for pool in unnamed] == ["VRAM 0", "VRAM 1"]
+    assert [dict(pool.parts)[Use.TARGET] for pool in unnamed] == [0, GIB]
+
+
+def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number() -> None:
+    far = "RPC0[10.0.0.2:50052]"
+    devices = (device("RPC0[10.0.0.3:50052]"), device(far), device("CUDA0", "0000:01:00.0"))
+    card, other, remote = pools([gpu(0)], on(far, GIB, devices))
+    assert dict(card.parts)[Use.TARGET] == 0
+    assert (other.name, dict(other.parts)[Use.TARGET]) == ("RPC0", 0)
+    assert (remote.name, dict(remote.parts)[Use.TARGET]) == ("RPC1", GIB)
+    assert remote.total_bytes == 8 * GIB
+    assert remote.reason == "as llama.cpp told it after the load; nobody tells it now"
+
+
+def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -> None:
+    """An RPC server on a processor does so."""
+    devices = (device("RPC0[10.0.0.2:50052]", free=8 * GIB),)
+    (pool,) = pools([], on("RPC0[10.0.0.2:50052]", GIB, devices))
+    assert dict(pool.parts)[Use.TARGET] == GIB
+    assert pool.free_bytes == 7 * GIB
+    (full,) = pools([], on("RPC0[10.0.0.2:50052]", 9 * GIB, devices))
+    assert (full.used_bytes, full.warning) == (8 * GIB, "RPC0 is full")
+
+
+def test_a_processors_memory_is_called_what_it_is() -> None:
+    inside = gpu(0, "0000:00:02.0", in_ram=True)
+    assert [pool.name for pool in pools([inside], on("CPU", GIB, ()))] == ["GPU RAM"]
+
+
+def test_a_lost_card_keeps_what_llama_cpp_put_on_it() -> None:
+    lost = unread_gpu(
+        "GPU 0 was lost", index=0, name="a", source=GpuSource.NVML, address="0000:01:00.0"
+    )
+    devices = (device("CUDA0", "0000:01:00.0", free=None, total=None),)
+    (pool,) = pools([lost], on("CUDA0", GIB, devices))
+    assert dict(pool.parts)[Use.TARGET] == GIB
+    assert (pool.used_bytes, pool.reason) == (None, "GPU 0 was lost")
+
+
+# -- what else a session hears
+
+
+def test_links_and_load_are_those_of_the_cards_that_are_used() -> None:
+    model = on("CUDA0", GIB, (device("CUDA0", "0000:02:00.0"), device("RPC0")))
+    both = replace(SNAPSHOT, gpus=(gpu(0), gpu(1)))
+    assert [one.index for one in concerned(both, {Role.TARGET: model}).gpus] == [1]
+    tally = LiveTally()
+    tally.snapshot(both)
+    tally.loaded(Role.TARGET, model)
+    state = tally.state()
+    assert [(link.index, link.label) for link in state.traffic.links] == [(1, "CUDA0")]
+    assert [one.index for one in state.memory.gpus] == [1]
+    assert [pool.name for pool in state.memory.pools] == ["CUDA0", "RPC0", "RAM"]
+
+
+def test_a_gpu_that_is_awake_is_not_taken_for_one_that_is_waited_for() -> None:
+    """Intel's drivers tell no more: while the processor computes experts, it stays awake."""
+    for source, use in ((GpuSource.NVML, 0.95), (GpuSource.XE, None)):
+        load = MachineLoad()
+        busy = replace(gpu(0, source=source), utilisation=Reading(0.95))
+        load.add(replace(SNAPSHOT, gpus=(busy,)))
+        assert load.gpu_use() == use
+
+
+def test_containers_ask_for_nvidias_gpus_alone() -> None:
+    tally = LiveTally()
+    assert not tally.has_gpu
+    for source, has in ((GpuSource.I915, False), (GpuSource.AMDGPU, False), (GpuSource.NVML, True)):
+        tally.snapshot(replace(SNAPSHOT, gpus=(gpu(0, source=source),)))
+        assert tally.has_gpu is has

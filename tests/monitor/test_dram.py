@@ -1,0 +1,176 @@
+"""The limit of the machine's RAM: how it is measured, when, and how it is kept."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from spectui.monitor import dram
+from spectui.monitor.dram import RamGauge, keep_limit, kept_limit
+from spectui.paths import cache_dir
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+
+
+def test_memory_without_room_is_not_measured() -> None:
+    assert dram.ram_bytes_per_s(2, 1 << 60) is None
+
+
+@pytest.mark.parametrize(
+    ("caches", "n_bytes"),
+    [
+        # Two groups of two processors, each with 32 MiB.
+        ({0: ("0-1", "32768K"), 1: ("0-1", "32768K"), 2: ("2-3", "32768K")}, 256 << 20),
+        ({0: ("0", "1024K")}, 64 << 20),
+        ({0: ("0", "1048576K")}, 512 << 20),
+        ({0: ("0", "large")}, 512 << 20),
+        ({}, 512 << 20),
+    ],
+    ids=["two", "small", "huge", "unreadable", "untold"],
+)
+def test_several_times_what_caches_hold_is_read(
+    tmp_path: Path, caches: dict[int, tuple[str, str]], n_bytes: int
+) -> None:
+    for number, (group, size) in caches.items():
+        folder = tmp_path / f"cpu{number}" / "cache" / "index3"
+        folder.mkdir(parents=True)
+        (folder / "shared_cpu_list").write_text(f"{group}\n")
+        (folder / "size").write_text(f"{size}\n")
+    assert dram.measured_bytes(tmp_path) == n_bytes
+
+
+def test_the_best_pass_over_ram_counts() -> None:
+    n_bytes = 1 << 22
+    # Eight passes, of 2, 1, 4 and five times 3 seconds.
+    began = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
+    taken = (2.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0, 3.0)
+    passes = zip(began, taken, strict=True)
+    clock = iter([0.0, *(at for one, s in passes for at in (one, one + s))])
+    assert dram.ram_bytes_per_s(2, n_bytes, clock=lambda: next(clock)) == n_bytes
+
+
+@pytest.mark.parametrize("step_s", [0.01, 0.05, 0.2, 1.0])
+def test_measuring_ends_when_its_time_is_over(step_s: float) -> None:
+    """Time passes with each look at the clock; fewer than half of the bytes are not measured."""
+    times = itertools.count(0.0, step_s)
+    looks: list[float] = []
+
+    def clock() -> float:
+        looks.append(next(times))
+        return looks[-1]
+
+    found = dram.ram_bytes_per_s(1, 32 << 20, longest_s=0.3, clock=clock)
+    # Eight steps to fill in at most half of the time, a pass, and one that began in time.
+    assert looks[-1] <= 0.3 + 4 * step_s
+    assert (found is None) == (step_s > 0.03)
+
+
+# -- what is kept
+
+
+def test_what_was_measured_is_kept_for_its_machine_and_threads() -> None:
+    assert kept_limit("abc", 8) is None
+    keep_limit("abc", 8, 5e10)
+    keep_limit("abc", 4, 4e10)
+    assert (kept_limit("abc", 8), kept_limit("abc", 4)) == (5e10, 4e10)
+    assert kept_limit("abc", 6) is None
+    assert kept_limit("other", 8) is None
+    keep_limit("other", 8, 1e10)
+    assert kept_limit("other", 8) == 1e10
+    assert kept_limit("abc", 8) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"\xff\xfe",
+        b'{"machine": "abc", "bytes_per_s": {"8": "fast"}}',
+        b'{"machine": "abc", "bytes_per_s": {"8": -1}}',
+    ],
+)
+def test_a_file_that_holds_something_else_is_nothing_and_is_written_anew(content: bytes) -> None:
+    cache_dir().mkdir(parents=True)
+    (cache_dir() / "ram.json").write_bytes(content)
+    assert kept_limit("abc", 8) is None
+    keep_limit("abc", 8, 5e10)
+    assert kept_limit("abc", 8) == 5e10
+
+
+def test_a_folder_that_takes_no_file_costs_nothing_but_the_next_measurement() -> None:
+    cache_dir().parent.mkdir(parents=True)
+    cache_dir().write_text("not a folder")
+    keep_limit("abc", 8, 5e10)
+    assert kept_limit("abc", 8) is None
+
+
+# -- when it is measured
+
+
+class Machine:
+    """A machine that is idle as it is told; its RAM takes no time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *idle: bool) -> None:
+        self.limits: list[float] = []
+        self.n_measured = 0
+        answers = iter(idle)
+        self.gauge = RamGauge(self.limits.append, is_idle=lambda: next(answers))
+        monkeypatch.setattr(dram, "ram_bytes_per_s", self._measure)
+
+    def _measure(self, n_threads: int, *, longest_s: float) -> float:
+        assert longest_s <= 0.3
+        self.n_measured += 1
+        return n_threads * 1e10
+
+    def ask(self, n_threads: int = 4) -> list[float]:
+        self.gauge.ask(n_threads)
+        self.gauge.close()
+        return self.limits
+
+
+MakeMachine = Callable[..., Machine]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> MakeMachine:
+    return lambda *idle: Machine(monkeypatch, *idle)
+
+
+def test_a_busy_machine_is_not_measured_but_asked_again(machine: MakeMachine) -> None:
+    asked = machine(False, True, True)
+    assert asked.ask() == []
+    assert asked.n_measured == 0
+    assert asked.ask() == [4e10]
+
+
+def test_what_something_else_ran_beside_is_not_taken(machine: MakeMachine) -> None:
+    asked = machine(True, False, True, True)
+    assert asked.ask() == []
+    assert asked.n_measured == 1
+    assert asked.ask() == [4e10]
+
+
+def test_it_is_measured_once_a_machine_and_told_every_time(machine: MakeMachine) -> None:
+    first = machine(True, True)
+    assert first.ask() == [4e10]
+    assert first.ask() == [4e10, 4e10]
+    assert first.n_measured == 1
+    # Another start, which need not look whether it is idle.
+    later = machine()
+    assert later.ask() == [4e10]
+    assert later.n_measured == 0
+
+
+def test_other_threads_are_another_limit(machine: MakeMachine) -> None:
+    asked = machine(True, True, True, True)
+    assert asked.ask(4) == [4e10]
+    assert asked.ask(2) == [4e10, 2e10]
+    stored = msgspec.json.decode((cache_dir() / "ram.json").read_bytes())
+    assert stored["bytes_per_s"] == {"4": 4e10, "2": 2e10}

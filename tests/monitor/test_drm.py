@@ -1,0 +1,493 @@
+"""GPUs that the kernel describes, from trees of sysfs in ``tests/data/gpu-trees.json``."""
+
+import errno
+import json
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.known import Known
+from spectui.monitor.drm import KernelGpus
+from spectui.monitor.metrics import RETRY_S
+from spectui.monitor.readings import MEASURING, GpuReading, GpuSource, Reading, Throttle
+from spectui.monitor.sampler import LiveSource
+from spectui.monitor.sysfs import KernelError
+from tests.support.nvml import StandIn, until
+
+pytest_plugins = ("tests.support.nvml_fixtures",)
+
+GIB = 1 << 30
+TREES: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent.parent / "data" / "gpu-trees.json").read_bytes()
+)["trees"]
+AMD_CARD = "amdgpu: a card behind its own bridge"
+AMD_PROCESSOR = "amdgpu: a processor's GPU"
+XE_CARD = "xe: a card"
+I915_PROCESSOR = "i915: a processor's GPU"
+I915_CARD = "i915: a card of an older kernel"
+NO_TRAFFIC = Reading(None, "the kernel does not report PCIe traffic")
+
+
+class Tree:
+    """A tree of sysfs, the GPUs that it describes, and a clock that moves only when told."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.now_s = 100.0
+        self.gpus = KernelGpus(lambda: self.now_s, root=root)
+        (root / "proc/self/fd").mkdir(parents=True)
+        (root / "proc/self/fdinfo").mkdir()
+
+    def add(self, name: str, **renamed: str) -> None:
+        """Plug a card in; ``renamed`` gives other names for parts of its paths."""
+        for path, content in TREES[name].items():
+            for old, new in renamed.items():
+                path = path.replace(old.replace("_", ":"), new)  # noqa: PLW2901 - piece by piece
+                if isinstance(content, dict) and "link" in content:
+                    content = {"link": content["link"].replace(old.replace("_", ":"), new)}  # noqa: PLW2901
+            self._write(self.root / path, content)
+
+    def _write(self, path: Path, content: Any) -> None:  # noqa: ANN401 - as the data file has it
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.write_text(content)
+        elif "hex" in content:
+            path.write_bytes(bytes.fromhex(content["hex"]))
+        elif not path.is_symlink():
+            path.symlink_to(f"{self.root}{content['link']}")
+
+    def file(self, name: str) -> Path:
+        """The one file of this name, of those below the cards' own folders the deepest."""
+        found = [path for path in self.root.rglob(name) if "class" not in path.parts]
+        return max(found, key=lambda path: len(path.parts))
+
+    def after(self, seconds: float = 2.0) -> tuple[GpuReading, ...]:
+        self.now_s += seconds
+        return self.gpus.read(self.now_s)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Tree]:
+    tree = Tree(tmp_path)
+    yield tree
+    tree.gpus.close()
+
+
+def test_a_machine_without_any_has_none(tree: Tree) -> None:
+    assert tree.after() == ()
+    (tree.root / "sys/class/drm").mkdir(parents=True)
+    assert tree.after(RETRY_S) == ()
+
+
+# -- what each driver tells
+
+
+def test_an_amd_card_tells_everything(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    tree.after()
+    # The link's file takes a second to read, on a thread of its own.
+    until(lambda: tree.after()[0].pcie_rx_bytes_per_s.value is not None)
+    (gpu,) = tree.after()
+    assert gpu == GpuReading(
+        index=0,
+        name="AMD GPU 744c",
+        source=GpuSource.AMDGPU,
+        address="0000:03:00.0",
+        in_ram=False,
+        memory_used_bytes=Reading(9 * GIB),
+        memory_total_bytes=Reading(25_753_026_560),
+        process_bytes=Reading(0.0),
+        utilisation=Reading(0.37),
+        power_w=Reading(187),
+        temperature_c=Reading(61),
+        clock_hz=Reading(2.304e9),
+        memory_clock_hz=Reading(1.249e9),
+        throttled_by=Known(()),
+        # The slot has eight lanes; the sixteen behind the bridge are inside the card.
+        pcie_generation=Reading(4),
+        pcie_width=Reading(8),
+        pcie_limit_bytes_per_s=Reading(8 * 1.969e9),
+        pcie_rx_bytes_per_s=Reading(1_500_000 * 256),
+        pcie_tx_bytes_per_s=Reading(200_000 * 256),
+    )
+
+
+def test_the_gpu_of_an_amd_processor_has_the_ram_that_it_may_take(tree: Tree) -> None:
+    tree.add(AMD_PROCESSOR)
+    (gpu,) = tree.after()
+    assert gpu.in_ram
+    assert gpu.memory_total_bytes == Reading(536_870_912 + 32_212_254_720)
+    assert gpu.memory_used_bytes == Reading(402_653_184 + 6 * GIB)
+    assert gpu.power_w == Reading(28)
+    # Without a sensor, the level that the driver marks.
+    assert (gpu.clock_hz, gpu.memory_clock_hz) == (Reading(2.7e9), Reading(2.8e9))
+    assert gpu.throttled_by == Known((Throttle.POWER,))
+    assert gpu.pcie_rx_bytes_per_s == NO_TRAFFIC
+    assert gpu.pcie_width == Reading(None, "the kernel does not report the PCIe width")
+
+
+def test_an_intel_card_of_xe_tells_what_takes_no_root(tree: Tree) -> None:
+    tree.add(XE_CARD)
+    (gpu,) = tree.after()
+    assert (gpu.utilisation, gpu.power_w) == (MEASURING, MEASURING)
+    # Idle for 0.5 of 2 seconds, and 380 J.
+    tree.file("idle_residency_ms").write_text("500500\n")
+    tree.file("energy1_input").write_text("7380000000\n")
+    (gpu,) = tree.after(2.0)
+    assert gpu.utilisation.value == pytest.approx(0.75)
+    assert gpu.power_w.value == pytest.approx(190)
+    assert (gpu.source, gpu.name, gpu.address) == (GpuSource.XE, "Intel GPU e20b", "0000:03:00.0")
+    assert not gpu.in_ram
+    assert gpu.memory_total_bytes == Reading(12 * GIB)
+    assert gpu.memory_used_bytes == Reading(
+        None, "the kernel tells the memory in use of Intel's GPUs to root alone"
+    )
+    assert (gpu.clock_hz, gpu.temperature_c) == (Reading(2.4e9), Reading(64))
+    assert gpu.memory_clock_hz == Reading(None, "the kernel does not report it")
+    assert gpu.throttled_by == Known((Throttle.POWER,))
+    # The card's own end of the link says 2.5 GT/s, one lane.
+    assert gpu.pcie_limit_bytes_per_s == Reading(8 * 1.969e9)
+    assert gpu.pcie_rx_bytes_per_s == NO_TRAFFIC
+
+
+def test_the_gpu_of_an_intel_processor_tells_its_clock_and_its_heat(tree: Tree) -> None:
+    tree.add(I915_PROCESSOR)
+    tree.after()
+    (gpu,) = tree.after()
+    assert gpu.in_ram
+    assert (gpu.source, gpu.address) == (GpuSource.I915, "0000:00:02.0")
+    assert gpu.clock_hz == Reading(1.5e9)
+    assert gpu.throttled_by == Known((Throttle.HEAT,))
+    assert gpu.utilisation == Reading(1.0)
+    assert gpu.memory_total_bytes == Reading(
+        None, "the kernel does not report the size of the memory"
+    )
+    assert gpu.power_w == Reading(None, "the kernel does not report power")
+
+
+def test_older_kernels_have_the_same_in_other_files(tree: Tree) -> None:
+    tree.add(I915_CARD)
+    (gpu,) = tree.after()
+    assert not gpu.in_ram
+    assert gpu.memory_total_bytes == Reading(16 * GIB)
+    assert gpu.clock_hz == Reading(2.1e9)
+    assert gpu.power_w == MEASURING
+    assert gpu.utilisation == MEASURING
+    assert gpu.throttled_by == Known(None, "the kernel does not report why the clock is low")
+
+
+@pytest.mark.parametrize(
+    ("form", "size", "status", "told"),
+    [
+        ((1, 3), 120, 1 << 33, (Throttle.HEAT,)),
+        ((1, 3), 120, 1 << 2 | 1 << 16, (Throttle.POWER, Throttle.CURRENT)),
+        ((1, 3), 120, 1 << 56, (Throttle.HARDWARE,)),
+        ((2, 4), 168, 1 << 47, (Throttle.HEAT,)),
+        # Cards of another kind, and an earlier form that speaks of one kind of card alone.
+        ((1, 4), 400, 0, None),
+        ((1, 1), 96, 0, None),
+        ((3, 0), 264, 0, None),
+        # Not filled by this card.
+        ((1, 3), 120, (1 << 64) - 1, None),
+        # Shorter than its form is.
+        ((1, 3), 60, 0, None),
+        ((1, 3), 2, 0, None),
+    ],
+)
+def test_amds_table_tells_what_holds_the_clocks_back(
+    *,
+    tree: Tree,
+    form: tuple[int, int],
+    size: int,
+    status: int,
+    told: tuple[Throttle, ...] | None,
+) -> None:
+    tree.add(AMD_CARD)
+    table = bytearray(b"\xff" * 512)
+    table[:4] = struct.pack("<HBB", size, *form)
+    at = 112 if form[0] == 1 else 120
+    table[at : at + 8] = struct.pack("<Q", status)
+    tree.file("gpu_metrics").write_bytes(table[:size])
+    (gpu,) = tree.after()
+    assert gpu.throttled_by.value == told
+    assert (gpu.throttled_by.reason is None) == (told is not None)
+
+
+# -- files that are not as they should be
+
+FILES = {
+    AMD_CARD: ("mem_info_vram_used", "gpu_busy_percent", "power1_average", "gpu_metrics"),
+    XE_CARD: ("act_freq", "idle_residency_ms", "energy1_input", "status", "temp2_input"),
+}
+FIELDS = {
+    "mem_info_vram_used": "memory_used_bytes",
+    "gpu_busy_percent": "utilisation",
+    "power1_average": "power_w",
+    "gpu_metrics": "throttled_by",
+    "act_freq": "clock_hz",
+    "idle_residency_ms": "utilisation",
+    "energy1_input": "power_w",
+    "status": "throttled_by",
+    "temp2_input": "temperature_c",
+}
+
+
+CONTENTS = {
+    "empty": b"",
+    "a line": b"\n",
+    "words": b"N/A\n",
+    "negative": b"-1\n",
+    "bytes": b"\xff\x00\xfe",
+    "long": b"9" * 9000,
+}
+EACH_FILE = [(name, file) for name, files in FILES.items() for file in files]
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+@pytest.mark.parametrize(("name", "file"), EACH_FILE)
+def test_what_is_no_number_is_a_reason_and_the_rest_goes_on(
+    tree: Tree, name: str, file: str, content: bytes
+) -> None:
+    tree.add(name)
+    tree.file(file).write_bytes(content)
+    (gpu,) = tree.after()
+    reading = getattr(gpu, FIELDS[file])
+    assert reading.value is None
+    # Of a table there are as many forms as generations of cards.
+    told = "in a form that is not known here", "the kernel does not report why the clock is low"
+    assert reading.reason.endswith(told[: 1 + (file == "gpu_metrics")])
+    others = {"memory_total_bytes", "pcie_width"} - {FIELDS[file]}
+    assert all(getattr(gpu, other).value is not None for other in others)
+
+
+@pytest.mark.parametrize(("name", "file"), EACH_FILE)
+def test_a_file_that_vanishes_is_a_reason(tree: Tree, name: str, file: str) -> None:
+    tree.add(name)
+    tree.after()
+    tree.file(file).unlink()
+    (gpu,) = tree.after()
+    reading = getattr(gpu, FIELDS[file])
+    assert reading.value is None
+    assert reading.reason.startswith("the kernel does not report")
+
+
+def test_a_file_that_may_not_be_read_says_so_and_is_rarely_asked_again() -> None:
+    # Root, who may run the tests, may read everything.
+    error = KernelError(errno.EACCES)
+    assert error.reason("power") == "no permission: the kernel hides power from this user"
+    assert (error.is_permanent, error.is_lost) == (True, False)
+
+
+def test_a_file_that_fails_says_how(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    path = tree.file("gpu_busy_percent")
+    path.unlink()
+    path.mkdir()
+    (gpu,) = tree.after()
+    assert gpu.utilisation == Reading(
+        None, 'the kernel could not tell utilisation: "Is a directory"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "used_reason", "total_reason"),
+    [
+        (30 * GIB, 24 * GIB, "the driver reports more memory in use than there is", None),
+        (0, 0, *["the driver reports a memory of no size"] * 2),
+    ],
+)
+def test_a_driver_that_lies_about_its_memory_is_not_believed(
+    *, tree: Tree, used: int, total: int, used_reason: str, total_reason: str | None
+) -> None:
+    tree.add(AMD_CARD)
+    tree.file("mem_info_vram_used").write_text(f"{used}\n")
+    tree.file("mem_info_vram_total").write_text(f"{total}\n")
+    (gpu,) = tree.after()
+    assert gpu.memory_used_bytes == Reading(None, used_reason)
+    assert gpu.memory_total_bytes.reason == total_reason
+
+
+@pytest.mark.parametrize("words", ["", "1 2", "1 2 3 4", "1 2 x", "-1 2 3", "1.5 2 256"])
+def test_a_count_of_packets_that_is_none_is_a_reason(tree: Tree, words: str) -> None:
+    tree.add(AMD_CARD)
+    tree.file("pcie_bw").write_text(f"{words}\n")
+    told = "the kernel reports PCIe traffic in a form that is not known here"
+    until(lambda: tree.after()[0].pcie_rx_bytes_per_s == Reading(None, told))
+
+
+@pytest.mark.parametrize(
+    ("speed", "generation"),
+    [
+        ("2.5 GT/s PCIe", 1),
+        ("5 GT/s", 2),
+        ("8.0 GT/s PCIe", 3),
+        ("32.0 GT/s PCIe", 5),
+        ("64.0 GT/s PCIe", 6),
+        ("128.0 GT/s PCIe", None),
+        ("Unknown", None),
+        ("", None),
+    ],
+)
+def test_a_link_has_the_generation_of_its_speed(
+    tree: Tree, speed: str, generation: int | None
+) -> None:
+    tree.add(AMD_CARD)
+    for path in tree.root.rglob("current_link_speed"):
+        path.write_text(f"{speed}\n")
+    assert tree.after()[0].pcie_generation.value == generation
+
+
+# -- cards that come, go and sleep
+
+
+def test_a_card_that_sleeps_is_not_woken(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    tree.file("runtime_status").write_text("suspended\n")
+    (gpu,) = tree.after()
+    asleep = Reading(None, "the GPU sleeps; to ask it would wake it")
+    assert (gpu.memory_used_bytes, gpu.utilisation) == (asleep, asleep)
+    assert not [thread for thread in threading.enumerate() if thread.name == "spectui-pcie"]
+    tree.file("runtime_status").write_text("active\n")
+    assert tree.after()[0].utilisation == Reading(0.37)
+
+
+def test_a_card_that_goes_away_explains_itself_and_may_come_back(
+    tree: Tree, tmp_path: Path
+) -> None:
+    tree.add(AMD_CARD)
+    tree.add(I915_PROCESSOR)
+    assert [gpu.utilisation.value for gpu in tree.after()] == [None, 0.37]
+    device = tree.file("mem_info_vram_used").parent
+    device.rename(tmp_path / "elsewhere")
+    other, gone = tree.after()
+    reason = Reading(None, "GPU 1 is not there any more; it is looked for again")
+    assert (gone.index, gone.name, gone.address) == (1, "AMD GPU 744c", "0000:03:00.0")
+    assert (gone.memory_used_bytes, gone.pcie_rx_bytes_per_s) == (reason, reason)
+    assert gone.throttled_by.reason == reason.reason
+    assert other.clock_hz == Reading(1.5e9)
+    (tmp_path / "elsewhere").rename(device)
+    assert tree.after(RETRY_S)[1].utilisation == Reading(0.37)
+
+
+def test_a_card_is_found_that_is_plugged_in_later(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    assert len(tree.after()) == 1
+    tree.add(I915_PROCESSOR)
+    assert len(tree.after(1.0)) == 1
+    # The one that was there keeps its number.
+    assert [gpu.source for gpu in tree.after(RETRY_S)] == [GpuSource.AMDGPU, GpuSource.I915]
+
+
+def test_eight_equal_cards_are_numbered_by_their_addresses(tree: Tree) -> None:
+    for slot in (5, 3, 8, 1, 7, 2, 6, 4):
+        tree.add(
+            AMD_CARD,
+            **{
+                "0000_03_00.0": f"0000:{slot}3:00.0",
+                "0000_00_01.1": f"0000:00:0{slot}.1",
+                "card1": f"card{9 - slot}",
+            },
+        )
+    gpus = tree.after()
+    assert [gpu.address for gpu in gpus] == [f"0000:{slot}3:00.0" for slot in range(1, 9)]
+    assert [gpu.index for gpu in gpus] == list(range(8))
+
+
+def test_devices_of_other_drivers_and_without_an_address_are_none_of_ours(tree: Tree) -> None:
+    tree.add(AMD_CARD, amdgpu="nouveau")
+    (tree.root / "sys/class/drm/card7").mkdir()
+    (tree.root / "sys/class/drm/version").write_text("drm 1.1.0\n")
+    (tree.root / "sys/class/drm/card8").symlink_to("card8")
+    platform = tree.root / "sys/devices/platform/amdgpu_xcp_1"
+    platform.mkdir(parents=True)
+    (platform / "driver").symlink_to(tree.root / "sys/bus/pci/drivers/nouveau")
+    (tree.root / "sys/class/drm/card9").mkdir()
+    (tree.root / "sys/class/drm/card9/device").symlink_to(platform)
+    assert tree.after() == ()
+
+
+# -- memory of this process
+
+FDINFO = """pos:\t0
+drm-driver:\t{driver}
+drm-client-id:\t{client}
+drm-pdev:\t{address}
+drm-total-{region}:\t{total} KiB
+drm-resident-{region}:\t{resident} KiB
+drm-total-gtt:\t7000 KiB
+drm-engine-gfx:\t123456 ns
+"""
+
+
+def opened(tree: Tree, number: int, path: str, info: str) -> None:
+    (tree.root / "proc/self/fd" / str(number)).symlink_to(path)
+    (tree.root / "proc/self/fdinfo" / str(number)).write_text(info)
+
+
+@pytest.mark.parametrize(("name", "region"), [(AMD_CARD, "vram"), (XE_CARD, "vram0")])
+def test_memory_of_this_process_is_that_of_its_open_files(
+    tree: Tree, name: str, region: str
+) -> None:
+    tree.add(name)
+    usual = {"driver": "x", "region": region, "total": 5000, "resident": 3000}
+    ours = FDINFO.format(client=1, address="0000:03:00.0", **usual)
+    opened(tree, 4, "/dev/dri/renderD128", ours)
+    # The same client through another file, another client, another card, no card.
+    opened(tree, 5, "/dev/dri/renderD128", ours)
+    opened(tree, 6, "/dev/dri/card0", FDINFO.format(client=2, address="0000:03:00.0", **usual))
+    opened(tree, 7, "/dev/dri/renderD129", FDINFO.format(client=3, address="0000:07:00.0", **usual))
+    opened(tree, 8, "/dev/null", ours)
+    opened(tree, 9, "/dev/dri/renderD128", "garbage\xff: drm-\n")
+    assert tree.after()[0].process_bytes == Reading(2 * 3000 * 1024)
+
+
+def test_older_kernels_tell_memory_by_another_name(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    told = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB\n"
+    opened(tree, 4, "/dev/dri/renderD128", told)
+    assert tree.after()[0].process_bytes == Reading(2048 * 1024)
+
+
+def test_a_process_whose_files_are_not_listed_is_a_reason(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    (tree.root / "proc/self/fd").rmdir()
+    assert tree.after()[0].process_bytes == Reading(
+        None, "the kernel does not report memory per process"
+    )
+
+
+# -- beside NVIDIA's
+
+
+def test_all_sources_are_numbered_together(nvml: StandIn, tmp_path: Path) -> None:
+    nvml.add_gpu()
+    nvml.add_gpu()
+    tree = Tree(tmp_path)
+    tree.add(AMD_CARD)
+    source = LiveSource(root=tmp_path)
+    gpus = source.read().gpus
+    source.close()
+    assert [(gpu.index, gpu.source) for gpu in gpus] == [
+        (0, GpuSource.NVML),
+        (1, GpuSource.NVML),
+        (2, GpuSource.AMDGPU),
+    ]
+
+
+def test_a_missing_nvidia_driver_is_no_reason_beside_another_gpu(
+    nvml: StandIn, tmp_path: Path
+) -> None:
+    nvml.rule("nvmlInit", code=9)
+    tree = Tree(tmp_path)
+    source = LiveSource(root=tmp_path)
+    assert source.read().gpu_reason is not None
+    source.close()
+    tree.add(XE_CARD)
+    source = LiveSource(root=tmp_path)
+    snapshot = source.read()
+    source.close()
+    assert (len(snapshot.gpus), snapshot.gpu_reason) == (1, None)
