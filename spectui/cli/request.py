@@ -13,8 +13,8 @@ from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.reading import context_of, draft_of, target_of
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.reading import context_of, draft_of, fit_of, target_of
+from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Schedule
 
 _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
@@ -120,6 +120,11 @@ class RunOptions:
         found = model_sampling(target).items()
         own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
         return replace(self.sampling, **own)
+
+    @property
+    def fit(self) -> Fit | None:
+        """What may be chosen of the target's placement; None where it is given."""
+        return fit_of(self.placement)
 
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""

@@ -28,6 +28,7 @@ from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokeni
 from spectui.cli.taken import mind_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import request_of
+from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
@@ -140,7 +141,8 @@ class _Bench:
 
     def through_engine(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Measure in this process."""
-        setup = self._setup(speculation, names_kind=names_kind)
+        asked = self._setup(speculation, names_kind=names_kind)
+        setup = placed(asked, self.options.fit, self.progress.announce)
         speculation = setup.speculation or speculation
         with open_engine(self.options, self.progress) as engine:
             target, draft = load_setup(engine, setup)
@@ -168,6 +170,7 @@ class _Bench:
     def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Start llama-servers, measure, end them."""
         setup = self._setup(speculation, names_kind=names_kind)
+        setup = replace(setup, target=left_open(setup.target, self.options.fit))
         speculation = setup.speculation or speculation
         check_schedule(self.options)
         binary = wanted_binary(self.parsed["server_bin"])

@@ -149,8 +149,11 @@ def _setup(
 ) -> LiveSetup:
     if pair.draft is not None:
         speculation = _drafting_with(pair.draft, speculation)
+    # It loads llama.cpp.
+    from spectui.engine.placing import left_open
+
     return LiveSetup(
-        target=shared.target_options(pair.target),
+        target=left_open(shared.target_options(pair.target), shared.fit),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=shared.context,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,

@@ -24,7 +24,7 @@ from spectui.cli.served_session import (
     with_backend,
     with_slot_context,
 )
-from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
+from spectui.cli.session import SUITE_PROMPTS, open_engine, place_target, read_prompts
 from spectui.cli.sweep_report import (
     check_folder,
     first_clause,
@@ -36,6 +36,7 @@ from spectui.cli.sweep_report import (
     write_folder,
 )
 from spectui.cli.taken import mind_unmeasured
+from spectui.engine.placing import left_open
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -56,6 +57,7 @@ from spectui.sweep.grid import Grid, given_grid, shipped_grids
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, open_servers
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
+from spectui.tune.space import MAX_DRAFT
 
 _PLACEMENT_AXES = ("cache_type_k", "cache_type_v")
 _AXES = tuple(
@@ -194,8 +196,12 @@ def _setup(
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
+    if is_server:
+        target = left_open(shared.target_options(models.target), shared.fit)
+    else:
+        shared, target = place_target(shared, models, progress, max_draft=MAX_DRAFT)
     base = Setup(
-        target=shared.target_options(models.target),
+        target=target,
         draft=None,
         context=shared.context,
         speculation=None,

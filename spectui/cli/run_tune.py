@@ -23,6 +23,7 @@ from spectui.cli.session import (
     find_candidates,
     load_models,
     open_engine,
+    place_target,
     read_prompts,
     tokenized,
     with_candidates,
@@ -41,6 +42,7 @@ from spectui.cli.tune_slots import slots_measured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import request_of
+from spectui.engine.placing import left_open
 from spectui.errors import CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
@@ -151,7 +153,8 @@ class _Search:
         """Load the models and search with the engine in this process."""
         shared, models = self.shared, find_candidates(self.shared, self.progress)
         asked = present_of()
-        models, experts, command = self._placed(models, 0 if asked is None else asked.longest)
+        longest = 0 if asked is None else asked.longest
+        shared, models, experts, command = self._placed(models, longest)
         with_mtp = takes_mtp(shared, self.options) and experts is None
         with open_engine(shared, self.progress) as engine:
             target, candidates = load_models(
@@ -185,17 +188,22 @@ class _Search:
             present=present,
         )
 
-    def _placed(self, models: Models, longest: int) -> tuple[Models, ExpertPlan | None, LoadTarget]:
-        """Plan where the experts lie, if that is searched; return how the target is loaded.
+    def _placed(
+        self, models: Models, longest: int
+    ) -> tuple[RunOptions, Models, ExpertPlan | None, LoadTarget]:
+        """Plan where layers and experts lie; return how drafts and the target are loaded.
 
         Args:
             models: models of the run.
             longest: longest draft of the present setting.
         """
         shared, context = self.shared, self.shared.context
-        target, max_draft = shared.target_options(models.target), longest_draft(context)
+        max_draft = longest_draft(context)
         experts = None
-        if Parameter.N_CPU_MOE in self.options.parameters():
+        if Parameter.N_CPU_MOE not in self.options.parameters():
+            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
+        else:
+            target = shared.target_options(models.target)
             request = PlanRequest(target=target, context=context, max_draft=max_draft)
             drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
             experts, refused = plan_experts(request, drafts, self.progress.say)
@@ -209,7 +217,7 @@ class _Search:
             max_draft=max(max_draft, longest),
             mtp_file=bool(models.mtp_files),
         )
-        return models, experts, command
+        return shared, models, experts, command
 
     def served(self, binary: ServerBinary) -> Tuned:
         """Search through llama-server.
@@ -221,7 +229,7 @@ class _Search:
         shared = self.shared
         check_schedule(shared)
         models = find_candidates(shared, self.progress)
-        target = look_at(shared.target_options(models.target))
+        target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = _alone(shared, target.options, served_extra())
         off = with_slot_context(alone, self.options.slots[0])
@@ -349,10 +357,13 @@ class _Search:
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
             ),
-            command=CommandOptions(dialect=dialect, extra=with_slots((), options.parallel))
+            command=CommandOptions(
+                dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
+            )
             if command is None
             else CommandOptions(
                 dialect=dialect,
+                is_pinned=options.pin,
                 extra=with_slots(command.kept, options.parallel),
                 given=command.given,
                 start=command.start,

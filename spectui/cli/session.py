@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,12 +14,15 @@ from spectui.cli.request import RunOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
+from spectui.engine.placing import placed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
-from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ModelOptions
+from spectui.options import catalogue
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
+from spectui.options.setup import ModelOptions, Setup
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
@@ -80,6 +84,42 @@ def with_candidates(options: RunOptions) -> RunOptions:
     options.check_drafts()
     is_open = not options.spec_type or options.needs_models
     return with_preset_models(options, most_drafts=None if is_open else 0)
+
+
+def place_target(
+    options: RunOptions, models: Models, progress: Progress, *, max_draft: int
+) -> tuple[RunOptions, ModelOptions]:
+    """Place the target as ``--fit`` does beside the largest draft.
+
+    Args:
+        options: as they were given.
+        models: as they were found.
+        progress: told what was chosen.
+        max_draft: longest draft.
+
+    Returns:
+        Options of whatever drafts beside it, and the target.
+    """
+    setup = Setup(
+        target=options.target_options(models.target),
+        draft=None,
+        context=options.context,
+        speculation=None,
+    )
+    if options.fit is None:
+        return options, setup.target
+    beside = setup
+    if models.drafts:
+        largest = max(models.drafts.values(), key=lambda path: path.stat().st_size)
+        drafts = Speculation(DraftSimple(draft_max=max_draft))
+        draft = options.draft_options(largest)
+        beside = replace(setup, draft=draft, speculation=drafts)
+    elif options.takes_mtp and read_gguf(models.target).mtp_layers:
+        beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
+    found = placed(beside, options.fit, progress.announce)
+    shares = ",".join(f"{share:g}" for share in found.target.devices.split)
+    split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
+    return replace(options, placement={**options.placement, **split}), found.target
 
 
 def find_candidates(options: RunOptions, progress: Progress) -> Models:

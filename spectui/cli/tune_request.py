@@ -42,6 +42,7 @@ class TuneOptions:
     requests: tuple[RequestShape, ...]
     depths: tuple[int, ...]
     parallel: tuple[int, ...]
+    pin: bool
 
     @property
     def is_server(self) -> bool:
@@ -69,6 +70,11 @@ class TuneOptions:
             raise UsageError(
                 "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
                 "out"
+            )
+        if self.pin and self.is_server:
+            raise UsageError(
+                "--pin writes what spectui's own engine has fitted; leave it out with --backend "
+                "server, where llama-server fits by itself"
             )
         if not self.is_server:
             check_one_stream(is_one={*self.parallel} <= {1})

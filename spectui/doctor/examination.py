@@ -202,7 +202,8 @@ class Examiner:
         bound = speed_bound(target.target.traffic, self._around.bandwidth)
         chosen = _chosen(looked_at) or alone(request)
         planned = plan(chosen)
-        has_gpus = bool(self._around.backend.gpus)
+        # Where --fit has placed experts, they are where they fit.
+        has_gpus = bool(self._around.backend.gpus) and request.target.fit is None
         return Examination(
             request=chosen,
             plan=planned,

@@ -31,7 +31,7 @@ _Place = tuple[bool, bool]
 """Whether a tensor is in RAM, and whether it holds experts."""
 
 
-_EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 """``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
 
 
@@ -205,6 +205,6 @@ def overrides(options: ModelOptions) -> list[tuple[str, str]]:
     """
     pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
     if options.cpu_moe:
-        pairs.append((_EXPERTS_FFN, "CPU"))
-    pairs += [(rf"blk\.{layer}{_EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
+        pairs.append((EXPERTS_FFN, "CPU"))
+    pairs += [(rf"blk\.{layer}{EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
     return pairs

@@ -122,6 +122,27 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """``--fit on``: what was not given of a placement is chosen by the devices' free memory."""
+
+    targets_mib: tuple[int, ...] = ()
+    """``--fit-target``: MiB that stay free, by device; a single one is for all of them."""
+    min_ctx: int = 4096
+    """``--fit-ctx``: tokens of the shortest context, where its length was not given either."""
+    is_open: bool = False
+    """Whether that is still to be done, by the engine that loads or by a llama-server."""
+
+    def margin_bytes(self, device: int) -> int:
+        """Bytes that stay free on a device, by its index among the target's."""
+        mib = 1024
+        if len(self.targets_mib) == 1:
+            mib = self.targets_mib[0]
+        elif device < len(self.targets_mib):
+            mib = self.targets_mib[device]
+        return mib << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """One GGUF and where its parts go."""
 
@@ -143,6 +164,9 @@ class ModelOptions:
     """``-ctkd`` where a target's own MTP layers draft, which have a cache of their own."""
     cache_type_v_mtp: str = "f16"
     """``-ctvd`` of the same."""
+    fit: Fit | None = None
+    """What llama-server may choose of a target's placement: what stands here was chosen so, and a
+    command leaves it to the server. None where everything was given."""
 
     def absolute(self) -> "ModelOptions":
         """A copy with an absolute path, valid from any folder."""

@@ -68,6 +68,8 @@ class CommandOptions:
     """Names of the options that the user's command gave; None where there was no command."""
     start: Start = field(default_factory=Start)
     """Words before the arguments of the user's command."""
+    is_pinned: bool = False
+    """Whether it has the placement that was fitted, or leaves that to the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +305,7 @@ class Tuning:
         given = command.given
         if given is not None and self.space.placements is not None:
             given |= _PLACING
-        return ExportSetup(
+        found = ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
@@ -313,6 +315,7 @@ class Tuning:
             start=command.start,
             name=self.setup.off.target.path.stem,
         )
+        return found.pinned() if command.is_pinned else found
 
     def _draft_of(self, arm: Arm) -> ModelOptions | None:
         """File and placement of its draft; None for the target's own MTP layers, and for none."""
