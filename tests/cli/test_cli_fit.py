@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fit import rpc_backend, small_devices
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
-from tests.support.rpc import built_rpc
+from tests.support.rpc import RpcBuild, rpc_build
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.models]
@@ -42,12 +42,12 @@ with Engine(told) as engine:
 
 
 @pytest.fixture(scope="module")
-def rpc_folder() -> Iterator[Path]:
-    folder = built_rpc()
-    if folder is None:
+def rpc() -> Iterator[RpcBuild]:
+    build = rpc_build()
+    if build is None:
         pytest.skip("no RPC server: run `python tools/build_llama_server.py rpc`")
-    with rpc_backend(folder):
-        yield folder
+    with rpc_backend(build):
+        yield build
 
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -64,25 +64,25 @@ def models(tiny: TinyPath, endpoint: str) -> tuple[object, ...]:
     return "--rpc", endpoint, "-m", target, "-md", draft, "-fitt", "0", "-c", "1024", "-t", "1"
 
 
-def test_bench_measures_what_was_fitted(tiny: TinyPath, rpc_folder: Path, tmp_path: Path) -> None:
+def test_bench_measures_what_was_fitted(tiny: TinyPath, rpc: RpcBuild, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"id": "a", "category": "chat", "prompt": "hello"}\n')
-    with small_devices(rpc_folder, (DEVICE_BYTES,)) as (endpoint,):
+    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
         pair = models(tiny, endpoint)
         ended = run("-m", "spectui", "bench", *pair, "--prompts", prompts, "-n", "3")
     assert CHOICE in ended.stderr
     assert "tokens/s" in ended.stdout
 
 
-def test_doctor_plans_what_was_fitted(tiny: TinyPath, rpc_folder: Path) -> None:
-    with small_devices(rpc_folder, (DEVICE_BYTES,)) as (endpoint,):
+def test_doctor_plans_what_was_fitted(tiny: TinyPath, rpc: RpcBuild) -> None:
+    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
         ended = run("-m", "spectui", "doctor", *models(tiny, endpoint), "--json", "-")
     document = json.loads(ended.stdout)
     assert CHOICE in [one["text"] for one in document["findings"]]
 
 
-def test_the_engine_places_what_a_screen_leaves_open(tiny: TinyPath, rpc_folder: Path) -> None:
+def test_the_engine_places_what_a_screen_leaves_open(tiny: TinyPath, rpc: RpcBuild) -> None:
     target, draft = tiny(Tiny(n_layers=12, n_experts=8)), tiny(CLOSE_DRAFT)
-    with small_devices(rpc_folder, (DEVICE_BYTES,)) as (endpoint,):
+    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
         ended = run("-c", OPEN, target, draft, endpoint)
     assert CHOICE in ended.stdout
