@@ -4,16 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.fit import rpc_backend, small_devices
+from tests.support.fit import small_devices
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
-from tests.support.rpc import RpcBuild, rpc_build
+from tests.support.rpc import RpcBuild
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.fit"]
 pytestmark = [pytest.mark.slow, pytest.mark.models]
 
 DEVICE_BYTES = 13_000_000
@@ -39,15 +38,6 @@ with Engine(told) as engine:
     engine.load_target(options, context, max_draft=3, draft=beside)
     engine.load_draft(beside)
 """
-
-
-@pytest.fixture(scope="module")
-def rpc() -> Iterator[RpcBuild]:
-    build = rpc_build()
-    if build is None:
-        pytest.skip("no RPC server: run `python tools/build_llama_server.py rpc`")
-    with rpc_backend(build):
-        yield build
 
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":

@@ -10,22 +10,20 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
+import pytest
+
 from spectui.engine.fit import Fitted, fit
 from spectui.engine.planning import Planner
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.planned import PlanRequest
-from spectui.options.setup import TensorOverride
-from tests.support.rpc import RpcBuild, small_device
+from tests.support.rpc import RpcBuild, rpc_build, small_device
 
 _LAYER = re.compile(r"load_tensors: layer +\d+ assigned to device (\S+),")
 _ELSEWHERE = re.compile(r"tensor (\S+) \(.*\) buffer type overridden to (\S+)")
 _SHORTENED = re.compile(r"context size reduced from \d+ to (\d+)")
 _FITTED = "fitting params to free memory took"
 _PLACED = "load_tensors: offloaded"
-
-LOADS_BACKENDS = TensorOverride(pattern="^$", buffer="CPU")
-"""An override that drafts have in both, and that matches nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +60,16 @@ def rpc_backend(build: RpcBuild) -> Iterator[None]:
             os.environ["GGML_BACKEND_PATH"] = before
 
 
+@pytest.fixture(scope="module")
+def rpc() -> Iterator[RpcBuild]:
+    """What was built for devices of RPC servers, with the backend in every child process."""
+    build = rpc_build()
+    if build is None:
+        pytest.skip("no RPC server: run `python tools/build_llama_server.py rpc`")
+    with rpc_backend(build):
+        yield build
+
+
 @contextmanager
 def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """RPC servers whose devices have so many bytes."""
@@ -72,11 +80,9 @@ def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, 
 
 
 def server_chooses(binary: Path, arguments: Sequence[str], endpoints: Sequence[str]) -> Chosen:
-    """Start a llama-server, and end it once it has placed its target."""
-    # An override for drafts has the server load its backends, without which there is no --rpc.
-    override = f"{LOADS_BACKENDS.pattern}={LOADS_BACKENDS.buffer}"
-    command = [str(binary), "-otd", override, "--rpc", ",".join(endpoints)]
-    command += [*arguments, "-np", "1", "-lv", "5", "--port", "0"]
+    """Start a llama-server that has RPC, and end it once it has placed its target."""
+    command = [str(binary), "--rpc", ",".join(endpoints), *arguments]
+    command += ["-np", "1", "-lv", "5", "--port", "0"]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
