@@ -21,13 +21,12 @@ from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions
 from tests.support.fit import (
     engine_chooses,
-    rpc_backend,
     server_chooses,
     small_devices,
 )
 from tests.support.models import CLOSE_DRAFT, Tiny, write_tiny
 from tests.support.mtp import WRITERS
-from tests.support.rpc import RpcBuild, rpc_build
+from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
 
 LONGEST = (1 << 31) - 1
 """Shortest context to which nothing is shortened."""

@@ -12,7 +12,7 @@ from tests.support.fit import small_devices
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
 from tests.support.rpc import RpcBuild
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.fit"]
+pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.models]
 
 DEVICE_BYTES = 13_000_000

@@ -32,7 +32,7 @@ from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
 from tests.support.plans import Script, buffer
 from tests.support.rpc import RpcBuild
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.fit"]
+pytest_plugins = ["tests.support.fixtures"]
 
 PARTS = ("ffn_up", "ffn_gate", "ffn_down")
 NO_MARGIN = Fit(targets_mib=(0,))

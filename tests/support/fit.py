@@ -1,6 +1,5 @@
 """What ``--fit`` chooses on devices of any size: the real llama-server's log, and the engine's."""
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,14 +9,12 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-import pytest
-
 from spectui.engine.fit import Fitted, fit
 from spectui.engine.planning import Planner
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.planned import PlanRequest
-from tests.support.rpc import RpcBuild, rpc_build, small_device
+from tests.support.rpc import RpcBuild, small_device
 
 _LAYER = re.compile(r"load_tensors: layer +\d+ assigned to device (\S+),")
 _ELSEWHERE = re.compile(r"tensor (\S+) \(.*\) buffer type overridden to (\S+)")
@@ -45,29 +42,6 @@ class Chosen:
             elsewhere=frozenset(_ELSEWHERE.findall(text)),
             shortened_to=shortened_to,
         )
-
-
-@contextmanager
-def rpc_backend(build: RpcBuild) -> Iterator[None]:
-    """The RPC backend in every process that is started meanwhile."""
-    before = os.environ.get("GGML_BACKEND_PATH")
-    os.environ["GGML_BACKEND_PATH"] = build.environment["GGML_BACKEND_PATH"]
-    try:
-        yield
-    finally:
-        os.environ.pop("GGML_BACKEND_PATH")
-        if before is not None:
-            os.environ["GGML_BACKEND_PATH"] = before
-
-
-@pytest.fixture(scope="module")
-def rpc() -> Iterator[RpcBuild]:
-    """What was built for devices of RPC servers, with the backend in every child process."""
-    build = rpc_build()
-    if build is None:
-        pytest.skip("no RPC server: run `python tools/build_llama_server.py rpc`")
-    with rpc_backend(build):
-        yield build
 
 
 @contextmanager
