@@ -439,8 +439,7 @@ class _Fitting:
         buffers = [*self._plan(wanted).target.buffers]
         if self._draft is not None or self._request.mtp:
             # What drafts is where it would be with all layers on the devices.
-            first = replace(self._request, draft=self._draft, context=context)
-            own = self._plan(first).draft
+            own = self._plan(replace(self._request, draft=self._draft, context=context)).draft
             buffers += [] if own is None else own.buffers
         return self._by_device(one for one in buffers if counts(one))
 
