@@ -220,12 +220,10 @@ class _Fitting:
             split = tuple(shares) if len(shares) > 1 else ()
             draft = replace(draft, devices=replace(draft.devices, split=split))
         self._draft = draft
-        # MTP layers of a file of their own leave the target as it is.
-        self._has_own_mtp = request.mtp and draft is None
-        info = plan(self._of_target(request.target)).target.info
+        info = plan(alone(request)).target.info
         self._n_ctx_train = info.n_ctx_train
         self._is_moe = info.n_experts > 0
-        self._n_layers = info.n_layers + 1 + (info.mtp_layers if self._has_own_mtp else 0)
+        self._n_layers = info.n_layers + 1 + (info.mtp_layers if request.mtp else 0)
 
     def run(self, *, open_context: bool) -> Fitted:
         """Take the first step that suffices."""
@@ -429,22 +427,18 @@ class _Fitting:
             override_tensor=tuple(overrides),
         )
 
-    def _of_target(self, target: ModelOptions) -> PlanRequest:
-        """The request for a placement of the target, with its own MTP layers if these draft."""
-        context = replace(self._request.context, ctx_size=self._ctx_size)
-        return replace(
-            self._request, target=target, draft=None, mtp=self._has_own_mtp, context=context
-        )
-
     def _used(self, target: ModelOptions) -> tuple[int, ...]:
         """Bytes by device that a placement takes with all that is loaded beside it."""
         return self._bytes(target, lambda _buffer: True)
 
     def _bytes(self, target: ModelOptions, counts: Callable[[Buffer], bool]) -> tuple[int, ...]:
-        buffers = [*self._plan(self._of_target(target)).target.buffers]
+        context = replace(self._request.context, ctx_size=self._ctx_size)
+        # A target that MTP layers of a file draft for keeps snapshots for them.
+        beside = self._draft if self._request.mtp else None
+        wanted = replace(self._request, target=target, draft=beside, context=context)
+        buffers = [*self._plan(wanted).target.buffers]
         if self._draft is not None or self._request.mtp:
             # What drafts is where it would be with all layers on the devices.
-            context = replace(self._request.context, ctx_size=self._ctx_size)
             own = self._plan(replace(self._request, draft=self._draft, context=context)).draft
             buffers += [] if own is None else own.buffers
         return self._by_device(one for one in buffers if counts(one))
