@@ -9,7 +9,7 @@ import msgspec
 
 from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
-from spectui.cli.given import find_models, mind_sampling
+from spectui.cli.given import Models, find_models, mind_sampling
 from spectui.cli.interrupts import interrupts
 from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
@@ -49,7 +49,7 @@ from spectui.measure.header import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
-from spectui.options.setup import SamplingConfig, Setup
+from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
@@ -196,10 +196,7 @@ def _setup(
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
-    if is_server:
-        target = left_open(shared.target_options(models.target), shared.fit)
-    else:
-        shared, target = place_target(shared, models, progress, max_draft=MAX_DRAFT)
+    shared, target = _placed(shared, models, progress, is_server=is_server)
     base = Setup(
         target=target,
         draft=None,
@@ -221,6 +218,15 @@ def _setup(
         name=parsed["name"],
         retry_failed=parsed["retry_failed"],
     )
+
+
+def _placed(
+    shared: RunOptions, models: Models, progress: Progress, *, is_server: bool
+) -> tuple[RunOptions, ModelOptions]:
+    """Options of drafts, and the target where it is loaded; open where a server fits it."""
+    if is_server:
+        return shared, left_open(shared.target_options(models.target), shared.fit)
+    return place_target(shared, models, progress, max_draft=MAX_DRAFT)
 
 
 def _show_plan(sweep: Sweep, parsed: Mapping[str, Any]) -> None:
