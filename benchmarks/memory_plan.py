@@ -32,6 +32,7 @@ from tests.support.allocation import (
     log_gaps_bytes,
     planned_bytes,
 )
+from tests.support.gemma4 import write_pair
 from tests.support.models import Tiny
 from tests.support.mtp import WRITERS
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, write_header
@@ -45,6 +46,8 @@ SHAPES = {
     "Qwen3-0.6B": QWEN3_0_6B,
 }
 TARGET_S = 2.0
+_Files = tuple[Path, Path | None]
+"""A target, and a file of MTP layers."""
 RAM_BYTES = 64 * 10**9
 
 
@@ -92,33 +95,45 @@ def main() -> None:
     )
 
 
-def _models(folder: Path, *, with_demo: bool) -> Iterator[tuple[str, Path]]:
+def _models(folder: Path, *, with_demo: bool) -> Iterator[tuple[str, _Files]]:
     for kind, write in KINDS.items():
         path = folder / f"{kind}.gguf"
         write(path)
-        yield f"tiny {kind}", path
+        yield f"tiny {kind}", (path, None)
     for arch, write_mtp in WRITERS.items():
         path = folder / f"{arch}-mtp.gguf"
         write_mtp(Tiny(), path)
-        yield f"tiny {arch} with MTP layers", path
+        yield f"tiny {arch} with MTP layers", (path, None)
+    for arch in (*WRITERS, "gemma4"):
+        pair = write_pair(arch, folder / arch)
+        yield f"tiny {arch} beside a file of MTP layers", pair
     demo = tuple(DemoModel) if with_demo else (DemoModel.DRAFT,)
     for model, path in ensure_demo_models(demo).items():
-        yield f"demo {model}", path
+        yield f"demo {model}", (path, None)
 
 
-def compare(models: Mapping[str, Path], contexts: Sequence[int]) -> list[Comparison]:
+def compare(models: Mapping[str, _Files], contexts: Sequence[int]) -> list[Comparison]:
     """Plan and load every model with every context and cache type."""
     found = []
     with Planner() as planner:
-        for title, path in models.items():
+        for title, (path, layers) in models.items():
             for ctx_size in contexts:
                 for types in CACHE_TYPES:
                     key, value = types
-                    options = ModelOptions(path=path, cache_type_k=key, cache_type_v=value)
+                    options = ModelOptions(
+                        path=path,
+                        cache_type_k=key,
+                        cache_type_v=value,
+                        cache_type_k_mtp=key,
+                        cache_type_v_mtp=value,
+                    )
                     context = ContextOptions(ctx_size=ctx_size)
                     request = PlanRequest(target=options, context=context, max_draft=MAX_DRAFT)
                     with_layers = planner.plan(request).target.info.mtp_layers > 0
-                    found.append(_comparison(title, planner, replace(request, mtp=with_layers)))
+                    request = replace(request, mtp=with_layers)
+                    if layers is not None:
+                        request = request.beside(replace(options, path=layers))
+                    found.append(_comparison(title, planner, request))
     return found
 
 

@@ -77,12 +77,12 @@ def pair(
     if not smallest:
         (target, _), (_, draft) = demo_pair(devices=devices[0]), demo_pair(devices=devices[1])
         return target, draft
-    target, draft = folder / "target.gguf", folder / "draft.gguf"
-    write_tiny(Tiny(), target)
-    write_tiny(Tiny(noise=0.02), draft)
+    paths = folder / "target.gguf", folder / "draft.gguf"
+    write_tiny(Tiny(), paths[0])
+    write_tiny(Tiny(noise=0.02), paths[1])
     return (
-        ModelOptions(path=target, devices=devices[0]),
-        ModelOptions(path=draft, devices=devices[1]),
+        ModelOptions(path=paths[0], devices=devices[0]),
+        ModelOptions(path=paths[1], devices=devices[1]),
     )
 
 

@@ -12,7 +12,7 @@ from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import Finding, n_cpu_moe_text
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.fitting import Demand
-from spectui.format import bytes_text, count_text, percent_text
+from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.llama.rpc import Link
@@ -234,6 +234,9 @@ def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
     plan = draft.plan
     if plan is not None and plan.draft is not None:
         yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
+        if draft.request.mtp and not draft.is_mtp:
+            layers = counted(plan.draft.info.mtp_layers, "MTP layer")
+            yield f"a file of {layers} alone, which read the target's hidden states"
     if draft.report is not None:
         yield from _compared(draft.report)
     if draft.bound is not None and draft.bound.can_pay:

@@ -32,7 +32,7 @@ def _kinds(*more: str) -> Decorator:
         type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *NGRAM_KINDS, *more])),
         metavar="LIST",
         help=(
-            f"Who drafts: {MODEL_KIND}, {MTP_KIND} (the target's own MTP layers), "
+            f"Who drafts: {MODEL_KIND}, {MTP_KIND} (MTP layers, the target's own or those of -md), "
             f"{', '.join(NGRAM_KINDS)}; of several, separated by commas, the first that has "
             f"something to propose (default: {MODEL_KIND}).{_WITH_SERVER if more else ''}"
         ),

@@ -11,7 +11,6 @@ from spectui.errors import UsageError
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
-    MTP_KIND,
     ONLY_BY_SERVER,
     DrafterSetting,
     numbers_of,
@@ -24,22 +23,10 @@ def check_drafting(options: RunOptions, speculation: Speculation) -> None:
     """Refuse options that the selected drafters do not have.
 
     Raises:
-        UsageError: a draft is longer than a decode, or a draft model's options were given where the
-            target's own MTP layers draft.
+        UsageError: a draft is longer than a decode.
     """
     for one in speculation.chain:
         _check_room(options, one)
-    if not speculation.is_mtp:
-        return
-    if options.model_draft:
-        raise UsageError(
-            f"--spec-type {MTP_KIND} drafts with the target's own MTP layers; leave out -md"
-        )
-    if options.sets_draft_cache:
-        raise UsageError(
-            f"-ctkd and -ctvd: with --spec-type {MTP_KIND} the engine keeps the cache of the MTP "
-            "layers in f16; leave them out"
-        )
 
 
 def _check_room(options: RunOptions, one: DrafterSetting) -> None:

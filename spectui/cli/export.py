@@ -67,6 +67,11 @@ _READERS = {
 )
 @click.option("--force", is_flag=True, help="Let --out take the place of a file that exists.")
 @click.option(
+    "--pin",
+    is_flag=True,
+    help="Write the layers and experts that --fit has chosen, not leave them to the server.",
+)
+@click.option(
     "--storage",
     metavar="URL",
     help="Optuna storage of the study (default: a SQLite file of spectui's own).",
@@ -80,6 +85,7 @@ def command(
     format_: str,
     out: Path | None,
     force: bool,
+    pin: bool,
     storage: str | None,
 ) -> None:
     """Write the flags that spectui tune printed in the end of STUDY, for a llama-server.
@@ -91,9 +97,12 @@ def command(
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
     if force and out is None:
         raise UsageError("--force is for --out FILE; add it, or leave out --force")
+    if pin and command_line is not None:
+        raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
     reader = _Reader(dialect=dialect, server_bin=server_bin, format=format_)
     if command_line is None:
         setup, usual = _from_study(study, storage)
+        setup = setup.pinned() if pin else setup
         _export(setup, usual, reader, out, force=force)
     else:
         _export(_from_command(command_line, format_), Dialect.LLAMA_CPP, reader, out, force=force)

@@ -10,9 +10,10 @@ from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
-from spectui.models.gguf import check_file, check_is_gguf
+from spectui.models.facts import has_mtp_layers, kind_of_draft
+from spectui.models.gguf import check_file, check_is_gguf, read_gguf
 from spectui.models.sampling import unmeasured_sentences
-from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.paths import text_of
@@ -32,6 +33,11 @@ class Models:
     """Models of ``--draft-dir`` that cannot draft, with the reason."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Estimates for models of ``--draft-dir``, by name: weights and cache."""
+
+    @property
+    def mtp_files(self) -> frozenset[str]:
+        """Names of the drafts that are files of MTP layers alone."""
+        return frozenset(n for n, path in self.drafts.items() if kind_of_file(path) == MTP_KIND)
 
     def without(self, refused: "tuple[Candidate, ...]") -> "Models":
         """These models, some of whose drafts cannot draft."""
@@ -86,15 +92,79 @@ def find_pair(
         UsageError: there are several drafts, or one that nobody asks.
     """
     models = find_models(options, progress, needs_draft=speculation.needs_draft)
-    if not speculation.needs_draft and options.model_draft:
+    if not speculation.takes_draft and options.model_draft:
         raise UsageError(
             f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
         )
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError(several)
     mind_sampling(models.target, progress)
-    draft = next(iter(models.drafts.values())) if speculation.needs_draft else None
-    return models.target, draft
+    has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
+    return models.target, next(iter(models.drafts.values())) if has_draft else None
+
+
+def kind_of_file(path: Path) -> str:
+    """The kind that a draft's file drafts as; a model where its header cannot be read."""
+    try:
+        return kind_of_draft(read_gguf(path)) or MODEL_KIND
+    except BadInputError:
+        return MODEL_KIND
+
+
+def of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Models:
+    """The models without drafts of kinds that ``--spec-type`` does not name.
+
+    Raises:
+        BadInputError: there are drafts, and none is of a named kind.
+    """
+    if not options.takes_models:
+        return replace(found, drafts={})
+    if not options.spec_type:
+        return found
+    kinds = {name: kind_of_file(path) for name, path in found.drafts.items()}
+    wanted = {name: path for name, path in found.drafts.items() if kinds[name] in options.spec_type}
+    if options.model_draft and not wanted:
+        raise BadInputError(
+            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
+            "draft"
+        )
+    for name in found.drafts.keys() - wanted.keys():
+        progress.say(
+            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
+        )
+    return replace(found, drafts=wanted)
+
+
+def as_its_file(
+    speculation: Speculation, draft: Path | None, *, is_named: bool = False
+) -> Speculation:
+    """The setting with the kind of the draft's file.
+
+    Args:
+        speculation: the setting.
+        draft: the file; None for none.
+        is_named: whether the user has typed who drafts.
+
+    Raises:
+        BadInputError: the file is of another kind than was named.
+    """
+    own = speculation.own
+    if draft is None or not isinstance(own, ModelDrafter):
+        return speculation
+    try:
+        gguf = read_gguf(draft)
+    except BadInputError:
+        # Whoever loads it says so.
+        return speculation
+    kind = kind_of_draft(gguf) or MODEL_KIND
+    if kind == own.kind or (isinstance(own, DraftMtp) and has_mtp_layers(gguf)):
+        return speculation
+    if not is_named:
+        return Speculation(with_kind(own, kind), speculation.ahead)
+    raise BadInputError(
+        f"{draft} drafts as {kind}, and --spec-type names {own.kind}; name {kind}, or give "
+        "another draft"
+    )
 
 
 def mind_sampling(target: Path, progress: Progress) -> None:

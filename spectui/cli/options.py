@@ -88,7 +88,8 @@ def _drafters(*more: str) -> Decorator:
         metavar="LIST",
         help=(
             f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} "
-            f"(the target's own MTP layers) (default: all that there are).{with_server}"
+            f"(MTP layers, the target's own or those of -md) (default: all that there "
+            f"are).{with_server}"
         ),
     )
 

@@ -54,7 +54,7 @@ def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -
             missing.append(f"the target {preset.target}")
     if preset.draft and most_drafts != 0 and not (drafts or options.draft_dirs):
         drafts = preset.find_drafts()[:most_drafts]
-        if not drafts:
+        if not drafts and preset.needs_draft:
             missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
     if missing:
         raise _missing(preset, options.preset, " and ".join(missing))

@@ -13,8 +13,8 @@ from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.reading import context_of, draft_of, target_of
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.reading import context_of, draft_of, fit_of, target_of
+from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Schedule
 
 _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
@@ -72,20 +72,18 @@ class RunOptions:
 
     @property
     def takes_models(self) -> bool:
-        """Whether draft models may draft."""
-        kinds = {MODEL_KIND, *HIDDEN_STATE_KINDS}
-        return not self.spec_type or not kinds.isdisjoint(self.spec_type)
+        """Whether files beside the target may draft."""
+        return not self.spec_type or self.names_mtp or self.needs_models
+
+    @property
+    def needs_models(self) -> bool:
+        """Whether a drafter was named that is a file beside the target."""
+        return not {MODEL_KIND, *HIDDEN_STATE_KINDS}.isdisjoint(self.spec_type)
 
     @property
     def readers(self) -> tuple[str, ...]:
         """Kinds of hidden-state drafts that were asked for, which only llama-server runs."""
         return tuple(kind for kind in HIDDEN_STATE_KINDS if kind in self.spec_type)
-
-    @property
-    def sets_draft_cache(self) -> bool:
-        """Whether a draft's cache has other types than by default."""
-        types = (catalogue.CACHE_TYPE_K_DRAFT, catalogue.CACHE_TYPE_V_DRAFT)
-        return any(self.placement[one.parameter] != one.default for one in types)
 
     def check_drafts(self) -> None:
         """Refuse draft models that no requested drafter uses.
@@ -122,6 +120,11 @@ class RunOptions:
         found = model_sampling(target).items()
         own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
         return replace(self.sampling, **own)
+
+    @property
+    def fit(self) -> Fit | None:
+        """What may be chosen of the target's placement; None where it is given."""
+        return fit_of(self.placement)
 
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""

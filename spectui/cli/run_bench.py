@@ -9,7 +9,7 @@ from typing import Any
 from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
-from spectui.cli.given import find_pair
+from spectui.cli.given import as_its_file, find_pair
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
@@ -28,11 +28,12 @@ from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokeni
 from spectui.cli.taken import mind_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import request_of
-from spectui.errors import BadInputError, HopelessError, ServerError, SpectuiError
+from spectui.engine.placing import left_open, placed
+from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
-from spectui.measure.served_models import NOT_LOADED, ServedModel, keeps_off, look_at
+from spectui.measure.served_models import NOT_LOADED, keeps_off, look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, remembers
 from spectui.measure.servers import (
     RunningServers,
@@ -46,11 +47,8 @@ from spectui.measure.workload import Workload, served_workload, variations
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import (
-    MODEL_KIND,
     DraftSimple,
-    ModelDrafter,
     numbers_of,
-    with_kind,
 )
 from spectui.options.reading import endpoints
 from spectui.options.setup import (
@@ -119,7 +117,7 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         elif is_server:
             run = job.through_server(speculation, names_kind=names_kind)
         else:
-            run = job.through_engine(speculation)
+            run = job.through_engine(speculation, names_kind=names_kind)
         interrupts.hold()
     finally:
         progress.close()
@@ -141,15 +139,18 @@ class _Bench:
     prompts: Sequence[Prompt]
     progress: Progress
 
-    def through_engine(self, speculation: Speculation) -> BenchRun:
+    def through_engine(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Measure in this process."""
-        setup = self._setup(speculation)
+        asked = self._setup(speculation, names_kind=names_kind)
+        setup = placed(asked, self.options.fit, self.progress.announce)
+        speculation = setup.speculation or speculation
         with open_engine(self.options, self.progress) as engine:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
                 self.progress.say(f"mind that llama-server cannot run {name} here: {why}")
-            schedule = effective_schedule(self.options.schedule, target.mtp_layers)
+            drafter = target if draft is None else draft
+            schedule = effective_schedule(self.options.schedule, drafter.mtp_layers)
             if schedule is not self.options.schedule:
                 self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
             workload = tokenized(engine, self.prompts, self.options, target)
@@ -168,14 +169,15 @@ class _Bench:
 
     def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Start llama-servers, measure, end them."""
-        setup = self._setup(speculation)
+        setup = self._setup(speculation, names_kind=names_kind)
+        setup = replace(setup, target=left_open(setup.target, self.options.fit))
+        speculation = setup.speculation or speculation
         check_schedule(self.options)
         binary = wanted_binary(self.parsed["server_bin"])
         target = look_at(setup.target)
         draft = None if setup.draft is None else look_at(setup.draft)
-        speculation = _with_kind(speculation, draft, is_named=names_kind)
         slots = wanted_slots(self.parsed["parallel"])
-        setup = with_slot_context(replace(setup, speculation=speculation), slots[0])
+        setup = with_slot_context(setup, slots[0])
         widest = replace(setup, n_slots=max(slots))
         keeps_both = keeps_off(widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"])
         # What the binary has no words for is said before anything is started.
@@ -191,7 +193,7 @@ class _Bench:
             keeps_off=keeps_both,
             timeout_s=self.parsed["timeout"],
             say=self.progress.say,
-            name=lambda _: "the draft" if speculation.needs_draft else speculation.own.kind,
+            name=lambda _: speculation.own.kind if draft is None else "the draft",
             from_disk=self.options.yes,
         ) as fleet:
             sampling = self.options.sampling_for(setup.target.path)
@@ -251,7 +253,7 @@ class _Bench:
             untold=untold,
         )
 
-    def _setup(self, speculation: Speculation) -> Setup:
+    def _setup(self, speculation: Speculation, *, names_kind: bool) -> Setup:
         target, draft = find_pair(
             self.options,
             self.progress,
@@ -262,7 +264,7 @@ class _Bench:
             target=self.options.target_options(target),
             draft=None if draft is None else self.options.draft_options(draft),
             context=self.options.context,
-            speculation=speculation,
+            speculation=as_its_file(speculation, draft, is_named=names_kind),
             extra=served_extra(),
         )
 
@@ -386,26 +388,6 @@ _ANY_SETUP = Setup(
     target=ModelOptions(path=Path()), draft=None, context=ContextOptions(), speculation=None
 )
 """Servers that run are told apart by whether they speculate; nothing is started."""
-
-
-def _with_kind(
-    speculation: Speculation, draft: ServedModel | None, *, is_named: bool
-) -> Speculation:
-    """Return the setting with the kind of the draft's file.
-
-    Raises:
-        BadInputError: the file is of another kind than was named.
-    """
-    own = speculation.own
-    kind = MODEL_KIND if draft is None else draft.reader or MODEL_KIND
-    if draft is None or not isinstance(own, ModelDrafter) or kind == own.kind:
-        return speculation
-    if not is_named:
-        return Speculation(with_kind(own, kind), speculation.ahead)
-    raise BadInputError(
-        f"{draft.path} drafts as {kind}, and --spec-type names {own.kind}; name {kind}, or give "
-        "another draft"
-    )
 
 
 def _draft(draft: Json | None, speculation: Speculation) -> Json:

@@ -20,8 +20,9 @@ from spectui.cores import default_threads, threads_to_take
 from spectui.demo.recipes import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
+from spectui.models.facts import is_mtp_file
 from spectui.models.gguf import check_file
-from spectui.options.drafters import MODEL_KIND, DraftMtp, with_kind
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.speculation import Speculation
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings, read_settings
@@ -146,11 +147,13 @@ def _check_recording(path: Path) -> None:
 def _setup(
     shared: RunOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
 ) -> LiveSetup:
-    if pair.draft is not None and isinstance(speculation.own, DraftMtp):
-        # Chosen on the screen, where the command line wanted MTP layers: it is to be used.
-        speculation = Speculation(with_kind(speculation.own, MODEL_KIND), speculation.ahead)
+    if pair.draft is not None:
+        speculation = _drafting_with(pair.draft, speculation)
+    # It loads llama.cpp.
+    from spectui.engine.placing import left_open
+
     return LiveSetup(
-        target=shared.target_options(pair.target),
+        target=left_open(shared.target_options(pair.target), shared.fit),
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=shared.context,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
@@ -159,6 +162,18 @@ def _setup(
         n_predict=shared.n_predict,
         extra=extra,
     )
+
+
+def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:
+    """The setting with the kind of the draft's file, which may be chosen on the screen.
+
+    Where the command line wanted MTP layers, a model that is one of its own is to be used.
+    """
+    own = speculation.own
+    is_layers = is_mtp_file(draft)
+    if not isinstance(own, ModelDrafter) or is_layers is isinstance(own, DraftMtp):
+        return speculation
+    return Speculation(with_kind(own, MTP_KIND if is_layers else MODEL_KIND), speculation.ahead)
 
 
 def threads_beside_a_screen() -> int:

@@ -1,11 +1,11 @@
 """Runs ``spectui doctor`` with parsed options; its document."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.given import find_models
+from spectui.cli.given import find_models, of_named_kinds
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
@@ -21,6 +21,7 @@ from spectui.doctor.examination import (
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
+from spectui.engine.fit import fitted
 from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
@@ -59,12 +60,13 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
     try:
         around = surroundings(planner, this_machine())
-        examination = None
+        examination: Examination | None = None
+        notes: tuple[Finding, ...] = ()
         if options.demo or options.model is not None:
-            examination = _examine(planner, options, draft_max, around, progress)
+            examination, notes = _examine(planner, options, draft_max, around, progress)
     finally:
         progress.close()
-    found = () if examination is None else findings(examination)
+    found = () if examination is None else (*findings(examination), *notes)
     document = _document(around, examination, found, preset)
     write_result(document, told(around, examination, found, preset), given.json_path)
     error = _verdict(examination, found)
@@ -92,9 +94,11 @@ def _examine(
     draft_max: int,
     around: Surroundings,
     progress: Progress,
-) -> Examination:
+) -> tuple[Examination, tuple[Finding, ...]]:
+    """Examine; return what --fit has chosen as well."""
     # Their headers are read where they can do no harm.
     models = find_models(options, progress, needs_draft=False, reads_headers=False)
+    models = of_named_kinds(models, options, progress)
     request = PlanRequest(
         target=options.target_options(models.target),
         context=options.context,
@@ -103,13 +107,18 @@ def _examine(
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
-    return Examiner(planner, around, progress.say).examine(
-        request, drafts if options.takes_models else {}, mtp=_mtp(options)
-    )
+    chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), options.fit)
+    if chosen is not None:
+        request = replace(request, target=chosen.target)
+        drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
+    text = None if chosen is None else chosen.sentence
+    notes = () if text is None else (Finding(severity=Severity.NOTE, text=text),)
+    examiner = Examiner(planner, around, progress.say)
+    return examiner.examine(request, drafts, mtp=_mtp(options)), notes
 
 
 def _mtp(options: RunOptions) -> bool | None:
-    if options.names_mtp:
+    if options.names_mtp and not options.model_draft:
         return True
     return None if options.takes_mtp else False
 
@@ -243,7 +252,7 @@ def _draft(one: ExaminedDraft) -> Json:
         **or_reason(
             "comparison",
             None if one.report is None else _compared(one.report),
-            "they are the target's own layers" if one.is_mtp else "it is unusable",
+            _uncompared(one),
         ),
         **or_reason(
             "bound",
@@ -251,6 +260,12 @@ def _draft(one: ExaminedDraft) -> Json:
             _UNKNOWN_SPEED if is_compatible else "it cannot serve the target",
         ),
     }
+
+
+def _uncompared(one: ExaminedDraft) -> str:
+    if one.is_mtp:
+        return "they are the target's own layers"
+    return "it is unusable" if one.plan is None else "it has MTP layers alone"
 
 
 def _draft_bound(bound: DraftBound) -> Json:

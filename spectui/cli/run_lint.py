@@ -30,7 +30,7 @@ from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
 from spectui.options import catalogue
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.reading import read_options, read_speculation
 from spectui.options.setup import Setup
 from spectui.paths import text_of
@@ -325,7 +325,7 @@ def _of_models(setup: Setup, *, is_drafting: bool, quiet: bool) -> tuple[Finding
             )
             drafts = {} if draft is None else {draft.path.name: draft}
             examiner = Examiner(planner, around, progress.say)
-            is_mtp = speculation is not None and speculation.is_mtp
+            is_mtp = speculation is not None and speculation.is_mtp and draft is None
             examination = examiner.examine(request, drafts, mtp=is_mtp)
             name = None if draft is None else draft.path.name
             return _findings(examination, name, is_drafting=is_drafting)
@@ -339,7 +339,8 @@ def _is_drafting(command: ServerCommand) -> bool:
 
 def _is_unplanned(command: ServerCommand) -> bool:
     """Whether it drafts in a way whose memory demand only llama-server knows."""
-    return command.draft_kind is not None or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
+    is_read_here = command.draft_kind in {None, MTP_KIND}
+    return not is_read_here or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
 
 
 def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:

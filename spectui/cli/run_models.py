@@ -204,6 +204,7 @@ def _facts(facts: ModelFacts) -> Json:
         "n_experts": facts.n_experts,
         **or_reason("kv_bytes_per_token", facts.kv_bytes_per_token, _NO_CACHE),
         **or_reason("read_bytes_per_token", facts.read_bytes_per_token, _NO_WEIGHTS),
+        **({} if facts.draft_kind is None else {"drafts_as": facts.draft_kind}),
     }
 
 

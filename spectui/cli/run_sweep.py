@@ -24,7 +24,7 @@ from spectui.cli.served_session import (
     with_backend,
     with_slot_context,
 )
-from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
+from spectui.cli.session import SUITE_PROMPTS, open_engine, place_target, read_prompts
 from spectui.cli.sweep_report import (
     check_folder,
     first_clause,
@@ -36,6 +36,7 @@ from spectui.cli.sweep_report import (
     write_folder,
 )
 from spectui.cli.taken import mind_unmeasured
+from spectui.engine.placing import left_open
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -47,7 +48,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.header import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
 from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sweep.axes import MODEL_KINDS, Axes
@@ -56,6 +57,7 @@ from spectui.sweep.grid import Grid, given_grid, shipped_grids
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, open_servers
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
+from spectui.tune.space import MAX_DRAFT
 
 _PLACEMENT_AXES = ("cache_type_k", "cache_type_v")
 _AXES = tuple(
@@ -179,22 +181,27 @@ def _setup(
     if is_server:
         check_schedule(shared)
     binary = wanted_binary(parsed["server_bin"]) if is_server else None
-    takes_models = not grid.kinds.isdisjoint(MODEL_KINDS)
-    shared = with_preset_models(shared, most_drafts=None if takes_models else 0)
+    needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
+    shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
+    takes_models = needs_models or (MTP_KIND in grid.kinds and bool(shared.model_draft))
     if shared.model_draft and not takes_models:
         raise UsageError(
             f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
             "leave out -md"
         )
-    models = find_models(shared, progress, needs_draft=takes_models, reads_headers=binary is None)
+    models = find_models(shared, progress, needs_draft=needs_models, reads_headers=binary is None)
     for refused in models.refused:
         progress.say(f"left out {refused.name}: {refused.reason}")
     mind_sampling(models.target, progress)
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
+    if is_server:
+        target = left_open(shared.target_options(models.target), shared.fit)
+    else:
+        shared, target = place_target(shared, models, progress, max_draft=MAX_DRAFT)
     base = Setup(
-        target=shared.target_options(models.target),
+        target=target,
         draft=None,
         context=shared.context,
         speculation=None,

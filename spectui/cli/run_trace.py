@@ -15,6 +15,7 @@ from spectui.cli.session import (
     find_candidates,
     load_models,
     open_engine,
+    place_target,
     read_prompts,
     tokenized,
     with_candidates,
@@ -79,11 +80,13 @@ def _recorded(
 ) -> tuple[Tracing, Trace, ModelLoaded]:
     """Record; return the tracing, the trace to store, and the target that wrote it."""
     models = find_candidates(options, progress)
+    options, placement = place_target(options, models, progress, max_draft=depth)
     with open_engine(options, progress) as engine:
         command = LoadTarget(
-            options=options.target_options(models.target),
+            options=placement,
             context=options.context,
             max_draft=depth,
+            mtp_file=bool(models.mtp_files),
         )
         target, found = load_models(engine, options, models, progress, command)
         candidates = tuple(c for c in found if c.error is None)

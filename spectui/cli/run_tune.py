@@ -23,6 +23,7 @@ from spectui.cli.session import (
     find_candidates,
     load_models,
     open_engine,
+    place_target,
     read_prompts,
     tokenized,
     with_candidates,
@@ -41,7 +42,8 @@ from spectui.cli.tune_slots import slots_measured
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import request_of
-from spectui.errors import BadInputError, CancelledError
+from spectui.engine.placing import left_open
+from spectui.errors import CancelledError
 from spectui.format import bytes_text, counted
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
@@ -53,7 +55,7 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
+from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
@@ -151,7 +153,8 @@ class _Search:
         """Load the models and search with the engine in this process."""
         shared, models = self.shared, find_candidates(self.shared, self.progress)
         asked = present_of()
-        models, experts, command = self._placed(models, 0 if asked is None else asked.longest)
+        longest = 0 if asked is None else asked.longest
+        shared, models, experts, command = self._placed(models, longest)
         with_mtp = takes_mtp(shared, self.options) and experts is None
         with open_engine(shared, self.progress) as engine:
             target, candidates = load_models(
@@ -185,17 +188,22 @@ class _Search:
             present=present,
         )
 
-    def _placed(self, models: Models, longest: int) -> tuple[Models, ExpertPlan | None, LoadTarget]:
-        """Plan where the experts lie, if that is searched; return how the target is loaded.
+    def _placed(
+        self, models: Models, longest: int
+    ) -> tuple[RunOptions, Models, ExpertPlan | None, LoadTarget]:
+        """Plan where layers and experts lie; return how drafts and the target are loaded.
 
         Args:
             models: models of the run.
             longest: longest draft of the present setting.
         """
         shared, context = self.shared, self.shared.context
-        target, max_draft = shared.target_options(models.target), longest_draft(context)
+        max_draft = longest_draft(context)
         experts = None
-        if Parameter.N_CPU_MOE in self.options.parameters():
+        if Parameter.N_CPU_MOE not in self.options.parameters():
+            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
+        else:
+            target = shared.target_options(models.target)
             request = PlanRequest(target=target, context=context, max_draft=max_draft)
             drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
             experts, refused = plan_experts(request, drafts, self.progress.say)
@@ -203,8 +211,13 @@ class _Search:
         if experts is not None:
             # So that every draft can be examined beside it.
             target = with_n_cpu_moe(target, experts.placements.most)
-        command = LoadTarget(options=target, context=context, max_draft=max(max_draft, longest))
-        return models, experts, command
+        command = LoadTarget(
+            options=target,
+            context=context,
+            max_draft=max(max_draft, longest),
+            mtp_file=bool(models.mtp_files),
+        )
+        return shared, models, experts, command
 
     def served(self, binary: ServerBinary) -> Tuned:
         """Search through llama-server.
@@ -216,8 +229,8 @@ class _Search:
         shared = self.shared
         check_schedule(shared)
         models = find_candidates(shared, self.progress)
-        target = look_at(shared.target_options(models.target))
-        drafts = _served_drafts(shared, models, self.progress)
+        target = look_at(left_open(shared.target_options(models.target), shared.fit))
+        drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = _alone(shared, target.options, served_extra())
         off = with_slot_context(alone, self.options.slots[0])
         # What the binary has no words for is said before anything is started.
@@ -267,7 +280,7 @@ class _Search:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
         widest = replace(off, n_slots=max(options.slots))
-        on = [replace(request_of(widest), draft=draft) for draft in drafts.values()]
+        on = [request_of(widest).beside(draft) for draft in drafts.values()]
         stays = keeps_off(widest, on, wanted=options.keeps_both)
         self.progress.say(_plan(options, off.target.path, keeps_off=stays))
         return open_fleet(
@@ -293,7 +306,7 @@ class _Search:
             Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
         ]
         if mtp_layers:
-            candidates.append(Candidate(name=MTP_KIND, options=target.options, loaded=None))
+            candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
         known = binary.accepted.drafters
         space = space_of(
             self.options,
@@ -344,10 +357,13 @@ class _Search:
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
             ),
-            command=CommandOptions(dialect=dialect, extra=with_slots((), options.parallel))
+            command=CommandOptions(
+                dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
+            )
             if command is None
             else CommandOptions(
                 dialect=dialect,
+                is_pinned=options.pin,
                 extra=with_slots(command.kept, options.parallel),
                 given=command.given,
                 start=command.start,
@@ -398,8 +414,7 @@ def _server_arguments(
     """Arguments of the servers without speculation and with the best setting."""
     found = {"off": measuring_arguments(backend.setup(None), binary)}
     if best is not None and best.speculation is not None:
-        # The target's own MTP layers are a candidate, too, and no file of their own.
-        backend.load(best.draft if best.speculation.needs_draft else None)
+        backend.load(best.draft)
         found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
     return found
 
@@ -408,29 +423,6 @@ def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> 
     """Setup of the target alone."""
     context = shared.context
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
-
-
-def _served_drafts(
-    shared: RunOptions, models: Models, progress: Progress
-) -> dict[str, ServedModel]:
-    """The drafts that ``--spec-type`` selects."""
-    found = {name: look_at(shared.draft_options(path)) for name, path in models.drafts.items()}
-    kinds = {name: one.reader or MODEL_KIND for name, one in found.items()}
-    wanted = {
-        name: one
-        for name, one in found.items()
-        if not shared.spec_type or kinds[name] in shared.spec_type
-    }
-    for name in found.keys() - wanted.keys():
-        progress.say(
-            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
-        )
-    if found and not wanted:
-        raise BadInputError(
-            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
-            "draft"
-        )
-    return wanted
 
 
 def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:

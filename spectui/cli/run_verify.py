@@ -11,7 +11,7 @@ from rich.table import Table
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.given import find_pair
+from spectui.cli.given import as_its_file, find_pair
 from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
@@ -200,7 +200,7 @@ def _of_options(
         target=target,
         draft=None if draft is None else options.draft_options(draft),
         context=options.context,
-        speculation=speculation,
+        speculation=as_its_file(speculation, draft),
         sampling=options.sampling_for(path),
         n_predict=options.n_predict,
         extra=served_extra(),

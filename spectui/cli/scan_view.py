@@ -17,6 +17,7 @@ from spectui.format import bytes_text, counted, percent_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
+from spectui.options.drafters import MTP_KIND
 from spectui.tui.text.display import fit, visible
 
 
@@ -271,7 +272,10 @@ def _percent(share: float | None) -> str:
 
 
 def _arch(option: DraftOption) -> str:
-    return shown(option.facts.arch) if option.facts else _NONE
+    facts = option.facts
+    if facts is None:
+        return _NONE
+    return shown(f"{facts.arch}, MTP alone" if facts.draft_kind == MTP_KIND else facts.arch)
 
 
 _READS, _MEMORY = "reads", "memory"

@@ -1,24 +1,28 @@
 """Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
-from spectui.cli.given import Models, find_models, mind_sampling
+from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
+from spectui.engine.placing import placed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
-from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ModelOptions
+from spectui.options import catalogue
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
+from spectui.options.setup import ModelOptions, Setup
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
@@ -78,15 +82,51 @@ def with_candidates(options: RunOptions) -> RunOptions:
         UsageError: drafts were given that ``--spec-type`` leaves out.
     """
     options.check_drafts()
-    return with_preset_models(options, most_drafts=None if options.takes_models else 0)
+    is_open = not options.spec_type or options.needs_models
+    return with_preset_models(options, most_drafts=None if is_open else 0)
+
+
+def place_target(
+    options: RunOptions, models: Models, progress: Progress, *, max_draft: int
+) -> tuple[RunOptions, ModelOptions]:
+    """Place the target as ``--fit`` does beside the largest draft.
+
+    Args:
+        options: as they were given.
+        models: as they were found.
+        progress: told what was chosen.
+        max_draft: longest draft.
+
+    Returns:
+        Options of whatever drafts beside it, and the target.
+    """
+    setup = Setup(
+        target=options.target_options(models.target),
+        draft=None,
+        context=options.context,
+        speculation=None,
+    )
+    if options.fit is None:
+        return options, setup.target
+    beside = setup
+    if models.drafts:
+        largest = max(models.drafts.values(), key=lambda path: path.stat().st_size)
+        drafts = Speculation(DraftSimple(draft_max=max_draft))
+        draft = options.draft_options(largest)
+        beside = replace(setup, draft=draft, speculation=drafts)
+    elif options.takes_mtp and read_gguf(models.target).mtp_layers:
+        beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
+    found = placed(beside, options.fit, progress.announce)
+    shares = ",".join(f"{share:g}" for share in found.target.devices.split)
+    split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
+    return replace(options, placement={**options.placement, **split}), found.target
 
 
 def find_candidates(options: RunOptions, progress: Progress) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
-    needs_draft = bool(options.spec_type) and options.takes_models
-    found = find_models(options, progress, needs_draft=needs_draft)
+    found = find_models(options, progress, needs_draft=options.needs_models)
     mind_sampling(found.target, progress)
-    return found if options.takes_models else replace(found, drafts={})
+    return of_named_kinds(found, options, progress)
 
 
 def load_models(
@@ -106,7 +146,7 @@ def load_models(
         models: as they were found.
         progress: told who is left out, and why.
         command: loads the target, without its MTP layers.
-        takes_mtp: False where MTP layers may not draft.
+        takes_mtp: False where the target's MTP layers may not draft.
 
     Returns:
         The target, and who may draft: the drafts that fit, the MTP layers, and, with an error,
@@ -116,32 +156,39 @@ def load_models(
         SpectuiError: the target cannot be loaded, or no draft of -md can serve, or the MTP layers
             were named and cannot.
     """
-    target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp)
+    target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp, drafts=models.drafts)
     if mtp is not None and mtp.reason is not None:
         progress.say(f"left out {mtp.name}: {mtp.reason}")
     wanted = shared.schedule
     if effective_schedule(wanted, target.mtp_layers) is not wanted:
         progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
-    if target.mtp_layers and shared.sets_draft_cache:
-        progress.say(
-            f"mind that -ctkd and -ctvd are not for {MTP_KIND}: the engine keeps its cache in f16"
-        )
     candidates = _load_drafts(engine, shared, models, target, progress)
-    return target, candidates if mtp is None else (*candidates, mtp)
+    # The target's own layers come first: nothing has to be loaded for them.
+    return target, candidates if mtp is None else (mtp, *candidates)
 
 
 def _load_target(
-    engine: Engine, shared: RunOptions, command: LoadTarget, *, takes_mtp: bool
+    engine: Engine,
+    shared: RunOptions,
+    command: LoadTarget,
+    *,
+    takes_mtp: bool,
+    drafts: Mapping[str, Path],
 ) -> tuple[ModelLoaded, Candidate | None]:
     """The target, and its MTP layers as a candidate if it has any."""
 
     def load(*, mtp: bool) -> ModelLoaded:
         return engine.load_target(
-            command.options, command.context, max_draft=command.max_draft, mtp=mtp
+            command.options,
+            command.context,
+            max_draft=command.max_draft,
+            mtp=mtp,
+            mtp_file=command.mtp_file,
         )
 
     options = command.options
-    is_named = shared.names_mtp
+    # Files that were given may be those that were named.
+    is_named = shared.names_mtp and not drafts
     has_mtp = is_named or (shared.takes_mtp and read_gguf(options.path).mtp_layers > 0)
     if not (takes_mtp and has_mtp):
         return load(mtp=False), None
@@ -165,8 +212,11 @@ def _load_drafts(
         SpectuiError: one was named with -md, and none does. A folder may hold none: n-gram
             drafters are left.
     """
-    drafts = models.drafts.items()
-    found = [_candidate(engine, name, shared.draft_options(path), target) for name, path in drafts]
+    layers = models.mtp_files
+    found = [
+        _candidate(engine, name, shared.draft_options(path), target, mtp=name in layers)
+        for name, path in models.drafts.items()
+    ]
     found += models.refused
     for candidate in found:
         if candidate.reason is not None:
@@ -185,16 +235,18 @@ def _none_fits(found: Sequence[Candidate]) -> SpectuiError:
     return kind(f"none of the {len(found)} drafts can serve ({why}); give another one")
 
 
-def _candidate(engine: Engine, name: str, options: ModelOptions, target: ModelLoaded) -> Candidate:
+def _candidate(
+    engine: Engine, name: str, options: ModelOptions, target: ModelLoaded, *, mtp: bool
+) -> Candidate:
     try:
-        loaded = engine.load_draft(options)
+        loaded = engine.load_draft(options, mtp=mtp)
     except (BadInputError, DoesNotFitError) as error:
-        return Candidate(name=name, options=options, loaded=None, error=error)
+        return Candidate(name=name, options=options, loaded=None, error=error, is_mtp_file=mtp)
     finally:
         engine.unload_draft()
     reason = unserved(target.rollback, loaded.rollback)
     if reason is None:
-        return Candidate(name=name, options=options, loaded=loaded)
+        return Candidate(name=name, options=options, loaded=loaded, is_mtp_file=mtp)
     text = (
         f"{options.path} cannot draft for {target.info.path.name}: {reason}; choose another draft"
     )

@@ -94,6 +94,11 @@ _TUNE = (
             "another one, it counts. With --backend server, the one that measures everything."
         ),
     ),
+    click.option(
+        "--pin",
+        is_flag=True,
+        help="Write the layers and experts that --fit has chosen, not leave them to the server.",
+    ),
     click.option("--server-url", hidden=True),
 )
 

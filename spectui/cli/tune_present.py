@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.cli.given import as_its_file
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import mind_defaults, taken, taken_setup
 from spectui.documents import Json, or_reason
@@ -59,10 +60,11 @@ def present_of() -> Present | None:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
     setup = taken_setup(takeover)
     speculation = setup.speculation
-    if speculation is None or not speculation.needs_draft:
+    if speculation is None or not speculation.takes_draft:
         return Present(speculation=speculation, draft=None)
     if setup.draft is None:
-        return Present(speculation=None, draft=None)
+        return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
+    speculation = as_its_file(speculation, setup.draft.path)
     mind_defaults(speculation, takeover.options)
     return Present(speculation=speculation, draft=setup.draft.path)
 
@@ -97,7 +99,7 @@ def arm_of(
     for one in candidates:
         if one.reason is not None:
             continue
-        if one.is_mtp if speculation.is_mtp else _is_file(one, present.draft):
+        if one.is_mtp if present.draft is None else _is_file(one, present.draft):
             arm = space.arm(one.name, speculation.model, speculation.ahead)
             return PresentArm(arm=space.placed(arm), reason=None, drafts=True)
     who = wanted if present.draft is None else f"its draft {present.draft.name}"

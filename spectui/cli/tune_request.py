@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import click
 from click.core import ParameterSource
@@ -41,6 +42,7 @@ class TuneOptions:
     requests: tuple[RequestShape, ...]
     depths: tuple[int, ...]
     parallel: tuple[int, ...]
+    pin: bool
 
     @property
     def is_server(self) -> bool:
@@ -68,6 +70,11 @@ class TuneOptions:
             raise UsageError(
                 "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
                 "out"
+            )
+        if self.pin and self.is_server:
+            raise UsageError(
+                "--pin writes what spectui's own engine has fitted; leave it out with --backend "
+                "server, where llama-server fits by itself"
             )
         if not self.is_server:
             check_one_stream(is_one={*self.parallel} <= {1})
@@ -145,6 +152,7 @@ def space_of(
         drafts=usable,
         tuned=options.parameters(),
         mtp_layers=mtp_layers,
+        mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
         with_ngrams=with_ngrams,
         max_draft=max_draft,
         placements=placements,

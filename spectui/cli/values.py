@@ -27,7 +27,7 @@ class GpuLayers(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Parse, or fail with the accepted values; -1 is all."""
+        """Parse, or fail with the accepted values; -1 is auto, and -2 all."""
         try:
             return int(read_value(Layers(), str(value)))
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from spectui.errors import BadInputError
@@ -9,7 +10,7 @@ from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
-from spectui.options.setup import ContextOptions, Devices, ModelOptions, TensorOverride
+from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 
 EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
@@ -53,7 +54,8 @@ def server_arguments(
         *_rpc(target.devices),
         *_placement(target, _TARGET, dialect),
         *_cache_types(target, _TARGET, dialect, explicit=False),
-        *_shared_devices(target.devices),
+        *_shared_devices(target, dialect),
+        *_fit(target, dialect),
         *_metadata(target, dialect),
         # One load mode serves both models in every dialect: the target's, by far the larger.
         *(() if target.mmap else _no_mmap(dialect)),
@@ -61,7 +63,12 @@ def server_arguments(
     ]
     if speculation is None:
         return arguments
-    if not speculation.needs_draft:
+    if speculation.is_mtp and draft is None:
+        own = replace(
+            target, cache_type_k=target.cache_type_k_mtp, cache_type_v=target.cache_type_v_mtp
+        )
+        arguments += _cache_types(own, _DRAFT, dialect, explicit=False)
+    if not speculation.takes_draft or (draft is None and not speculation.needs_draft):
         return [*arguments, *speculation_arguments(speculation, dialect)]
     if draft is None:
         raise ValueError("speculation is on, but there is no draft to write")
@@ -97,14 +104,17 @@ def _placement(
     # "All layers" is written out. The server's default is another thing in each dialect: current
     # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
     # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
-    layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
-    arguments += [_known(_LAYERS[which], options, dialect), layers]
+    # What --fit has chosen is left to the server, where it fits as well.
+    is_fitted = _is_fitted(options, dialect)
+    if not is_fitted:
+        layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+        arguments += [_known(_LAYERS[which], options, dialect), layers]
     names = options.devices.names
     if names != inherits and names is not None:
         flag = _known(_DEVICE[which], options, dialect)
         arguments += [flag, ",".join(names) or "none"]
     # First match wins in the server, so the user's own patterns come before the MoE options.
-    overrides = list(options.override_tensor)
+    overrides = [] if is_fitted else list(options.override_tensor)
     n_cpu_moe = _N_CPU_MOE[which].flag_in(dialect)
     arguments_moe: list[str] = []
     if options.cpu_moe:
@@ -119,17 +129,34 @@ def _placement(
     return arguments + arguments_moe
 
 
+def _is_fitted(options: ModelOptions, dialect: Dialect) -> bool:
+    return options.fit is not None and dialect is Dialect.LLAMA_CPP
+
+
+def _fit(options: ModelOptions, dialect: Dialect) -> list[str]:
+    """Options of ``--fit``, where they are no defaults."""
+    if options.fit is None or not _is_fitted(options, dialect):
+        return []
+    default, words = Fit(), []
+    if options.fit.targets_mib != default.targets_mib:
+        words += [catalogue.FIT_TARGET.long_flag, ",".join(map(str, options.fit.targets_mib))]
+    if options.fit.min_ctx != default.min_ctx:
+        words += [catalogue.FIT_CTX.long_flag, str(options.fit.min_ctx)]
+    return words
+
+
 def _rpc(devices: Devices) -> list[str]:
     return [catalogue.RPC.flags[0], ",".join(devices.rpc)] if devices.rpc else []
 
 
-def _shared_devices(devices: Devices) -> list[str]:
+def _shared_devices(target: ModelOptions, dialect: Dialect) -> list[str]:
     """Options of devices that serve target and draft, where they are no defaults."""
-    default = Devices()
+    default, devices = Devices(), target.devices
+    split = () if _is_fitted(target, dialect) else devices.split
     said = (
         (catalogue.SPLIT_MODE, str(devices.split_mode), devices.split_mode != default.split_mode),
         (catalogue.MAIN_GPU, str(devices.main), devices.main != default.main),
-        (catalogue.TENSOR_SPLIT, ",".join(f"{one:g}" for one in devices.split), devices.split),
+        (catalogue.TENSOR_SPLIT, ",".join(f"{one:g}" for one in split), split),
     )
     return [word for option, text, is_said in said if is_said for word in (option.flags[0], text)]
 

@@ -12,7 +12,8 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.server_options import canonical
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, UsageError
+from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
 from spectui.options.setup import Setup
@@ -30,6 +31,11 @@ _ALWAYS = frozenset(
     }
 )
 """Options that are written whatever a command gave: defaults changed between versions."""
+_FITTING = frozenset({"gpu-layers", *(option.name for option in catalogue.FITTING)})
+_PLACED = frozenset({"gpu-layers", "tensor-split", "override-tensor"})
+"""Options of a placement that was fitted."""
+_ONCE = LAYERS | _FITTING
+"""Options that are not written where the user's own have them, or remain auto there."""
 _STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
 """Options that a dialect uses in place of one that it lacks."""
 _NGRAM_DEFAULTS = {
@@ -139,6 +145,27 @@ class ExportSetup(Setup):
     given: frozenset[str] | None = None
     """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
 
+    def pinned(self) -> "ExportSetup":
+        """A copy that writes the placement which was fitted, where it were left to the server.
+
+        Raises:
+            UsageError: a llama-server has chosen it.
+        """
+        if self.target.fit is None:
+            return self
+        if self.target.fit.is_open:
+            raise UsageError(
+                "--pin: llama-server itself has placed the layers, and was measured so; leave "
+                "--pin out, or measure with spectui's own engine"
+            )
+        own = words_of(one for one in divide(self.extra) if one.name not in _FITTING)
+        return replace(
+            self,
+            target=replace(self.target, fit=None),
+            extra=own,
+            given=None if self.given is None else self.given | _PLACED,
+        )
+
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.
 
@@ -183,7 +210,7 @@ class ExportSetup(Setup):
         """The command in the reader's words, and the user's own options that it does not have."""
         extra = self._extra()
         # A value that is no number, such as auto, remains there.
-        said = {item.name for item in extra} & LAYERS
+        said = {item.name for item in extra} & _ONCE
         words = server_arguments(
             self.target, self.draft, self.context, self.speculation, dialect=dialect
         )
@@ -220,7 +247,7 @@ class ExportSetup(Setup):
         }
         if self.speculation is None:
             document |= {"draft_reason": OFF, "speculation_reason": OFF}
-        elif not self.speculation.needs_draft:
+        elif draft is None:
             document["draft_reason"] = f"{self.speculation.own.kind} needs no draft model"
         return document
 

@@ -202,8 +202,7 @@ class Takeover:
     def served(self) -> tuple[str, ...]:
         """Its own arguments for a server that is started in its place.
 
-        What it leaves to its server is left to that one as well; in-process nothing is fitted, so
-        that all layers are on the GPU there.
+        What it leaves to its server is left to that one as well.
         """
         settled = self.typed | self.settled.options.keys()
         left = (flag for name, flag in _LAYER_FLAGS.items() if name not in settled)
@@ -347,9 +346,9 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
             return _LOAD_MODES.get(mode)
         case "spec-type", (kind,):
             return drafting(kind, through_server=through_server)
-        case "flash-attn", values:
+        case ("fit" | "flash-attn") as name, values:
             wanted = values[0] if values else "on"
-            return {"flash-attn": (FLASH_ATTENTION.get(wanted, wanted),)}
+            return {name: (FLASH_ATTENTION.get(wanted, wanted),)}
         case name, () if name in _SWITCHES:
             return _SWITCHES[name]
         case "seed", ("-1",):

@@ -63,6 +63,14 @@ class ExaminedDraft:
         return self.request.draft or self.request.target
 
     @property
+    def cache_types(self) -> tuple[str, str]:
+        """Types of its cache, for keys and values."""
+        options = self.options
+        if self.is_mtp:
+            return options.cache_type_k_mtp, options.cache_type_v_mtp
+        return options.cache_type_k, options.cache_type_v
+
+    @property
     def is_compatible(self) -> bool | None:
         """Whether it can serve the target; None where that did not become known."""
         return None if self.plan is None else self.plan.incompatibility is None
@@ -70,7 +78,7 @@ class ExaminedDraft:
     @property
     def is_mtp(self) -> bool:
         """Whether it is the target's own MTP layers."""
-        return self.request.mtp
+        return self.request.mtp and self.request.draft is None
 
     @property
     def report(self) -> PairReport | None:
@@ -184,7 +192,7 @@ class Examiner:
         # Every question is asked by several who need not know of each other.
         plan: PlanCall = cache(self._planner.plan)
         free = self._around.free
-        beside = {name: replace(request, draft=draft) for name, draft in drafts.items()}
+        beside = {name: request.beside(draft) for name, draft in drafts.items()}
         looked_at = [self._try(plan, name, one) for name, one in beside.items()]
         target = plan(alone(request))
         if mtp or (mtp is None and target.target.info.mtp_layers):
@@ -194,7 +202,8 @@ class Examiner:
         bound = speed_bound(target.target.traffic, self._around.bandwidth)
         chosen = _chosen(looked_at) or alone(request)
         planned = plan(chosen)
-        has_gpus = bool(self._around.backend.gpus)
+        # Where --fit has placed experts, they are where they fit.
+        has_gpus = bool(self._around.backend.gpus) and request.target.fit is None
         return Examination(
             request=chosen,
             plan=planned,

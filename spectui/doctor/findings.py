@@ -174,17 +174,19 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
 def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
     plan = draft.plan
     own = None if plan is None else plan.draft
-    if own is None or draft.is_mtp:
-        # Their cache is never quantised, and their context is the target's.
+    if own is None:
         return
-    options = draft.options
-    quantised = {options.cache_type_k, options.cache_type_v} - _FULL_PRECISION
+    quantised = {*draft.cache_types} - _FULL_PRECISION
     if quantised:
         yield _warning(
             f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
             "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
         )
-    yield from _of_training(draft.name, own, n_ctx, beyond="beyond that its guesses will be wrong")
+    if not draft.is_mtp:
+        # Else their context is the target's.
+        yield from _of_training(
+            draft.name, own, n_ctx, beyond="beyond that its guesses will be wrong"
+        )
 
 
 def _of_training(who: str, plan: ModelPlan, n_ctx: int, *, beyond: str) -> Iterator[Finding]:

@@ -18,6 +18,8 @@ class LoadTarget:
     """Longest draft that will be asked for."""
     mtp: bool = False
     """Load its MTP layers as well, to draft for itself."""
+    mtp_file: bool = False
+    """MTP layers of another file will draft for it, which ``LoadDraft`` brings."""
     draft: ModelOptions | None = None
     """Draft that is to be loaded beside it, for which there has to be room as well."""
     from_disk: bool = False
@@ -29,6 +31,8 @@ class LoadDraft:
     """Load a draft for the loaded target, in place of the last one. Answered by ``ModelLoaded``."""
 
     options: ModelOptions
+    mtp: bool = False
+    """Its MTP layers draft, in place of the target's own; of a file that may have nothing else."""
     from_disk: bool = False
     """As ``LoadTarget.from_disk``."""
 
@@ -126,7 +130,8 @@ class RecordChains:
     reuse_prompt: bool = False
     """Keep the caches of the prompt for the next time, and use kept ones."""
     mtp: bool = False
-    """Ask the target's own MTP layers instead; the target decodes the output for that."""
+    """Ask MTP layers instead, those of a loaded file or the target's own; the target decodes the
+    output for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,7 @@ class Engine(Closing):
         *,
         max_draft: int,
         mtp: bool = False,
+        mtp_file: bool = False,
         draft: ModelOptions | None = None,
     ) -> ModelLoaded:
         """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
@@ -85,14 +86,16 @@ class Engine(Closing):
             context=context,
             max_draft=max_draft,
             mtp=mtp,
+            mtp_file=mtp_file,
             draft=draft,
             from_disk=self._from_disk,
         )
         return self._call(command, ModelLoaded)
 
-    def load_draft(self, options: ModelOptions) -> ModelLoaded:
+    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        return self._call(LoadDraft(options=options, from_disk=self._from_disk), ModelLoaded)
+        command = LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
+        return self._call(command, ModelLoaded)
 
     def unload_draft(self) -> None:
         """Free the draft."""

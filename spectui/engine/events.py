@@ -50,7 +50,8 @@ class ModelLoaded:
     memory: ModelMemory
     """Memory that it takes and reads."""
     mtp_layers: int = 0
-    """MTP layers of a target that can draft for itself; 0 for one that was loaded without."""
+    """MTP layers of a target that can draft for itself, or of a draft that consists of them; 0 for
+    one that was loaded without."""
 
     @property
     def remedy(self) -> str:

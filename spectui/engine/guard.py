@@ -26,6 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.engine.fit import fitted
 from spectui.engine.fitting import (
     Demand,
     FreeMemory,
@@ -91,6 +92,25 @@ class Guard(Closing):
         self._is_here = is_here
         self._planner: Planner | None = None
         self._plans: dict[tuple[PlanRequest, tuple[FileIdentity, ...]], Plan | None] = {}
+
+    def place(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
+        """Choose a placement that is open, as ``--fit`` does; return what was chosen in words.
+
+        Raises:
+            SpectuiError: as ``Planner.plan`` does.
+        """
+        with self:
+            return self._placed(request)
+
+    def _placed(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
+        options, draft = request.target.fit, request.draft
+        if options is None or not options.is_open:
+            return request, None
+        found = fitted(self._opened(request.target.devices.rpc), request, options)
+        if found is None:
+            return replace(request, target=replace(request.target, fit=None)), None
+        draft = None if draft is None else found.beside(draft)
+        return replace(request, target=found.target, draft=draft), found.sentence
 
     def check(
         self,
@@ -230,7 +250,7 @@ class Guard(Closing):
         if key not in self._plans:
             planner = self._opened(request.target.devices.rpc)
             try:
-                plan = planner.plan(request)
+                plan = planner.plan(self._placed(request)[0])
             except DoesNotFitError:
                 raise
             except (SpectuiError, RuntimeError):

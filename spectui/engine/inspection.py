@@ -16,10 +16,17 @@ from spectui.llama.buffers import Buffer
 from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.llama.routing import RoutingObserver
-from spectui.models.facts import check_is_model, check_is_target, facts_of
+from spectui.models.facts import (
+    check_is_model,
+    check_is_target,
+    check_mtp_file,
+    facts_of,
+    kind_of_draft,
+)
 from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected
+from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.speculative.models import Outputs, unserved
 from spectui.trace.grid import MAX_DEPTH
@@ -65,15 +72,19 @@ class Inspector:
         is_itself = command.draft == command.target
         try:
             gguf = read_gguf(command.draft)
-            if not is_itself:
+            is_mtp = not is_itself and kind_of_draft(gguf) == MTP_KIND
+            if is_mtp:
+                check_mtp_file(command.draft, gguf, read_gguf(command.target))
+            elif not is_itself:
                 check_is_model(command.draft, gguf)
             opened: AbstractContextManager[Model] = (
                 nullcontext(target) if is_itself else _open(command.draft, cancelled)
             )
             with opened as draft:
                 facts = facts_of(command.draft, gguf)
-                reason = _misfit(target, draft)
-                draft.check_generates()
+                reason = _misfit(target, draft, is_mtp=is_mtp)
+                if not is_mtp:
+                    draft.check_generates()
             if request is not None and reason is None:
                 reason, slowness = self._guard.judge(request, self._free)
         except _UNREADABLE as error:
@@ -109,11 +120,12 @@ def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
     return Model(ModelOptions(path=path), cancelled=cancelled, vocab_only=True)
 
 
-def _misfit(target: Model, draft: Model) -> str | None:
+def _misfit(target: Model, draft: Model, *, is_mtp: bool) -> str | None:
     if draft is target:
         return None
     reason = incompatibility(target.vocabulary, draft.vocabulary)
-    return reason or unserved(target.rollback, draft.rollback)
+    # The cache of MTP layers forgets, whatever other layers there are of their architecture.
+    return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
 
 
 def inspect_header(path: Path) -> ModelInspected:
@@ -123,6 +135,7 @@ def inspect_header(path: Path) -> ModelInspected:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
         check_generates(path, gguf)
+        check_is_target(path, gguf)
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)

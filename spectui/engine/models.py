@@ -16,9 +16,9 @@ from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
-from spectui.llama.mtp import MtpContext
+from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.models.facts import check_is_model, check_is_target, check_mtp
+from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import mtp_traffic, weight_traffic
@@ -101,8 +101,9 @@ class LoadedModels:
         self.target_model: Model | None = None
         self.draft_model: Model | None = None
         self._target: TargetContext | None = None
-        self._draft: DraftContext | None = None
+        self._draft: DraftContext | MtpContext | None = None
         self._mtp: MtpContext | None = None
+        self._target_loading: LoadTarget | None = None
         self.prompts = PromptStore(self._free_for_prompts)
         self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
@@ -145,30 +146,37 @@ class LoadedModels:
 
     @property
     def draft(self) -> DraftContext:
-        """The draft's context.
+        """The context of a draft that is a model of its own.
 
         Raises:
             UsageError: none is loaded.
         """
-        if self._draft is None:
+        if not isinstance(self._draft, DraftContext):
             raise UsageError("no draft is loaded; give one with -md")
         return self._draft
 
     @property
     def mtp(self) -> MtpContext:
-        """The context of the target's own MTP layers.
+        """The context of the MTP layers: those of a loaded file, else the target's own.
 
         Raises:
-            UsageError: the target was loaded without them.
+            UsageError: neither is loaded.
         """
+        if isinstance(self._draft, MtpContext):
+            return self._draft
         if self._mtp is None:
             raise UsageError("the target was loaded without its MTP layers; load it with them")
         return self._mtp
 
     @property
-    def mtp_layers(self) -> int:
-        """Layers with which the target can draft for itself; 0 if it was loaded without."""
-        return 0 if self._mtp is None else self._mtp.n_layers
+    def draft_context(self) -> DraftContext | MtpContext:
+        """The context of the loaded draft, whatever it consists of."""
+        return self.mtp if isinstance(self._draft, MtpContext) else self.draft
+
+    def mtp_layers(self, role: Role) -> int:
+        """Layers with which the target can draft for itself, or a draft for it; 0 for none."""
+        context = self._mtp if role is Role.TARGET else self._draft
+        return context.n_layers if isinstance(context, MtpContext) else 0
 
     def load_target(
         self, command: LoadTarget, on_progress: OnProgress, cancelled: Callable[[], bool]
@@ -188,7 +196,7 @@ class LoadedModels:
                 command.options,
                 on_progress=lambda done: on_progress(Role.TARGET, command.options, done),
                 cancelled=cancelled,
-                load_mtp=command.mtp,
+                load_mtp=command.mtp or command.mtp_file,
             )
             stack.enter_context(model)
             model.check_generates()
@@ -199,21 +207,21 @@ class LoadedModels:
                 command.context,
                 max_draft=command.max_draft,
                 abort=self.abort,
-                n_snapshots=command.max_draft if command.mtp else 0,
+                n_snapshots=command.max_draft if command.mtp or command.mtp_file else 0,
             )
             stack.enter_context(context)
             logs.append(native_log.tail())
             mtp = None
             if command.mtp:
-                mtp = MtpContext(
+                mtp = mtp_context(
                     context, command.context, max_draft=command.max_draft, abort=self.abort
                 )
                 stack.enter_context(mtp)
                 logs.append(native_log.tail())
-            self.memory[Role.TARGET] = _memory(command.options, logs, mtp=command.mtp)
+            self.memory[Role.TARGET] = _memory(Role.TARGET, command.options, logs, mtp=command.mtp)
             self._target_stack = stack.pop_all()
         self.target_model, self._target, self._mtp = model, context, mtp
-        self.context_options = command.context
+        self.context_options, self._target_loading = command.context, command
 
     def load_draft(
         self, command: LoadDraft, on_progress: OnProgress, cancelled: Callable[[], bool]
@@ -221,44 +229,70 @@ class LoadedModels:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
-            BadInputError: it is no model of its own, or its vocabulary does not fit the target's.
+            BadInputError: it is no model of its own, or has no MTP layers for the target where
+                those were asked for, or its vocabulary does not fit the target's.
+            UsageError: the target was loaded for other drafts than MTP layers.
         """
         self.unload_draft()
         if self.target_model is None:
             raise UsageError("no target is loaded; give one with -m")
-        check_is_model(command.options.path, read_gguf(command.options.path))
+        path, target = command.options.path, self.target_model.options.path
+        if command.mtp:
+            check_mtp_file(path, read_gguf(path), read_gguf(target))
+        else:
+            check_is_model(path, read_gguf(path))
         with ExitStack() as stack:
             model = Model(
                 command.options,
                 on_progress=lambda done: on_progress(Role.DRAFT, command.options, done),
                 cancelled=cancelled,
+                load_mtp=command.mtp,
             )
             stack.enter_context(model)
-            model.check_generates()
+            if not command.mtp:
+                model.check_generates()
             logs = [native_log.tail()]
             reason = incompatibility(self.target_model.vocabulary, model.vocabulary)
             if reason is not None:
                 raise BadInputError(
-                    f"{command.options.path} cannot draft for "
-                    f"{self.target_model.options.path.name}: {reason}; "
+                    f"{path} cannot draft for {target.name}: {reason}; "
                     "choose a draft of the same model family"
                 )
-            context = DraftContext(
-                model,
-                self.context_options,
-                target_vocabulary=self.target_model.vocabulary,
-                abort=self.abort,
-            )
+            context = self._draft_of(model, mtp=command.mtp)
             stack.enter_context(context)
             logs.append(native_log.tail())
-            self.memory[Role.DRAFT] = _memory(command.options, logs)
+            self.memory[Role.DRAFT] = _memory(Role.DRAFT, command.options, logs, mtp=command.mtp)
             self._draft_stack = stack.pop_all()
+        if command.mtp:
+            # What is kept is of the layers that drafted before.
+            self.prompts.forget_mtp()
         self.draft_model, self._draft = model, context
+
+    def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
+        loading = self._target_loading
+        if not mtp or loading is None:
+            return DraftContext(
+                model,
+                self.context_options,
+                target_vocabulary=self.target.vocabulary,
+                abort=self.abort,
+            )
+        if not (loading.mtp or loading.mtp_file):
+            raise UsageError("the target was loaded for other drafts than MTP layers")
+        return mtp_context(
+            self.target,
+            self.context_options,
+            max_draft=loading.max_draft,
+            abort=self.abort,
+            model=model,
+        )
 
     def unload_draft(self) -> None:
         """Free the draft, if there is one."""
         if self._draft is not None:
             self.conversation.forget(self._draft)
+        if isinstance(self._draft, MtpContext):
+            self.prompts.forget_mtp()
         self.draft_model = self._draft = None
         self.prompts.forget_draft()
         self._draft_stack.close()
@@ -273,7 +307,7 @@ class LoadedModels:
 
 
 def _memory(
-    options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool = False
+    role: Role, options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool
 ) -> ModelMemory:
     """Memory of a model, from llama.cpp's logs of its load and of each context, and from its file.
 
@@ -286,4 +320,7 @@ def _memory(
         traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
         own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
     buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())
+    devices = gpu_memories()
+    if role is Role.DRAFT and own is not None:
+        return ModelMemory(buffers=buffers, traffic=own, devices=devices)
+    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=devices)

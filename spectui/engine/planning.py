@@ -234,14 +234,14 @@ class Planner(Closing):
         return free_memory(self.gpus())
 
     def plan(self, request: PlanRequest) -> Plan:
-        """Plan a target, and a draft beside it or its own MTP layers, without reading a weight.
+        """Plan a target, and a draft or MTP layers beside it, without reading a weight.
 
         Of a context beyond ``LONGEST`` two shorter ones are planned, and what they take drawn on.
 
         Raises:
             BadInputError: a file is no model that generates, llama.cpp could not make sense of its
-                header and died or hung, or the target has no MTP layers that could draft; the
-                target's error comes first.
+                header and died or hung, or it has no MTP layers that could draft for the target;
+                the target's error comes first.
             DoesNotFitError: a recurrent state, which even a plan allocates, does not fit, or the
                 kernel has ended the child because there is no memory.
             UsageError: an option that cannot be.
@@ -254,13 +254,12 @@ class Planner(Closing):
             options=request.target,
             context=request.context,
             max_draft=request.max_draft,
-            mtp=request.mtp,
+            mtp=request.mtp and request.draft is None,
+            mtp_file=request.draft if request.mtp else None,
         )
-        if request.draft is None:
+        if request.draft is None or request.mtp:
             _file, plan = _planned(self._ask({_Role.TARGET: target})[_Role.TARGET])
             return Plan(target=replace(plan, mtp=None), draft=plan.mtp, incompatibility=None)
-        if request.mtp:
-            raise ValueError("a plan is of a draft or of the target's MTP layers, not of both")
         draft = ModelRequest(options=request.draft, context=request.context, max_draft=None)
         found = self._pair(target, draft)
         compared = self._report({role: file for role, (file, _plan) in found.items()})

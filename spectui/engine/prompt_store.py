@@ -132,6 +132,10 @@ class PromptStore:
         for key in [key for key in self._kept if key[0] is Role.DRAFT]:
             del self._kept[key]
 
+    def forget_mtp(self) -> None:
+        """Drop the caches of MTP layers, since others have other ones."""
+        self._kept = {key: replace(kept, mtp=None) for key, kept in self._kept.items()}
+
     def clear(self) -> None:
         """Drop all caches, since another target has other ones."""
         self._kept.clear()

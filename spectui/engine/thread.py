@@ -35,6 +35,7 @@ from spectui.engine.events import (
     Role,
     Tokenized,
 )
+from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin, render_chat
 from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, probe_experts, record
@@ -379,19 +380,30 @@ class EngineThread:
             self._request = PlanRequest(
                 target=command.options,
                 draft=command.draft,
-                mtp=command.mtp and command.draft is None,
+                mtp=command.mtp if command.draft is None else command.mtp_file,
                 context=command.context,
                 max_draft=command.max_draft,
             )
+            command = self._placed(command, sink)
             self._ask_guard(self._request, command, sink)
             models.load_target(command, progress, cancelled)
             return self._loaded(Role.TARGET)
         models.unload_draft()
         if self._request is not None and models.target_model is not None:
-            beside = replace(self._request, draft=command.options, mtp=False)
-            self._ask_guard(beside, command, sink)
+            command = replace(command, options=beside(self._request.target, command.options))
+            pair = replace(self._request, draft=command.options, mtp=command.mtp)
+            self._ask_guard(pair, command, sink)
         models.load_draft(command, progress, cancelled)
         return self._loaded(Role.DRAFT)
+
+    def _placed(self, command: LoadTarget, sink: Sink) -> LoadTarget:
+        """The command with the placement that ``--fit`` chooses, where it is open."""
+        if self._request is None:
+            return command
+        self._request, sentence = self._guard.place(self._request)
+        if sentence is not None:
+            sink(LoadWarned(warning=sentence))
+        return replace(command, options=self._request.target)
 
     def _ask_guard(self, request: PlanRequest, command: LoadTarget | LoadDraft, sink: Sink) -> None:
         """Have the guard refuse what has no room, before anything is allocated.
@@ -405,14 +417,15 @@ class EngineThread:
             sink(LoadWarned(warning=warning))
 
     def _loaded(self, role: Role) -> ModelLoaded:
-        context = self._models.target if role is Role.TARGET else self._models.draft
+        models = self._models
+        context = models.target if role is Role.TARGET else models.draft_context
         return ModelLoaded(
             role=role,
             info=context.model.info,
             rollback=context.rollback,
             n_ctx=context.n_ctx,
-            memory=self._models.memory[role],
-            mtp_layers=self._models.mtp_layers if role is Role.TARGET else 0,
+            memory=models.memory[role],
+            mtp_layers=models.mtp_layers(role),
         )
 
     def _tokenize(self, command: Tokenize) -> Tokenized:

@@ -62,6 +62,10 @@ def _max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
+def _is_mtp(speculation: Speculation | None) -> bool:
+    return speculation is not None and speculation.is_mtp
+
+
 def _tuning_setup(
     engine: Engine,
     setup: LiveSetup,
@@ -98,6 +102,7 @@ def _tuning_setup(
             drafts=(candidate.name,),
             max_draft=longest_draft(setup.context),
             mtp_layers=target.mtp_layers,
+            mtp_files=candidate.mtp_file,
         ),
         schedule=setup.schedule,
         limits=limits,
@@ -120,7 +125,7 @@ class PairInspector:
         """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
         if setup.draft is not None:
             target, draft = setup.target.path, setup.draft.path
-            request = replace(request_of(setup), draft=setup.draft, mtp=False)
+            request = request_of(setup).beside(setup.draft)
             self.client.submit(ComparePair(target=target, draft=draft, request=request))
 
     def forget(self) -> None:
@@ -222,20 +227,25 @@ class LiveSession:
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
+            mtp_file = setup.has_mtp_file
             self._chat.submit(
                 LoadTarget(
                     options=setup.target,
                     context=setup.context,
                     max_draft=max_draft,
-                    mtp=setup.speculation is not None and setup.speculation.is_mtp,
+                    mtp=_is_mtp(setup.speculation) and not mtp_file,
+                    mtp_file=mtp_file,
                     draft=setup.draft,
                     from_disk=from_disk,
                 )
             )
 
-    def load_draft(self, options: ModelOptions) -> None:
-        """Load a draft beside the target. Answered by ``ModelLoaded`` or ``EngineFailed``."""
-        self._chat.submit(LoadDraft(options=options, from_disk=self._from_disk))
+    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> None:
+        """Load a draft beside the target, or MTP layers as their file has them.
+
+        Answered by ``ModelLoaded`` or ``EngineFailed``.
+        """
+        self._chat.submit(LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
@@ -261,8 +271,9 @@ class LiveSession:
         """The given speculation if the drafter it needs is loaded, else None."""
         if speculation is None or (speculation.needs_draft and self._draft is None):
             return None
-        drafts_itself = self._target is not None and self._target.mtp_layers > 0
-        return None if speculation.is_mtp and not drafts_itself else speculation
+        loaded = (self._target, self._draft)
+        has_mtp = any(one is not None and one.mtp_layers > 0 for one in loaded)
+        return None if speculation.is_mtp and not has_mtp else speculation
 
     @property
     def _drafter(self) -> events.ModelLoaded | None:
@@ -301,11 +312,15 @@ class LiveSession:
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
         target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
-
-        command = LoadTarget(options=setup.target, context=setup.context, max_draft=self.max_draft)
-        limits = Limits(n_trials=n_trials)
+        command = LoadTarget(
+            options=setup.target,
+            context=setup.context,
+            max_draft=self.max_draft,
+            mtp_file=candidate.is_mtp_file,
+        )
 
         def prepare(engine: Engine) -> Tuning:
+            limits = Limits(n_trials=n_trials)
             found = _tuning_setup(
                 engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
             )
@@ -332,7 +347,12 @@ class LiveSession:
         options = setup.target if drafter is self._target else setup.draft
         if options is None:
             return None
-        return Candidate(name=drafter_name(drafter), options=options, loaded=drafter)
+        return Candidate(
+            name=drafter_name(drafter),
+            options=options,
+            loaded=drafter,
+            is_mtp_file=drafter is self._draft and drafter.mtp_layers > 0,
+        )
 
     def close(self) -> None:
         """Cancel everything and free the models."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spectui.demo import DemoModel
+from spectui.models.facts import is_mtp_file
 from spectui.options.setup import SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
@@ -42,6 +43,11 @@ class LiveSetup(Setup):
         if speculation is None or (speculation.needs_draft and self.draft is None):
             return None
         return speculation
+
+    @property
+    def has_mtp_file(self) -> bool:
+        """Whether its draft is a file of MTP layers alone."""
+        return self.draft is not None and is_mtp_file(self.draft.path)
 
     @property
     def drafting_schedule(self) -> Schedule | None:

@@ -116,9 +116,16 @@ class DeviceMemory:
     """Whether that memory is the host's: what it takes is not free there either."""
     maps_files: bool = True
     """Whether models are mapped where it is used; else they are read, for the host as well."""
+    device: str = ""
+    """Name for ``-dev`` where it is another one: ``RPC1`` of ``RPC0[192.168.1.2:50052]``."""
     id: str | None = None
     """Id of the slot, mostly a PCI address; equal for one card that several backends drive. None
     where it is unknown."""
+
+    @property
+    def title(self) -> str:
+        """Name as llama.cpp lists it."""
+        return self.device or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,8 +180,8 @@ class Context(Closing):
         params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
-        params.type_k = _cache_type("-ctk", self.model.options.cache_type_k)
-        params.type_v = _cache_type("-ctv", self.model.options.cache_type_v)
+        params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
+        params.type_v = cache_type("-ctv", self.model.options.cache_type_v)
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
         if self._routing is not None:
@@ -396,7 +396,12 @@ def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
     return next(differing, min(len(tokens), len(prompt) - 1))
 
 
-def _cache_type(option: str, name: str) -> int:
+def cache_type(option: str, name: str) -> int:
+    """llama.cpp's number of a cache type.
+
+    Raises:
+        UsageError: there is no such type; names the ``option``.
+    """
     if name not in CACHE_TYPES:
         raise UsageError(f"{option} {name}: unknown; use one of {', '.join(CACHE_TYPES)}")
     return int(CACHE_TYPES[name])

@@ -245,6 +245,7 @@ def describe(device: int) -> Device:
         total_bytes=total_bytes,
         in_ram=properties.type == INTEGRATED or is_apples,
         maps_files=properties.capabilities.mmap_support,
+        device="" if buffer_type is None else name,
         id=None if device_id is None else device_id.decode(errors="replace"),
     )
     return Device(type=properties.type, backend=backend, memory=memory)

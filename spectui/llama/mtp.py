@@ -1,7 +1,8 @@
-"""The target's own layers for multi-token prediction (MTP), as a draft of the same sequence.
+"""Layers for multi-token prediction (MTP), as a draft of the target's sequence.
 
-They take a token and the target's hidden state of the position before it, and give logits and a
-hidden state of their own, which stands in for the target's where that has not decoded yet, as in
+They are the target's own, or in a file of their own, which is a model to llama.cpp. They take a
+token and the target's hidden state of the position before it, and give logits and a hidden state of
+their own, which stands in for the target's where that has not decoded yet, as in
 ``common_speculative_impl_draft_mtp``.
 """
 
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import AbortFlag, Context, n_common
+from spectui.llama.context import AbortFlag, Context, cache_type, n_common
 from spectui.llama.library import EXT, C
+from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
 from spectui.llama.sampling import top_token
-from spectui.llama.sequence import Batch
+from spectui.llama.sequence import Batch, SequenceMemory
+from spectui.models.facts import shares_cache
 from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs
 
@@ -38,8 +41,21 @@ class _PairBatch(Batch):
         super().close()
 
 
+class _BehindTargetBatch(_PairBatch):
+    """Tokens that all stand at the place behind what a target holds."""
+
+    def __init__(self, capacity: int, n_embd: int, target: TargetContext) -> None:
+        super().__init__(capacity, n_embd)
+        self._target = target
+
+    def fill(self, tokens: Sequence[int], first_position: int, outputs: Outputs) -> None:
+        """Hold ``tokens``, wherever they would stand in a cache of their own."""
+        del first_position
+        super().fill(tokens, self._target.n_past, outputs)
+
+
 class MtpContext(Context):
-    """A target's MTP layers over the sequence that the target decodes; implements ``DraftModel``.
+    """MTP layers over the sequence that the target decodes; implements ``DraftModel``.
 
     It reads along where the target was told to ``show_states_to`` it.
     """
@@ -47,35 +63,50 @@ class MtpContext(Context):
     _batch: _PairBatch
 
     def __init__(
-        self, target: TargetContext, options: ContextOptions, *, max_draft: int, abort: AbortFlag
+        self,
+        target: TargetContext,
+        options: ContextOptions,
+        *,
+        max_draft: int,
+        abort: AbortFlag,
+        model: Model | None = None,
     ) -> None:
-        """Allocate a cache for the MTP layers, whose weights are the target's own.
+        """Allocate a cache for the MTP layers.
 
         Args:
-            target: stays open longer than this context; its model was loaded with ``load_mtp`` and
-                passed ``check_mtp``.
+            target: stays open longer than this context; its model was loaded with ``load_mtp`` and,
+                without another ``model``, passed ``check_mtp``.
             options: those of the target.
             max_draft: longest draft, of which a drafter may ask for all states at once.
             abort: ends a decode when set.
+            model: has the layers, was loaded with ``load_mtp`` and passed ``check_mtp_file``, and
+                stays open longer than this context; None for the target's own.
 
         Raises:
             DoesNotFitError: caches or buffers could not be allocated.
         """
+        model = target.model if model is None else model
         self._target = target
-        self.n_layers: int = C.llama_model_n_layer_nextn(target.model.c)
-        """Number of layers; if several, each drafts one token of a chain."""
+        self.n_layers: int = C.llama_model_n_layer_nextn(model.c)
+        """Number of layers that draft in turn: of several, each drafts one token of a chain."""
+        if shares_cache(model.metadata("general.architecture") or ""):
+            # One decode runs all of them.
+            self.n_layers = 1
         self._chain_start = self._n_steps = 0
-        self._n_embd: int = C.llama_model_n_embd_out(target.model.c)
+        self._n_embd: int = C.llama_model_n_embd_out(model.c)
         self._states: dict[int, State] = {}
         """States by position: the target's, and its own beyond those. Few more than are needed."""
-        super().__init__(target.model, options, max_outputs=max_draft + 1, abort=abort)
+        super().__init__(model, options, max_outputs=max_draft + 1, abort=abort)
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
         params = super()._params(options, max_outputs, n_snapshots)
         params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
         params.ctx_other = self._target.c
-        # llama-server's default for drafts, whatever the target's types are.
-        params.type_k = params.type_v = C.GGML_TYPE_F16
+        if self.model is self._target.model:
+            # As of any draft: whatever the types of the target's own cache are.
+            own = self.model.options
+            params.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
+            params.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
         return params
 
     def _new_batch(self) -> _PairBatch:
@@ -88,9 +119,15 @@ class MtpContext(Context):
             super()._find_rollback()
 
     def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
-        """``keep_prefix`` of these layers and of the target, which shows again what they lack."""
+        """``keep_prefix`` of these layers and of the target, which shows again what they lack.
+
+        That is one token more where these were cut back: to read the next one they take the hidden
+        state of the last one, which is lost then.
+        """
         self.keep_prefix(prompt)
-        self._target.keep_prefix(prompt[: self._n_followed + 1])
+        is_known = self.n_past - 1 in self._states
+        n_followed = self.n_past if is_known else max(self.n_past - 1, 0)
+        self._target.keep_prefix(prompt[: n_followed + 1])
 
     def saw(self, position: int, states: HiddenStates) -> None:
         """Take the hidden states of what the target has just decoded from ``position`` on.
@@ -110,15 +147,6 @@ class MtpContext(Context):
         n_past = min(n_common(self.tokens, prompt), self._target.n_past)
         if n_past < self.n_past:
             self._forget(n_past)
-
-    @property
-    def _n_followed(self) -> int:
-        """Tokens of the target's that it needs to see no more.
-
-        One less than it holds where it was cut back: to read the next one it takes the hidden state
-        of the last one, which is lost then.
-        """
-        return self.n_past if self.n_past - 1 in self._states else max(self.n_past - 1, 0)
 
     def make_room(self, n: int) -> None:
         """Decode what gathered while the target reads a prompt, if ``n`` more were too many."""
@@ -187,8 +215,9 @@ class MtpContext(Context):
             super()._decode_piece(piece, outputs, start)
 
     def top(self) -> tuple[int, float]:
-        """Top token of the last output."""
-        return top_token(self.logits(self.n_outputs - 1))
+        """Top token of the last output, of those that the target knows."""
+        n_known = self._target.vocabulary.n_tokens
+        return top_token(self.logits(self.n_outputs - 1)[:n_known])
 
     def clear(self) -> None:
         """Forget everything."""
@@ -197,17 +226,79 @@ class MtpContext(Context):
         self._chain_start = self._n_steps = 0
 
     @property
+    def _next_state(self) -> State:
+        """The hidden state that the next token needs."""
+        return self._states.get(self.n_past - 1, np.zeros(self._n_embd, np.float32))
+
+    @property
     def state_bytes(self) -> int:
         """Size of what ``save`` would return now."""
-        return super().state_bytes + self._n_embd * np.dtype(np.float32).itemsize
+        return super().state_bytes + self._next_state.nbytes
 
     def save(self) -> bytes:
         """Return the cache, and the hidden state that the next token needs."""
-        state = self._states.get(self.n_past - 1, np.zeros(self._n_embd, np.float32))
-        return state.tobytes() + super().save()
+        return self._next_state.tobytes() + super().save()
 
     def restore(self, state: bytes, tokens: Sequence[int]) -> None:
         """Bring back what ``save`` returned when ``tokens`` were held."""
-        n_bytes = self._n_embd * np.dtype(np.float32).itemsize
+        n_bytes = self._next_state.nbytes
         super().restore(state[n_bytes:], tokens)
         self._states = {len(tokens) - 1: np.frombuffer(state[:n_bytes], np.float32)}
+
+
+class SharingMtpContext(MtpContext):
+    """MTP layers without a cache of their own: they look at what the target's holds.
+
+    All tokens of a draft stand at the place behind that, as llama-server has it.
+    """
+
+    def _new_batch(self) -> _PairBatch:
+        return _BehindTargetBatch(self.n_batch, self._n_embd, self._target)
+
+    def _find_rollback(self) -> None:
+        """Leave it at forgetting, of which nothing has to be done."""
+        EXT.llama_set_embeddings_nextn(self.c, True, True)
+        self._memory = SequenceMemory(self.c, swa_full=True)
+
+    def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
+        """Decode the last of ``tokens`` if there shall be an output; take note of the others."""
+        self._forget_states()
+        self.n_outputs = 0
+        self.tokens.extend(tokens if outputs is Outputs.NONE else tokens[:-1])
+        if outputs is not Outputs.NONE:
+            super().decode(tokens[-1:], Outputs.LAST)
+
+    def clear(self) -> None:
+        """Forget everything, but leave the cache to the target."""
+        self.tokens.clear()
+        self._states = {}
+        self.n_outputs = 0
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of what ``save`` would return now."""
+        return self._next_state.nbytes
+
+    def save(self) -> bytes:
+        """Return the hidden state that the next token needs."""
+        return self._next_state.tobytes()
+
+    def restore(self, state: bytes, tokens: Sequence[int]) -> None:
+        """Bring back what ``save`` returned when ``tokens`` were held."""
+        self.clear()
+        self.tokens.extend(tokens)
+        self._states = {len(tokens) - 1: np.frombuffer(state, np.float32)}
+
+
+def mtp_context(
+    target: TargetContext,
+    options: ContextOptions,
+    *,
+    max_draft: int,
+    abort: AbortFlag,
+    model: Model | None = None,
+) -> MtpContext:
+    """The context for the MTP layers of ``model``; arguments and errors as ``MtpContext``."""
+    shares = model is not None and shares_cache(model.metadata("general.architecture") or "")
+    kind = SharingMtpContext if shares else MtpContext
+    return kind(target, options, max_draft=max_draft, abort=abort, model=model)

@@ -39,17 +39,18 @@ from spectui.llama.library import (
     native_log,
 )
 from spectui.llama.model import Model
-from spectui.llama.mtp import MtpContext
+from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import Answer, Ask, Backend, ModelPlan, ModelRequest, Question
 from spectui.models.facts import (
     check_is_model,
     check_is_target,
     check_mtp,
+    check_mtp_file,
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, Token, readable
+from spectui.models.pairs import Outline, Token, incompatibility, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
 
@@ -201,7 +202,7 @@ class PlanMaker(Closing):
         self._reading(options.path)
         file = _identity(options.path)
         opened = self._opened
-        wanted = file, options, request.split, request.mtp
+        wanted = file, options, request.split, _loads_mtp(request)
         if opened is None or opened.wanted != wanted:
             self.close()
             gguf, model = self._read(request)
@@ -225,13 +226,21 @@ class PlanMaker(Closing):
                 if request.mtp:
                     check_mtp(path, gguf)
                 return gguf, Model(
-                    request.options, no_alloc=True, load_mtp=request.mtp, split=request.split
+                    request.options,
+                    no_alloc=True,
+                    load_mtp=_loads_mtp(request),
+                    split=request.split,
                 )
         except (DoesNotFitError, MemoryError) as error:
             raise BadInputError(
                 f"{path} has a header that takes more memory than any model's; "
                 "check that the download is complete"
             ) from error
+
+
+def _loads_mtp(request: ModelRequest) -> bool:
+    """Whether llama.cpp is told to load MTP layers: of a target also where a file's draft."""
+    return request.mtp or request.mtp_file is not None
 
 
 def _identity(path: Path) -> FileIdentity:
@@ -250,16 +259,45 @@ def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
         vocabulary = model.vocabulary
         with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
             return _planned(draft, traffic)
-    n_snapshots = request.max_draft if request.mtp else 0
+    n_snapshots = request.max_draft if _loads_mtp(request) else 0
     with TargetContext(
         model, context, max_draft=request.max_draft, abort=abort, n_snapshots=n_snapshots
     ) as target:
         plan = _planned(target, traffic)
+        if request.mtp_file is not None:
+            return replace(plan, mtp=_mtp_file_plan(target, opened.gguf, request.mtp_file, request))
         if not request.mtp:
             return plan
         own_traffic = mtp_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
-        with MtpContext(target, context, max_draft=request.max_draft, abort=abort) as own:
+        with mtp_context(target, context, max_draft=request.max_draft, abort=abort) as own:
             return replace(plan, mtp=_without_weights(_planned(own, own_traffic)))
+
+
+def _mtp_file_plan(
+    target: TargetContext, gguf: GgufFile, options: ModelOptions, request: ModelRequest
+) -> ModelPlan:
+    """Plan the MTP layers of a file beside the target, as whose header ``gguf`` is.
+
+    Raises:
+        BadInputError: it has none that can draft for the target.
+    """
+    own = read_gguf(options.path)
+    check_mtp_file(options.path, own, gguf)
+    with Model(options, no_alloc=True, load_mtp=True) as model:
+        reason = incompatibility(target.vocabulary, model.vocabulary)
+        if reason is not None:
+            raise BadInputError(
+                f"{options.path} cannot draft for {request.options.path.name}: {reason}; "
+                "choose a draft of the same model family"
+            )
+        with mtp_context(
+            target,
+            request.context,
+            max_draft=request.max_draft or 0,
+            abort=AbortFlag(),
+            model=model,
+        ) as drafting:
+            return _planned(drafting, mtp_traffic(own, options, gpu_devices=has_gpu()))
 
 
 def _without_weights(plan: ModelPlan) -> ModelPlan:

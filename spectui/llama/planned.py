@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
-from spectui.models.facts import ModelFacts
+from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport
 from spectui.models.weights import WeightTraffic
@@ -24,11 +24,15 @@ class PlanRequest:
     target: ModelOptions
     draft: ModelOptions | None = None
     mtp: bool = False
-    """Whether the target's own MTP layers are loaded, in place of a draft."""
+    """Whether MTP layers draft: those of ``draft`` or, without one, the target's own."""
     context: ContextOptions = field(default_factory=ContextOptions)
     """Options of both contexts; cache types are those of each model's own options."""
     max_draft: int = DraftSimple().draft_max
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
+
+    def beside(self, draft: ModelOptions) -> "PlanRequest":
+        """The same target with a draft, whose file tells whether it has MTP layers alone."""
+        return replace(self, draft=draft, mtp=is_mtp_file(draft.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,8 @@ class ModelRequest:
     """Longest draft that a target verifies; None for a draft, which has the logits of one token."""
     mtp: bool = False
     """Whether to load a target's MTP layers, too."""
+    mtp_file: ModelOptions | None = None
+    """A file whose MTP layers draft for the target, in place of its own."""
     split: tuple[int, ...] = ()
     """Shares of the layers by GPU; empty for llama.cpp's own choice, by what is free there."""
 
@@ -59,8 +65,8 @@ class ModelPlan:
     traffic: WeightTraffic
     """Bytes that its decodes read."""
     mtp: "ModelPlan | None" = None
-    """Those layers with a context of their own, if they were asked for; their weights are among
-    the model's."""
+    """MTP layers with a context of their own, if they were asked for; the weights of a target's own
+    are among the model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

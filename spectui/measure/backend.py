@@ -84,12 +84,14 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
     Raises:
         SpectuiError: one cannot be loaded, or there is no room for both, which is known before.
     """
-    speculation = setup.speculation
+    speculation, draft = setup.speculation, setup.used_draft
+    is_mtp = speculation is not None and speculation.is_mtp
     target = engine.load_target(
         setup.target,
         setup.context,
         max_draft=1 if speculation is None else speculation.longest,
-        mtp=speculation is not None and speculation.is_mtp,
-        draft=setup.used_draft,
+        mtp=is_mtp and draft is None,
+        mtp_file=is_mtp and draft is not None,
+        draft=draft,
     )
-    return target, None if setup.used_draft is None else engine.load_draft(setup.used_draft)
+    return target, None if draft is None else engine.load_draft(draft, mtp=is_mtp)

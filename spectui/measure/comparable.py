@@ -19,7 +19,9 @@ _WORDS = {
 }
 
 
-_LATER = frozenset({"devices", "kv_offload", "op_offload"})
+_LATER = frozenset(
+    {"devices", "fit", "kv_offload", "op_offload", "cache_type_k_mtp", "cache_type_v_mtp"}
+)
 """Fields that came when there were studies, of which each is what its default says."""
 
 

@@ -11,7 +11,7 @@ from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.llama.planned import PlanRequest
-from spectui.models.facts import facts_of, reader_kind
+from spectui.models.facts import facts_of, kind_of_draft
 from spectui.models.gguf import read_gguf
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import ModelOptions, Setup
@@ -32,7 +32,7 @@ class ServedModel:
     size_bytes: int | None = None
     """Size of its tensors, as for loaded models."""
     reader: str | None = None
-    """One of ``HIDDEN_STATE_KINDS``, for a draft that reads the target's hidden states."""
+    """Kind of a draft that reads the target's hidden states; None for a model of its own."""
     mtp_layers: int = 0
     redoes_rounds: bool = True
     """Whether llama-server has to redo rounds that reject something; True if unknown."""
@@ -83,7 +83,7 @@ def look_at(options: ModelOptions) -> ServedModel:
         name=facts.name,
         size_bytes=facts.size_bytes,
         file_bytes=file_bytes,
-        reader=reader_kind(gguf),
+        reader=kind_of_draft(gguf),
         mtp_layers=facts.mtp_layers,
         redoes_rounds=known.has_state or not known.is_known,
     )

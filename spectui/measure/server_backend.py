@@ -157,7 +157,7 @@ class ServerBackend:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
             return self._base.off
-        draft = self._draft if speculation.needs_draft else None
+        draft = self._draft if speculation.takes_draft else None
         return replace(self._base, draft=draft, speculation=speculation)
 
     def generate(self, command: Generate) -> GenerationResult:

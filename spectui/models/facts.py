@@ -5,26 +5,29 @@ from pathlib import Path
 
 from spectui.documents import Json
 from spectui.errors import BadInputError
-from spectui.models.gguf import file_size
+from spectui.models.gguf import file_size, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.weights import weight_traffic
+from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
 """Bytes of an element of an f16 cache."""
-_UNEQUAL_LAYERS = (
+_RECURRENT = (
     "ssm.state_size",
     "shortconv.l_cache",
     "wkv.head_size",
     "kda.head_dim",
     "full_attention_interval",
+)
+"""Keys of models with recurrent layers."""
+_UNEQUAL_ATTENTION = (
     "attention.sliding_window",
     "attention.kv_lora_rank",
     "attention.shared_kv_layers",
 )
-"""Keys of models with recurrent layers, with attention that slides, with a compressed cache, and
-with layers that share one."""
+"""Keys of models with attention that slides, with a compressed cache, and with layers that share
+one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class ModelFacts:
     """Per layer, 0 for a model without."""
     mtp_layers: int = 0
     """Layers for multi-token prediction that its file says it has."""
+    draft_kind: str | None = None
+    """``--spec-type``'s name of a draft that is no model of its own; None for a model."""
     kv_bytes_per_token: int | None
     """Bytes of an f16 cache per token. None where no one number holds: layers differ, or have no
     attention."""
@@ -99,27 +104,34 @@ def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
         n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or gguf.number("vocab_size"),
         n_experts=gguf.number("expert_count"),
         mtp_layers=gguf.mtp_layers,
+        draft_kind=kind_of_draft(gguf),
         kv_bytes_per_token=_kv_bytes_per_token(gguf),
         read_bytes_per_token=_read_bytes_per_token(path, gguf),
         has_chat_template=bool(gguf.text("tokenizer.chat_template")),
     )
 
 
-def _has_unequal_layers(gguf: GgufFile) -> bool:
+def _has_unequal_layers(gguf: GgufFile, *, is_mtp: bool) -> bool:
     """Whether caches differ between layers, or do not grow with every token."""
     # Where layers differ in heads or windows, a list has a value for each of them.
     own = f"{gguf.arch}.attention."
     has_lists = any(key.startswith(own) for key in gguf.array_lengths)
-    return has_lists or any(map(gguf.number, _UNEQUAL_LAYERS))
+    # MTP layers alone have attention, whatever their target has.
+    keys = _UNEQUAL_ATTENTION if is_mtp else (*_RECURRENT, *_UNEQUAL_ATTENTION)
+    return has_lists or any(map(gguf.number, keys))
 
 
 def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
     """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
+    is_mtp = kind_of_draft(gguf) == MTP_KIND
+    if is_mtp and shares_cache(gguf.arch):
+        return 0
     # Layers of multi-token prediction have no cache unless they draft.
-    n_layers = gguf.number("block_count") - gguf.mtp_layers
+    n_layers = gguf.mtp_layers if is_mtp else gguf.number("block_count") - gguf.mtp_layers
     n_heads, n_embd = gguf.number("attention.head_count"), gguf.number("embedding_length")
     n_heads_kv = gguf.number("attention.head_count_kv", n_heads)
-    if _has_unequal_layers(gguf) or n_layers <= 0 or not (n_heads and n_heads_kv and n_embd):
+    has_numbers = n_layers > 0 and n_heads and n_heads_kv and n_embd
+    if _has_unequal_layers(gguf, is_mtp=is_mtp) or not has_numbers:
         return None
     key = gguf.number("attention.key_length") or n_embd // n_heads
     value = gguf.number("attention.value_length") or n_embd // n_heads
@@ -128,7 +140,8 @@ def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
 
 def _read_bytes_per_token(path: Path, gguf: GgufFile) -> int | None:
     """All in RAM: where the weights lie does not matter to how many are read."""
-    traffic = weight_traffic(gguf, ModelOptions(path=path), gpu_devices=False)
+    traffic_of = mtp_traffic if kind_of_draft(gguf) == MTP_KIND else weight_traffic
+    traffic = traffic_of(gguf, ModelOptions(path=path), gpu_devices=False)
     n_bytes = round(traffic.cpu_bytes_per_decode(1))
     return n_bytes if n_bytes > 0 else None
 
@@ -166,24 +179,66 @@ _SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
 """Those of which llama.cpp runs more than one MTP layer."""
 
 
+_MTP_OF = {"gemma4-assistant": "gemma4"}
+"""Architectures of nothing but MTP layers, with that of the target, whose cache they look at."""
+
+
+def shares_cache(arch: str) -> bool:
+    """Whether MTP layers of this architecture look at the target's cache, and have none."""
+    return arch in _MTP_OF
+
+
 def check_mtp(path: Path, gguf: GgufFile) -> None:
     """Refuse a target that cannot draft for itself.
 
     Raises:
         BadInputError: it has no MTP layers, or none that this engine can run.
     """
+    reason = _without_mtp(gguf)
+    if reason is not None:
+        raise BadInputError(
+            f"{path} cannot draft for itself: it {reason}; give a draft with -md instead"
+        )
+
+
+def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
+    """Refuse a file whose MTP layers cannot draft for a target.
+
+    Raises:
+        BadInputError: it has none that llama.cpp can run, or they are another model's.
+    """
+    wanted, own, needed = _MTP_OF.get(gguf.arch, gguf.arch), _width(gguf), _width(target)
+    reason = None if has_mtp_layers(gguf) else _without_mtp(gguf)
+    if reason is None and target.arch != wanted:
+        reason = f"has MTP layers of a {wanted}, and the target is a {target.arch}"
+    if reason is None and own != needed:
+        reason = f"reads hidden states of {own} numbers, and the target has {needed}"
+    if reason is not None:
+        raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another file")
+
+
+def has_mtp_layers(gguf: GgufFile) -> bool:
+    """Whether a file has MTP layers that can draft for some target."""
+    return shares_cache(gguf.arch) or _without_mtp(gguf) is None
+
+
+def _without_mtp(gguf: GgufFile) -> str | None:
+    """Reason why a file's MTP layers cannot draft; None if they can."""
     arch, n_layers = gguf.arch, gguf.mtp_layers
     if n_layers == 0:
-        reason = f"is a {arch} without MTP layers; give a draft with -md instead"
-    elif arch not in _MTP_ARCHITECTURES:
-        reason = f"has MTP layers, which llama.cpp does not run for {arch}; give a draft with -md"
-    elif not any(".nextn." in tensor.name for tensor in gguf.tensors):
-        reason = "was made without its MTP layers; get a file that has them, or give a draft"
-    elif n_layers > 1 and arch not in _SEVERAL:
-        reason = f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}; give a draft"
-    else:
-        return
-    raise BadInputError(f"{path} cannot draft for itself: it {reason}")
+        return f"is a {arch} without MTP layers"
+    if arch not in _MTP_ARCHITECTURES:
+        return f"has MTP layers, which llama.cpp does not run for {arch}"
+    if not any(".nextn." in tensor.name for tensor in gguf.tensors):
+        return "was made without its MTP layers, which other files of it may have"
+    if n_layers > 1 and arch not in _SEVERAL:
+        return f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}"
+    return None
+
+
+def _width(gguf: GgufFile) -> int:
+    """Numbers in a hidden state that is given on."""
+    return gguf.number("embedding_length_out") or gguf.number("embedding_length")
 
 
 def check_is_model(path: Path, gguf: GgufFile) -> None:
@@ -193,6 +248,11 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
         BadInputError: it is one.
     """
     kind = kind_of_draft(gguf)
+    if kind == MTP_KIND:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of "
+            "its own"
+        )
     if kind is not None:
         raise BadInputError(
             f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
@@ -215,10 +275,12 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
         )
 
 
-def reader_kind(gguf: GgufFile) -> str | None:
-    """Return which of ``HIDDEN_STATE_KINDS`` a draft is; None for another file."""
-    kind = kind_of_draft(gguf)
-    return kind if kind in HIDDEN_STATE_KINDS else None
+def is_mtp_file(path: Path) -> bool:
+    """Whether a file has MTP layers alone; False for one whose header cannot be read."""
+    try:
+        return kind_of_draft(read_gguf(path)) == MTP_KIND
+    except BadInputError:
+        return False
 
 
 def kind_of_draft(gguf: GgufFile) -> str | None:
@@ -235,4 +297,4 @@ def kind_of_draft(gguf: GgufFile) -> str | None:
     # It asks for the first layer's attn_norm, which EXAONE 4 has not, with all of its layers.
     has_trunk = any(name.startswith("blk.0.") for name in names)
     has_mtp = any(".nextn." in name for name in names)
-    return MTP_KIND if arch == "gemma4-assistant" or (has_mtp and not has_trunk) else None
+    return MTP_KIND if shares_cache(arch) or (has_mtp and not has_trunk) else None

@@ -20,6 +20,8 @@ _EMBEDDING = "token_embd.weight"
 _OUTPUT = "output.weight"
 _OWN_EMBEDDING, _OWN_HEAD = ".nextn.embed_tokens.weight", ".nextn.shared_head_head.weight"
 """Tensors of an MTP layer that does not use the model's."""
+_PROJECTIONS = "nextn."
+"""Beginning of the tensors between a target and MTP layers of another width."""
 _LOOKED_UP = frozenset(
     {_EMBEDDING, "per_layer_token_embd.weight", "position_embd.weight", "token_types.weight"}
 )
@@ -29,7 +31,7 @@ _Place = tuple[bool, bool]
 """Whether a tensor is in RAM, and whether it holds experts."""
 
 
-_EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 """``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
 
 
@@ -92,10 +94,10 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
 
 
 def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
-    """Find out what a decode of the target's MTP layers reads; of several, which take turns, one.
+    """Find out what a decode of MTP layers reads; of several, which take turns, one.
 
     Args:
-        gguf: the target's file, which has such layers.
+        gguf: the file that has them: the target's, or one of their own.
         options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
@@ -103,13 +105,16 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
     head = None if has_head else _head(gguf)
 
     def is_of_layer(name: str) -> bool:
-        return _is_mtp(gguf, name) and not name.endswith(_OWN_EMBEDDING)
+        is_read = _is_mtp(gguf, name) or name.startswith(_PROJECTIONS)
+        return is_read and not name.endswith(_OWN_EMBEDDING)
 
     def sizes(reads: Callable[[str], bool]) -> Counter[_Place]:
         return _sizes(gguf, options, reads, gpu_devices=gpu_devices)
 
     own = sizes(is_of_layer)
-    each = Counter({place: n_bytes // max(1, gguf.mtp_layers) for place, n_bytes in own.items()})
+    # Where there is no other layer, one decode runs all of them.
+    n_turns = 1 if gguf.mtp_layers == gguf.number("block_count") else max(1, gguf.mtp_layers)
+    each = Counter({place: n_bytes // n_turns for place, n_bytes in own.items()})
     return _traffic(gguf, options, each + sizes(lambda name: name == head))
 
 
@@ -200,6 +205,6 @@ def overrides(options: ModelOptions) -> list[tuple[str, str]]:
     """
     pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
     if options.cpu_moe:
-        pairs.append((_EXPERTS_FFN, "CPU"))
-    pairs += [(rf"blk\.{layer}{_EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
+        pairs.append((EXPERTS_FFN, "CPU"))
+    pairs += [(rf"blk\.{layer}{EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
     return pairs

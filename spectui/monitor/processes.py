@@ -166,7 +166,10 @@ def listening(endpoints: Sequence[str]) -> frozenset[int]:
         return frozenset(
             one.pid
             for one in psutil.net_connections("tcp")
-            if one.status == psutil.CONN_LISTEN and one.laddr.port in here and one.pid is not None
+            if one.status == psutil.CONN_LISTEN
+            and one.laddr
+            and one.laddr.port in here
+            and one.pid is not None
         )
     return frozenset()
 

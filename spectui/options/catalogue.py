@@ -14,6 +14,7 @@ from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
     Devices,
+    Fit,
     FlashAttention,
     ModelOptions,
     SamplingConfig,
@@ -60,7 +61,7 @@ MODEL_DRAFT = Option(
 GPU_LAYERS = Option(
     flags=("-ngl", "--gpu-layers", "--n-gpu-layers"),
     values=Layers(),
-    help="Layers of the target on the GPU (default: all).",
+    help="Layers of the target on the GPU (default: all that fit, see --fit).",
     variables=("N_GPU_LAYERS", "N_GPU_LAYERS"),
     default=_default(ModelOptions, "n_gpu_layers"),
     shows_default=False,
@@ -207,12 +208,42 @@ CACHE_TYPE_V_DRAFT = _cache_type(
     "CACHE_TYPE_V_DRAFT",
     written="--spec-draft-type-v",
 )
+FIT = Option(
+    flags=("-fit", "--fit"),
+    values=Words(("on", "off")),
+    help="Put as many layers and experts on devices as fit, where -ngl, -ts and -ot are not given.",
+    variables=("FIT", None),
+    default="on",
+    is_written=False,
+    lacking=_IK,
+)
+FIT_TARGET = Option(
+    flags=("-fitt", "--fit-target"),
+    help="MiB that --fit leaves free on each device (default: 1024).",
+    variables=("FIT_TARGET", None),
+    metavar="MIB0,MIB1,...",
+    is_written=False,
+    lacking=_IK,
+)
+FIT_CTX = Option(
+    flags=("-fitc", "--fit-ctx"),
+    values=Whole(1),
+    help="Shortest context to which --fit shortens one whose size is not given.",
+    variables=("FIT_CTX", None),
+    default=_default(Fit, "min_ctx"),
+    metavar="N",
+    is_written=False,
+    lacking=_IK,
+)
+FITTING = (FIT, FIT_TARGET, FIT_CTX)
+"""What llama-server chooses of the target's placement. A command's own remain as they stand."""
 DEVICES = (RPC, DEVICE, DEVICE_DRAFT, TENSOR_SPLIT, SPLIT_MODE, MAIN_GPU)
 """Devices that target and draft are put on."""
 PLACEMENT = (
     *(GPU_LAYERS, GPU_LAYERS_DRAFT, *DEVICES, OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT),
     *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, OVERRIDE_KV, NO_MMAP),
     *(NO_KV_OFFLOAD, NO_OP_OFFLOAD),
+    *FITTING,
     *(CACHE_TYPE_K, CACHE_TYPE_V, CACHE_TYPE_K_DRAFT, CACHE_TYPE_V_DRAFT),
 )
 """Placement of target and draft."""

@@ -25,6 +25,8 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
     needs_draft: ClassVar[bool] = False
     """Whether it drafts with a model file of its own."""
+    takes_draft: ClassVar[bool] = False
+    """Whether it may."""
     ik_kind: ClassVar[str | None] = None
     """Name in ik_llama.cpp of a kind that has another name there."""
     bounds: ClassVar[tuple[str, ...]] = ()
@@ -153,7 +155,7 @@ class ModelDrafter(DrafterOptions, frozen=True, kw_only=True):
     ``draft_p_min`` is compared with the top token's probability (softmax of the top 10 logits).
     """
 
-    needs_draft = True
+    needs_draft = takes_draft = True
     bounds = ("draft_min", "draft_max")
 
     draft_max: DraftMax = 3
@@ -178,7 +180,7 @@ class DraftSimple(ModelDrafter, frozen=True, kw_only=True, tag="draft-simple"):
 
 
 class DraftMtp(ModelDrafter, frozen=True, kw_only=True, tag="draft-mtp"):
-    """The target's own layers for multi-token prediction."""
+    """Layers for multi-token prediction: the target's own, or those of a file beside it."""
 
     ik_kind = "mtp"
     needs_draft = False

@@ -25,6 +25,7 @@ from spectui.options.option import (
 from spectui.options.setup import (
     ContextOptions,
     Devices,
+    Fit,
     FlashAttention,
     KvOverride,
     ModelOptions,
@@ -34,12 +35,12 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation, speculation_of
 
-ALL_LAYERS = -1
+ALL_LAYERS, AUTO_LAYERS = -2, -1
+"""Numbers that llama-server reads as ``all`` and ``auto``: in-process both are all that there are,
+and ``auto`` is what may be fitted."""
 _MOST_PORT = 65535
 _SEPARATORS = re.compile(r"[,/]+")
 """Between the shares of ``-ts``."""
-_SERVERS_ALL = -2
-"""Llama-server reads -1 as ``auto`` and -2 as ``all``: in-process both are all that there are."""
 
 
 def read_value(values: Values, text: str) -> Any:  # noqa: ANN401 - as many types as options
@@ -90,15 +91,14 @@ def _decimal(text: str, low: float, high: float | None) -> float:
 
 
 def _layers(text: str) -> int:
-    if text in {"auto", "all"}:
-        return ALL_LAYERS
+    words = {"auto": AUTO_LAYERS, "all": ALL_LAYERS}
     try:
-        layers = int(text)
+        layers = words[text] if text in words else int(text)
     except ValueError:
-        layers = _SERVERS_ALL - 1
-    if not _SERVERS_ALL <= layers <= INT_MAX:
+        layers = ALL_LAYERS - 1
+    if not ALL_LAYERS <= layers <= INT_MAX:
         raise ValueError(f"{text!r} is no number of layers, nor auto or all")
-    return max(layers, ALL_LAYERS)
+    return layers
 
 
 def _between(low: float, high: float | None) -> str:
@@ -176,7 +176,7 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     """
     return ModelOptions(
         path=path,
-        n_gpu_layers=values["gpu_layers"],
+        n_gpu_layers=max(values["gpu_layers"], -1),
         devices=devices_of(values, values["device"]),
         override_tensor=tensor_overrides(values["override_tensor"]),
         **_experts(values, ""),
@@ -184,6 +184,8 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
         mmap=not values["no_mmap"],
         cache_type_k=values["cache_type_k"],
         cache_type_v=values["cache_type_v"],
+        cache_type_k_mtp=values["cache_type_k_draft"],
+        cache_type_v_mtp=values["cache_type_v_draft"],
     )
 
 
@@ -191,7 +193,7 @@ def draft_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     """Placement of a draft; arguments and errors as those of ``target_of``."""
     return ModelOptions(
         path=path,
-        n_gpu_layers=values["gpu_layers_draft"],
+        n_gpu_layers=max(values["gpu_layers_draft"], -1),
         devices=devices_of(values, values["device_draft"] or values["device"]),
         override_tensor=tensor_overrides(values["override_tensor_draft"]),
         **_experts(values, "_draft"),
@@ -200,6 +202,32 @@ def draft_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
         cache_type_k=values["cache_type_k_draft"],
         cache_type_v=values["cache_type_v_draft"],
     )
+
+
+_GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "tensor_split")
+"""Placements that leave nothing to fit."""
+
+
+def fit_of(values: Mapping[str, Any]) -> Fit | None:
+    """What may be chosen of the target's placement, from values of ``catalogue.RUN``.
+
+    Returns:
+        None where the placement is given, and with ``--fit off``.
+
+    Raises:
+        UsageError: a margin is no number.
+    """
+    targets = values["fit_target"] or ""
+    try:
+        mib = tuple(int(one) for one in _SEPARATORS.split(targets) if one)
+    except ValueError:
+        mib = (-1,)
+    if min(mib, default=0) < 0:
+        raise UsageError(f"--fit-target {targets}: write MiB for each device, such as 1024,512")
+    is_open = values["fit"] == "on" and values["gpu_layers"] == AUTO_LAYERS
+    if not is_open or any(values[name] for name in _GIVEN):
+        return None
+    return Fit(targets_mib=mib, min_ctx=values["fit_ctx"])
 
 
 def _experts(values: Mapping[str, Any], suffix: str) -> dict[str, Any]:

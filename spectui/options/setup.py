@@ -122,6 +122,27 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """``--fit on``: what was not given of a placement is chosen by the devices' free memory."""
+
+    targets_mib: tuple[int, ...] = ()
+    """``--fit-target``: MiB that stay free, by device; a single one is for all of them."""
+    min_ctx: int = 4096
+    """``--fit-ctx``: tokens of the shortest context, where its length was not given either."""
+    is_open: bool = False
+    """Whether that is still to be done, by the engine that loads or by a llama-server."""
+
+    def margin_bytes(self, device: int) -> int:
+        """Bytes that stay free on a device, by its index among the target's."""
+        mib = 1024
+        if len(self.targets_mib) == 1:
+            mib = self.targets_mib[0]
+        elif device < len(self.targets_mib):
+            mib = self.targets_mib[device]
+        return mib << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """One GGUF and where its parts go."""
 
@@ -139,6 +160,13 @@ class ModelOptions:
     mmap: bool = True
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
+    cache_type_k_mtp: str = "f16"
+    """``-ctkd`` where a target's own MTP layers draft, which have a cache of their own."""
+    cache_type_v_mtp: str = "f16"
+    """``-ctvd`` of the same."""
+    fit: Fit | None = None
+    """What llama-server may choose of a target's placement: what stands here was chosen so, and a
+    command leaves it to the server. None where everything was given."""
 
     def absolute(self) -> "ModelOptions":
         """A copy with an absolute path, valid from any folder."""
@@ -172,7 +200,7 @@ class Setup:
     target: ModelOptions
     """The target as it lies beside the draft."""
     draft: ModelOptions | None
-    """None where no draft model is needed."""
+    """None where no draft model is needed; with MTP, None for the target's own layers."""
     context: ContextOptions
     speculation: Speculation | None
     """None for the target alone."""
@@ -208,14 +236,18 @@ class Setup:
         """The drafters, and the last one's numbers."""
         if self.speculation is None:
             return "off"
-        draft = "model" if self.draft is None else self.draft.path.stem
-        names = [draft if one.needs_draft else one.kind for one in self.speculation.chain]
+        draft = self.used_draft
+        stem = "model" if draft is None else draft.path.stem
+        names = [
+            stem if one.needs_draft or (one.takes_draft and draft is not None) else one.kind
+            for one in self.speculation.chain
+        ]
         return f"{', '.join(names)}: {self.speculation.own.summary}"
 
     @property
     def used_draft(self) -> ModelOptions | None:
         """The draft, if it drafts."""
-        return self.draft if self.speculation is not None and self.speculation.needs_draft else None
+        return self.draft if self.speculation is not None and self.speculation.takes_draft else None
 
     @property
     def models(self) -> tuple[ModelOptions, ...]:

@@ -53,13 +53,18 @@ class Speculation(msgspec.Struct, frozen=True):
 
     @property
     def is_mtp(self) -> bool:
-        """Whether the target's own MTP layers draft."""
+        """Whether MTP layers draft, the target's own or those of a file beside it."""
         return isinstance(self.own, DraftMtp)
 
     @property
     def needs_draft(self) -> bool:
         """Whether a draft model of its own file is among them."""
         return self.own.needs_draft
+
+    @property
+    def takes_draft(self) -> bool:
+        """Whether a file beside the target drafts if there is one."""
+        return self.own.takes_draft
 
     @property
     def ngrams(self) -> tuple[Ngram, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.gguf_names import is_part_of_model, series_of
-from spectui.options.drafters import DraftMax, DraftMin, DraftPMin
+from spectui.options.drafters import MTP_KIND, DraftMax, DraftMin, DraftPMin
 from spectui.paths import cache_dir, config_dir
 from spectui.toml_files import read_toml
 
@@ -169,7 +169,12 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def is_ready(self) -> bool:
         """Whether its models can be loaded without a download."""
         has_target = self.target is None or self.find_target() is not None
-        return has_target and (not self.draft or bool(self.find_drafts()))
+        return has_target and (not self.needs_draft or bool(self.find_drafts()))
+
+    @property
+    def needs_draft(self) -> bool:
+        """Whether one of its drafts has to be there; MTP layers that come first need none."""
+        return bool(self.draft) and self.options.get("spec-type") != MTP_KIND
 
     def find_target(self) -> Path | None:
         """Return the target's file, None if it names none or it is missing."""

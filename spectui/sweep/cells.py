@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spectui.documents import Json, or_reason
 from spectui.format import counted
 from spectui.measure.arm import OFF, Arm
-from spectui.options.drafters import numbers_of
+from spectui.options.drafters import MTP_KIND, numbers_of
 from spectui.options.speculation import Speculation
 
 
@@ -68,8 +68,13 @@ class Cell:
 
     @property
     def mtp(self) -> bool:
-        """Whether the target's own MTP layers draft."""
+        """Whether MTP layers draft."""
         return self.speculation is not None and self.speculation.is_mtp
+
+    @property
+    def own_mtp(self) -> bool:
+        """Whether these are the target's own."""
+        return self.mtp and self.arm.draft == MTP_KIND
 
     def document(self) -> Json:
         """The configuration in documents."""

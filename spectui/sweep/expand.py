@@ -91,13 +91,14 @@ class _Expansion:
             for chain in product(*ngrams):
                 yield Arm(draft=None, speculation=Speculation(chain[-1], chain[:-1]))
             return
-        drafts = [MTP_KIND] if kind == MTP_KIND else self._drafting(axes, kind)
+        is_own = kind == MTP_KIND and MTP_KIND not in self._drafts.values()
+        drafts = [MTP_KIND] if is_own else self._drafting(axes, kind)
         if drafts is None:
             return
         default = self._default.speculation or Speculation()
         models = list(self._settings(axes, DraftSimple, default.own.numbers))
         for draft, ahead, model in product(drafts, product(*ngrams), models):
-            own = with_kind(model, MTP_KIND if kind == MTP_KIND else self._drafts[draft])
+            own = with_kind(model, MTP_KIND if is_own else self._drafts[draft])
             yield Arm(draft=draft, speculation=Speculation(own, ahead))
 
     def _drafting(self, axes: Axes, kind: str) -> list[str] | None:

@@ -31,6 +31,7 @@ from spectui.measure.workload import (
     tokenize,
     with_length,
 )
+from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Schedule, Setup
 from spectui.server.binary import ServerBinary
 from spectui.speculative.models import unserved
@@ -147,19 +148,25 @@ class EngineMeasurer(CellMeasurer):
         super().__init__(setup)
         self._engine = engine
         self._longest = longest
+        self._has_mtp_files = any(look_at(one).reader == MTP_KIND for one in setup.drafts.values())
         self._target: ModelLoaded | None = None
         self._place: tuple[Place, bool] | None = None
         """Where the target is loaded, and whether with its MTP layers."""
         self._draft: str | None = None
+        self._loaded: ModelLoaded | None = None
+        """The draft as it was loaded."""
         self._unusable: dict[str | tuple[Place, bool], SpectuiError] = {}
         """Errors of drafts and places, which are no others for the next cell."""
 
     def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
         """Load target and draft if other ones are loaded."""
         target = self._load_target(cell, off)
-        if cell.arm.draft is not None and not cell.mtp:
-            self._load_draft(cell.arm.draft, target)
-        mtp_layers = target.mtp_layers if cell.mtp else 0
+        if cell.own_mtp:
+            self._unload_mtp_file()
+        elif cell.arm.draft is not None:
+            self._load_draft(cell.arm.draft, target, mtp=cell.mtp)
+        drafter = target if cell.own_mtp else self._loaded
+        mtp_layers = drafter.mtp_layers if cell.mtp and drafter is not None else 0
         schedule = effective_schedule(self._setup.schedule, mtp_layers)
         return self._engine, schedule, target.n_ctx
 
@@ -176,38 +183,46 @@ class EngineMeasurer(CellMeasurer):
 
     def _load_target(self, cell: Cell, off: Setup) -> ModelLoaded:
         # What has MTP layers loaded beside it runs all other cells as well.
-        place = (cell.place, cell.mtp or self._place == (cell.place, True))
+        place = (cell.place, cell.own_mtp or self._place == (cell.place, True))
         if self._target is not None and self._place == place:
             return self._target
         if place in self._unusable:
             raise self._unusable[place]
         # A load begins by freeing both models, whatever comes of it.
-        self._target = self._place = self._draft = None
+        self._target = self._place = self._draft = self._loaded = None
         context = off.context
         longest = min(self._longest, context.ctx_size - 1, context.batch_size - 1)
         try:
-            loaded = self._engine.load_target(off.target, context, max_draft=longest, mtp=place[1])
+            loaded = self._engine.load_target(
+                off.target, context, max_draft=longest, mtp=place[1], mtp_file=self._has_mtp_files
+            )
         except (BadInputError, DoesNotFitError, UsageError) as error:
             self._unusable[place] = error
             raise
         self._target, self._place = loaded, place
         return loaded
 
-    def _load_draft(self, name: str, target: ModelLoaded) -> None:
+    def _unload_mtp_file(self) -> None:
+        """Free MTP layers that would draft in place of the target's own."""
+        if self._loaded is not None and self._loaded.mtp_layers:
+            self._draft = self._loaded = None
+            self._engine.unload_draft()
+
+    def _load_draft(self, name: str, target: ModelLoaded, *, mtp: bool) -> None:
         if name == self._draft:
             return
         if name in self._unusable:
             raise self._unusable[name]
-        self._draft = None
+        self._draft = self._loaded = None
         try:
-            loaded = self._engine.load_draft(self._setup.drafts[name])
+            loaded = self._engine.load_draft(self._setup.drafts[name], mtp=mtp)
             _check_draft(name, target, loaded)
         except BadInputError as error:
             # It is the file's fault, and so that of all cells that it drafts in.
             self._unusable[name] = error
             self._engine.unload_draft()
             raise
-        self._draft = name
+        self._draft, self._loaded = name, loaded
 
 
 class ServedMeasurer(CellMeasurer):
@@ -233,7 +248,7 @@ class ServedMeasurer(CellMeasurer):
             self._setup.drafts,
             redoes_rounds=self._redoes_rounds,
         )
-        backend.load(None if cell.mtp else cell.arm.draft)
+        backend.load(cell.arm.draft)
         return backend, Schedule.SERVER, off.context.ctx_size
 
     def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
@@ -278,7 +293,7 @@ def open_servers(
     """
     most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
     off = replace(setup.base, n_slots=most_slots)
-    on = [replace(request_of(off), draft=draft) for draft in setup.drafts.values()]
+    on = [request_of(off).beside(draft) for draft in setup.drafts.values()]
     stays = keeps_off(off, on, wanted=keeps_both)
     how = "takes turns with it" if stays else "waits until the other has ended"
     say(f"two llama-servers: the target alone, and each setting, which {how}")

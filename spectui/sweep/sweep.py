@@ -18,7 +18,7 @@ from spectui.errors import (
 from spectui.measure.arm import OFF
 from spectui.measure.served_models import UNREAD, look_at
 from spectui.models.gguf import weights_bytes
-from spectui.options.drafters import MODEL_KIND
+from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.sweep.cells import Task, Visit
 from spectui.sweep.expand import expand, ordered
@@ -47,9 +47,10 @@ class Sweep:
         Raises:
             UsageError: nothing would draft.
         """
-        kinds = dict.fromkeys(setup.drafts, MODEL_KIND)
-        if setup.binary is not None:
-            kinds = {name: look_at(one).reader or MODEL_KIND for name, one in setup.drafts.items()}
+        kinds = {name: look_at(one).reader or MODEL_KIND for name, one in setup.drafts.items()}
+        if setup.binary is None:
+            # The engine refuses the others when it loads them, with the reason.
+            kinds = {name: kind if kind == MTP_KIND else MODEL_KIND for name, kind in kinds.items()}
         self.setup = setup
         self.cells, left_out = expand(setup.grid.cells, kinds, setup.default)
         """Names of the cells, in the grid's order."""

@@ -30,6 +30,8 @@ class Candidate:
     """Facts of the loaded model; None if it could not be loaded."""
     error: SpectuiError | None = None
     """Why it cannot be used."""
+    is_mtp_file: bool = False
+    """Whether it is a file of MTP layers alone."""
 
     @property
     def is_mtp(self) -> bool:
@@ -40,9 +42,16 @@ class Candidate:
         return self.name == MTP_KIND
 
     @property
+    def mtp_file(self) -> tuple[tuple[str, int], ...]:
+        """Its name with the number of layers, if it is a file of MTP layers that was loaded."""
+        if self.loaded is None or not self.is_mtp_file:
+            return ()
+        return ((self.name, self.loaded.mtp_layers),)
+
+    @property
     def is_short(self) -> bool:
         """Whether it drafts a few tokens at most: several MTP layers, which draft one each."""
-        return self.is_mtp and self.loaded is not None and self.loaded.mtp_layers > 1
+        return self.loaded is not None and self.loaded.mtp_layers > 1
 
     @property
     def reason(self) -> str | None:

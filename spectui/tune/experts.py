@@ -87,7 +87,7 @@ def place_experts(
     refused: dict[str, SpectuiError] = {}
     for name, options in drafts.items():
         try:
-            found = smallest_n_cpu_moe(plan, replace(request, draft=options), free)
+            found = smallest_n_cpu_moe(plan, request.beside(options), free)
         except (BadInputError, DoesNotFitError, UsageError) as error:
             # The target alone could be planned: whatever is wrong is the draft's.
             refused[name] = error
@@ -120,8 +120,8 @@ def misfits(
     """
     for name in (None, *placements.beside):
         target = with_n_cpu_moe(request.target, placements.of(name))
-        beside = None if name is None else drafts[name]
-        if not can_load(plan(replace(request, target=target, draft=beside)), free):
+        moved = replace(request, target=target)
+        if not can_load(plan(moved if name is None else moved.beside(drafts[name])), free):
             yield name
 
 

@@ -75,21 +75,31 @@ class Loader:
         """Whether it drafts a few tokens at most, as ``Candidate.is_short``."""
         return self._candidates[draft].is_short
 
+    def is_mtp(self, draft: str) -> bool:
+        """Whether MTP layers draft: the target's own, or a file of them."""
+        candidate = self._candidates[draft]
+        return candidate.is_mtp or candidate.is_mtp_file
+
     def load(self, draft: str | None) -> None:
         """Place the target for ``draft``, and load that in place of another one.
 
-        Several drafts may not fit, and do not run at once. Without a draft model, as with the
-        target's own MTP layers, one that is loaded stays.
+        Several drafts may not fit, and do not run at once. Without a draft model one that is loaded
+        stays, but not MTP layers in place of the target's own.
 
         Raises:
             SpectuiError: the engine failed.
         """
         self._place(self._n_cpu_moe(draft))
         candidate = self._candidates.get(draft or "")
-        if candidate is None or candidate.is_mtp or draft == self._loaded:
+        if candidate is None or draft == self._loaded:
+            return
+        if candidate.is_mtp:
+            if self._loaded is not None and self._candidates[self._loaded].is_mtp_file:
+                self._loaded = None
+                self.engine.unload_draft()
             return
         self._loaded = None
-        self.engine.load_draft(candidate.options)
+        self.engine.load_draft(candidate.options, mtp=candidate.is_mtp_file)
         self._loaded = draft
 
     def _n_cpu_moe(self, draft: str | None) -> int | None:
@@ -103,6 +113,11 @@ class Loader:
         began_s = self._clock()
         # A load begins by freeing both models, whatever comes of it.
         self._loaded = self.n_cpu_moe = None
-        self.engine.load_target(options, command.context, max_draft=command.max_draft)
+        self.engine.load_target(
+            options,
+            command.context,
+            max_draft=command.max_draft,
+            mtp_file=command.mtp_file,
+        )
         self.n_cpu_moe = n_cpu_moe
         self.move_s = self._clock() - began_s

@@ -82,6 +82,8 @@ class SearchSpace:
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
     mtp_layers: int = 0
     """MTP layers of the target, where they may draft."""
+    mtp_files: tuple[tuple[str, int], ...] = ()
+    """Drafts that are files of MTP layers, each with the number of layers that draft in turn."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     readers: tuple[tuple[str, str], ...] = ()
@@ -90,6 +92,10 @@ class SearchSpace:
     """Placements of the experts with each draft; None where that is not searched."""
     present: Arm | None = None
     """The user's present arm, which is tried first; it may lie outside the search space."""
+
+    def layers_of(self, draft: str | None) -> int:
+        """MTP layers that a draft consists of; 0 for another one, and for none."""
+        return {MTP_KIND: self.mtp_layers, **dict(self.mtp_files)}.get(draft or "", 0)
 
     def placed(self, arm: Arm) -> Arm:
         """The arm with the placement that goes with its draft."""
@@ -117,7 +123,7 @@ class SearchSpace:
         arms += [self.arm(draft, SERVER_DEFAULTS) for draft in self.drafts]
         if all(one.name in self.tuned for one in _NUMBERS if one.earlier_default != one.default):
             # Builds that had these defaults knew nothing of MTP.
-            models = [draft for draft in self.drafts if draft != MTP_KIND]
+            models = [draft for draft in self.drafts if not self.layers_of(draft)]
             arms += [self.arm(draft, OLD_DEFAULTS) for draft in models[:1]]
         arms += [Arm(draft=None, speculation=Speculation(FIRST_NGRAM))] * self.with_ngrams
         return tuple(
@@ -128,16 +134,17 @@ class SearchSpace:
 
     def arm(self, draft: str, setting: ModelDrafter, ahead: Sequence[Ngram] = ()) -> Arm:
         """``draft`` with the numbers of ``setting``, as many as there are MTP layers for."""
-        own = with_kind(setting, {**dict(self.readers), MTP_KIND: MTP_KIND}.get(draft, MODEL_KIND))
-        if draft == MTP_KIND:
-            longest = longest_mtp_draft(own.draft_max, self.mtp_layers)
+        n_layers = self.layers_of(draft)
+        is_mtp = n_layers > 0 or draft == MTP_KIND
+        own = with_kind(setting, dict(self.readers).get(draft, MTP_KIND if is_mtp else MODEL_KIND))
+        if n_layers:
+            longest = longest_mtp_draft(own.draft_max, n_layers)
             own = msgspec.structs.replace(own, draft_max=longest).within_bounds()
         return Arm(draft=draft, speculation=Speculation(own, tuple(ahead)))
 
     def grid(self, draft: str) -> Grid:
         """Every setting of a draft model, for a replay."""
-        of_layers = self.mtp_layers if draft == MTP_KIND else 0
-        most = longest_mtp_draft(self.max_draft, of_layers)
+        most = longest_mtp_draft(self.max_draft, self.layers_of(draft))
         lists: dict[str, Any] = {
             one.name: one.searched_values(most)
             if one.name in self.tuned

@@ -11,7 +11,7 @@ from spectui.errors import CancelledError, DoesNotFitError
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import MTP_KIND, DrafterSetting, DraftMtp, DraftSimple, NgramSimple
+from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import Schedule
 from spectui.paths import text_of
 from spectui.speculative.decoder import Stop
@@ -162,7 +162,7 @@ class Tracer:
                     self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
                     continue
                 self._record_draft(draft)
-                drafter = DraftMtp if draft == MTP_KIND else DraftSimple
+                drafter = DraftMtp if self._loader.is_mtp(draft) else DraftSimple
                 self._probe(draft, drafter(draft_max=self._depth))
             self._fit()
         except (KeyboardInterrupt, CancelledError):
@@ -218,7 +218,7 @@ class Tracer:
                     output=recording.output,
                     depth=self._depth,
                     reuse_prompt=True,
-                    mtp=draft == MTP_KIND,
+                    mtp=self._loader.is_mtp(draft),
                 )
             )
             self._chains_s[recording.id, draft] = told.seconds

@@ -68,6 +68,8 @@ class CommandOptions:
     """Names of the options that the user's command gave; None where there was no command."""
     start: Start = field(default_factory=Start)
     """Words before the arguments of the user's command."""
+    is_pinned: bool = False
+    """Whether it has the placement that was fitted, or leaves that to the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +111,9 @@ class TuningSetup:
 
     def schedule_of(self, arm: Arm | None) -> Schedule:
         """Schedule that ``arm`` is measured on."""
-        is_mtp = arm is not None and arm.speculation is not None and arm.speculation.is_mtp
-        return effective_schedule(self.schedule, self.mtp_layers if is_mtp else 0)
+        return effective_schedule(
+            self.schedule, 0 if arm is None else self.space.layers_of(arm.draft)
+        )
 
 
 class TuningBackend(Protocol):
@@ -276,7 +279,7 @@ class Tuning:
             case=Case(
                 baseline=self._target_beside(None),
                 target=self._target_beside(arm.draft),
-                draft=self._draft_of(arm) if arm.speculation.needs_draft else None,
+                draft=self._draft_of(arm),
                 context=setup.off.context,
                 speculation=arm.speculation,
                 sampling=setup.workload.sampling,
@@ -302,7 +305,7 @@ class Tuning:
         given = command.given
         if given is not None and self.space.placements is not None:
             given |= _PLACING
-        return ExportSetup(
+        found = ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
@@ -312,9 +315,12 @@ class Tuning:
             start=command.start,
             name=self.setup.off.target.path.stem,
         )
+        return found.pinned() if command.is_pinned else found
 
     def _draft_of(self, arm: Arm) -> ModelOptions | None:
-        return None if arm.draft is None else self.setup.drafts()[arm.draft]
+        """File and placement of its draft; None for the target's own MTP layers, and for none."""
+        drafts = {one.name: one.options for one in self.setup.candidates if not one.is_mtp}
+        return drafts.get(arm.draft or "")
 
     def _target_beside(self, draft: str | None) -> ModelOptions:
         """The target with its placement for a draft; None for no draft."""

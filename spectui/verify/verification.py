@@ -131,8 +131,9 @@ class Verification:
         """Measure in-process what a server should deliver."""
         case = claim.case
         with self.open_engine() as engine:
-            target, _draft = load_setup(engine, case)
-            schedule = effective_schedule(wanted, target.mtp_layers)
+            target, draft = load_setup(engine, case)
+            drafter = target if draft is None else draft
+            schedule = effective_schedule(wanted, drafter.mtp_layers)
             workload = tokenize(
                 engine,
                 claim.prompts,

@@ -20,9 +20,10 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
-from tests.engine.test_mtp import SPECIAL
+from tests.engine.test_mtp import READERS
 from tests.support.cli import Spectui
 from tests.support.commands import RealCommand, real_commands
+from tests.support.gemma4 import write_pair
 from tests.support.models import MOE, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_special_draft
 
@@ -394,9 +395,16 @@ def test_what_the_drafts_file_says_of_its_kind(
 ) -> None:
     # Its name says nothing, or something else.
     text = f"-m t -md t-mtp.gguf {asked_for} -np 1 {LENGTHS}"
-    tensors = frozenset({"output.weight"})
+    tensors = frozenset({"output.weight", "blk.2.nextn.eh_proj.weight"})
     command = replace(read_command(text), draft_kind=kind, draft_tensors=tensors)
     assert told_of(command) == expected
+
+
+def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
+    text = f"-m t -md mtp-t.gguf -np 1 {LENGTHS}"
+    tensors = frozenset({"nextn.pre_projection.weight", "blk.0.attn_q.weight"})
+    command = replace(read_command(text), draft_kind="draft-mtp", draft_tensors=tensors)
+    assert told_of(command) == [(ERROR, "--spec-type", "--spec-type draft-mtp")]
 
 
 @pytest.mark.parametrize(
@@ -608,7 +616,7 @@ def test_models_that_do_not_match(spectui: Spectui, tiny: TinyPath) -> None:
     assert "Nothing speaks against it." in spectui.out
 
 
-@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+@pytest.mark.parametrize("special", READERS.values(), ids=READERS)
 def test_a_draft_that_only_llama_server_runs(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path, special: tuple[str, str, str, str]
 ) -> None:
@@ -620,6 +628,20 @@ def test_a_draft_that_only_llama_server_runs(
     assert "was not looked at" in spectui.out
     assert spectui("lint", "--quiet", f"{text} draft-simple") == 3
     assert f"write: --spec-type {spec_type}" in spectui.out
+
+
+@pytest.mark.parametrize("arch", ["qwen35", "gemma4"])
+def test_a_file_of_mtp_layers_is_planned_beside_its_target(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path, arch: str
+) -> None:
+    target, layers = write_pair(arch, tmp_path)
+    text = f"-md {layers} -np 1 {LENGTHS} -c 64 --spec-type"
+    assert spectui("lint", "--quiet", f"-m {target} {text} draft-mtp") == 0
+    assert "was not looked at" not in spectui.out
+    assert spectui("lint", "--quiet", f"-m {target} {text} draft-simple") == 3
+    assert "write: --spec-type draft-mtp" in spectui.out
+    assert spectui("lint", "--quiet", f"-m {tiny(TARGET)} {text} draft-mtp") == 3
+    assert "and the target is a llama" in " ".join(spectui.out.split())
 
 
 def test_experts_cost_nothing_where_nothing_drafts(spectui: Spectui, tiny: TinyPath) -> None:

@@ -86,7 +86,7 @@ def test_the_result_is_a_default_map_for_click() -> None:
         found = context.params
     assert found["model"] == Path("t.gguf")
     assert found["model_draft"] == (Path("d.gguf"),)
-    assert (found["gpu_layers"], found["gpu_layers_draft"]) == (-1, 7)
+    assert (found["gpu_layers"], found["gpu_layers_draft"]) == (-2, 7)
     assert found["override_tensor"] == ("a=CPU", "b=CPU")
     assert found["cpu_moe"] is found["no_mmap"] is found["ignore_eos"] is True
     assert found["swa_full"] is True

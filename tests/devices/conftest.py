@@ -109,4 +109,8 @@ def start(build: RpcBuild) -> Iterator[Start]:
 def occupied() -> Iterator[Callable[[RpcServer], None]]:
     """Makes a server serve somebody else."""
     with ExitStack() as stack:
-        yield lambda server: stack.callback(Connection(server.endpoint).close)
+
+        def occupy(server: RpcServer) -> None:
+            stack.callback(Connection(server.endpoint).close)
+
+        yield occupy

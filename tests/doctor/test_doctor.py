@@ -303,8 +303,8 @@ def test_mtp_layers_that_cannot_draft_matter_where_they_were_asked_for(
 
 def test_a_draft_that_spec_type_leaves_out_is_refused(spectui: Spectui, tiny: TinyPath) -> None:
     pair = ("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT))
-    assert spectui("doctor", *pair, "--spec-type", "draft-mtp") == 2
-    assert "leave out -md" in spectui.err
+    assert spectui("doctor", *pair, "--spec-type", "draft-mtp") == 3
+    assert "no draft of -md is of a kind that --spec-type names" in spectui.err
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -1,7 +1,6 @@
 """The guard on a device with memory of its own: a plan on a real RPC server decides to the byte."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.models import CLOSE_DRAFT, MOE, TinyPath
-from tests.support.rpc import built_rpc, rpc_servers
+from tests.support.rpc import rpc_build
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.slow
@@ -55,20 +54,19 @@ print(json.dumps(found))
 
 
 def test_a_pair_is_refused_for_a_byte_and_loaded_without(tiny: TinyPath) -> None:
-    folder = built_rpc()
-    if folder is None:
+    build = rpc_build()
+    if build is None:
         pytest.skip("the RPC server is not built yet: run `tools/build_llama_server.py rpc`")
-    module = folder / "module" / "libggml-rpc.so"
-    with rpc_servers(folder, 1) as (endpoint,):
-        found = run(module, tiny(MOE), tiny(CLOSE_DRAFT), endpoint)
+    with build.serving() as server:
+        endpoint = server.endpoint
+        found = run(build.environment, tiny(MOE), tiny(CLOSE_DRAFT), endpoint)
     assert found["needed"] > 0
     assert found["exact"] is None
     assert f"RPC0[{endpoint}] has no room" in str(found["short"])
 
 
-def run(module: Path, target: Path, draft: Path, endpoint: str) -> dict[str, Any]:
+def run(environment: dict[str, str], target: Path, draft: Path, endpoint: str) -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM, str(target), str(draft), endpoint]
-    environment = {**os.environ, "GGML_BACKEND_PATH": str(module)}
     ended = subprocess.run(
         command, env=environment, check=False, capture_output=True, text=True, timeout=120
     )

@@ -38,6 +38,7 @@ from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.export import export_choices
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
+from tests.support.gemma4 import write_pair
 from tests.support.models import TARGET, Tiny, TinyPath
 from tests.support.mtp import WRITERS, write_qwen35, write_special_draft
 from tests.support.recurrent import write_lfm2
@@ -52,7 +53,11 @@ PROMPTS = (
     tuple(range(40, 90)),
     (77,),
 )
-ROLLBACKS = dict.fromkeys(WRITERS, Rollback.TRUNCATE) | {"qwen35": Rollback.SNAPSHOT}
+FILES = {f"{arch} beside": arch for arch in ("qwen35", "gemma4")}
+"""Targets whose MTP layers are in a file of their own."""
+ROLLBACKS = dict.fromkeys((*WRITERS, *FILES), Rollback.TRUNCATE) | dict.fromkeys(
+    ("qwen35", "qwen35 beside"), Rollback.SNAPSHOT
+)
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +151,20 @@ def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> Non
         assert np.ptp(batched) > 100 * NOISE
 
 
-@pytest.fixture(scope="module", params=WRITERS)
-def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    options = ModelOptions(path=folder / f"{request.param}.gguf")
+@pytest.fixture(scope="module", params=[*WRITERS, *FILES])
+def engine(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Engine]:
+    """Has loaded a target with its own MTP layers, or with those of a file."""
+    options, context = ModelOptions(path=folder / f"{request.param}.gguf"), small_context()
     with Engine() as started:
-        loaded = started.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=True)
+        if request.param in FILES:
+            target, draft = write_pair(FILES[request.param], tmp_path_factory.mktemp("pair"))
+            options = ModelOptions(path=target)
+            loaded = started.load_target(options, context, max_draft=MAX_DRAFT, mtp_file=True)
+            started.load_draft(ModelOptions(path=draft), mtp=True)
+        else:
+            loaded = started.load_target(options, context, max_draft=MAX_DRAFT, mtp=True)
         assert loaded.rollback is ROLLBACKS[request.param]
         yield started
 
@@ -371,10 +385,9 @@ def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Pa
     [
         (["draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP layers")),
         (["draft-mtp,draft-simple"], (2, "llama-server has one draft context; name one")),
-        (["draft-mtp", "-md", "d.gguf"], (2, "the target's own MTP layers; leave out -md")),
-        (["draft-mtp", "-ctvd", "q8_0"], (2, "the MTP layers in f16; leave them out")),
+        (["draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
     ],
-    ids=["plain", "both", "draft", "cache"],
+    ids=["plain", "both", "draft"],
 )
 def test_bench_refuses_it_in_one_sentence(
     spectui: Spectui,
@@ -431,16 +444,26 @@ def test_the_screen_leaves_one_of_llama_servers_threads_to_itself(
     assert launch(*options, "-t", 7).notice is None
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [(("-md", "d.gguf"), "leave out -md"), (("-ctkd", "q8_0"), "the MTP layers in f16")],
-    ids=["draft", "cache"],
-)
-def test_the_screen_refuses_a_drafts_options_beside_it(
-    folder: Path, options: tuple[str, ...], sentence: str
-) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        launch("-m", folder / "qwen35.gguf", "--spec-type", "draft-mtp", *options)
+def test_the_screen_drafts_with_a_file_of_layers_as_such(folder: Path, tmp_path: Path) -> None:
+    target, layers = write_pair("qwen35", tmp_path)
+    pair = Pair(target=target, draft=layers)
+    for typed in ((), ("--spec-type", "draft-mtp")):
+        setup = launch("-m", target, "-md", layers, "--draft-max", 2, *typed).make_setup(pair)
+        assert setup.drafting == mtp(2)
+        assert setup.used_draft == ModelOptions(path=layers)
+    # A model that has such layers is one of its own, unless they were asked for and fit.
+    whole = folder / "qwen35.gguf"
+    make_setup = launch("-m", target, "-md", whole, "--draft-max", 2).make_setup
+    assert make_setup(Pair(target=target, draft=whole)).drafting == Speculation(
+        DraftSimple(draft_max=2)
+    )
+
+
+def test_the_screen_takes_the_types_of_the_layers_cache(folder: Path) -> None:
+    pair = Pair(target=folder / "qwen35.gguf", draft=None)
+    given = launch("-m", pair.target, "--spec-type", "draft-mtp", "-ctkd", "q8_0")
+    target = given.make_setup(pair).target
+    assert (target.cache_type_k_mtp, target.cache_type_k) == ("q8_0", "f16")
 
 
 def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
@@ -502,16 +525,19 @@ def test_the_form_of_settings_leaves_it_on(tmp_path: Path) -> None:
     assert [one.speculation for one in changed if one is not None] == [mtp(5)]
 
 
-SPECIAL = {
+READERS = {
     "eagle3": ("eagle3", "fc.weight", "an EAGLE-3 draft", "draft-eagle3"),
     "dflash": ("dflash", "fc.weight", "a DFlash draft", "draft-dflash"),
     "dspark": ("dflash", "markov_w1.weight", "a DSpark draft", "draft-dspark"),
+}
+LAYERS = {
     "mtp": ("qwen35", "blk.2.nextn.eh_proj.weight", "a file of MTP layers alone", "draft-mtp"),
     "gemma": ("gemma4-assistant", "a.weight", "a file of MTP layers alone", "draft-mtp"),
 }
+SPECIAL = READERS | LAYERS
 
 
-@pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+@pytest.mark.parametrize("special", READERS.values(), ids=READERS)
 def test_drafts_that_are_no_models_are_left_to_llama_server(
     spectui: Spectui,
     tiny: TinyPath,
@@ -532,15 +558,17 @@ def test_drafts_that_are_no_models_are_left_to_llama_server(
 def test_they_are_told_before_anything_is_loaded(
     tiny: TinyPath, tmp_path: Path, special: tuple[str, str, str, str]
 ) -> None:
-    arch, tensor, kind, _spec_type = special
+    arch, tensor, kind, spec_type = special
     path = tmp_path / "draft.gguf"
     write_special_draft(arch, path, tensor)
-    as_draft = f"draft.gguf is {kind}, which llama-server can run"
+    is_mtp = special in LAYERS.values()
+    how = f"drafts with --spec-type {spec_type}" if is_mtp else "llama-server can run"
+    as_draft = f"draft.gguf is {kind}, which {how}"
     as_target = f"draft.gguf is {kind}, which cannot generate without the model that it drafts for"
     draft, target = ModelOptions(path=path), ModelOptions(path=tiny(TARGET))
     with Engine() as engine:
         told = engine.compare(ComparePair(target=target.path, draft=path))
-        assert as_draft in str(told.reason)
+        assert ("cannot draft with MTP layers" if is_mtp else as_draft) in str(told.reason)
         told = engine.compare(ComparePair(target=path, draft=path))
         assert as_target in str(told.reason)
         with pytest.raises(BadInputError, match=as_target):

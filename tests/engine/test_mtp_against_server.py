@@ -11,7 +11,7 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.cli import Spectui
@@ -23,6 +23,7 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.server
 
 N_PREDICT = 60
+WARM = SamplingConfig(temp=0.8, seed=7, ignore_eos=True)
 PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
 
 
@@ -35,9 +36,14 @@ PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
     ],
     ids=lambda config: config.own.summary,
 )
+@pytest.mark.parametrize("sampling", [ENDLESS, WARM], ids=["greedy", "warm"])
 @pytest.mark.parametrize("arch", WRITERS)
 def test_drafts_and_output_equal_the_servers(
-    llama_server_binary: Path, tmp_path: Path, arch: str, config: Speculation
+    llama_server_binary: Path,
+    tmp_path: Path,
+    arch: str,
+    config: Speculation,
+    sampling: SamplingConfig,
 ) -> None:
     target, context = ModelOptions(path=tmp_path / "target.gguf"), small_context()
     WRITERS[arch](Tiny(), target.path)
@@ -49,9 +55,15 @@ def test_drafts_and_output_equal_the_servers(
         for prompt in PROMPTS:
             # A server begins a prompt with the hidden state that the one before it ended with.
             with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-                theirs = server.complete(prompt, n_predict=N_PREDICT, ignore_eos=True)
+                theirs = server.complete(
+                    prompt,
+                    n_predict=N_PREDICT,
+                    temperature=sampling.temp,
+                    seed=sampling.seed,
+                    ignore_eos=True,
+                )
             ours = engine.generate(
-                Generate(prompt=prompt, n_predict=N_PREDICT, sampling=ENDLESS, speculation=config)
+                Generate(prompt=prompt, n_predict=N_PREDICT, sampling=sampling, speculation=config)
             )
             assert ours.tokens == theirs.tokens
             counts = (ours.counters.n_drafted, ours.counters.n_accepted)

@@ -26,6 +26,7 @@ from tests.support.allocation import (
     log_gaps_bytes,
     planned_bytes,
 )
+from tests.support.gemma4 import write_pair
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
 from tests.support.mtp import WRITERS, write_qwen35
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
@@ -84,7 +85,8 @@ def test_a_plan_with_mtp_layers_is_what_they_allocate(
 ) -> None:
     path = tmp_path / "target.gguf"
     WRITERS[arch](Tiny(), path)
-    request = PlanRequest(target=ModelOptions(path=path), context=context, max_draft=8, mtp=True)
+    options = ModelOptions(path=path, cache_type_k_mtp="q8_0")
+    request = PlanRequest(target=options, context=context, max_draft=8, mtp=True)
     real_target, real_layers = allocate(request)
     plan = planner.plan(request)
     assert plan.draft is not None
@@ -97,6 +99,23 @@ def test_a_plan_with_mtp_layers_is_what_they_allocate(
         one.size_bytes for one in plan.buffers
     )
     assert without.target.info.mtp_layers == plan.target.info.mtp_layers > 0
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+@pytest.mark.parametrize("arch", [*WRITERS, "gemma4"])
+def test_a_plan_with_a_file_of_mtp_layers_is_what_both_allocate(
+    planner: Planner, tmp_path: Path, arch: str, context: ContextOptions
+) -> None:
+    target, layers = write_pair(arch, tmp_path)
+    alone = PlanRequest(target=ModelOptions(path=target), context=context, max_draft=8)
+    request = alone.beside(ModelOptions(path=layers, cache_type_k="q8_0"))
+    assert request.mtp
+    real_target, real_layers = allocate(request)
+    plan = planner.plan(request)
+    assert plan.draft is not None
+    assert real_layers is not None
+    assert_equal(plan.target, real_target)
+    assert_equal(plan.draft, real_layers)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,13 @@ from spectui.errors import (
     ReadsFromDiskError,
 )
 from spectui.live.session import LiveSession
-from spectui.live.setup import BaselineMeasured, LiveSetup, RamMeasured, TuningChanged
+from spectui.live.setup import (
+    BaselineMeasured,
+    ChatRecorded,
+    LiveSetup,
+    RamMeasured,
+    TuningChanged,
+)
 from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.monitor import dram
@@ -52,6 +58,7 @@ from spectui.tune.studies.storage import own_storage_file
 from spectui.tune.trials import TrialState
 from spectui.tune.tuning import Tuning
 from tests.support.cli import Spectui
+from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
 from tests.support.scripted_server import write_server
@@ -96,7 +103,7 @@ class Watched:
         self.session.load(setup)
         self.wait(ModelLoaded)
         if setup.draft is not None:
-            self.session.load_draft(setup.draft)
+            self.session.load_draft(setup.draft, mtp=setup.has_mtp_file)
             self.wait(ModelLoaded)
 
 
@@ -143,6 +150,32 @@ def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> Non
     result = watched.wait(GenerationFinished).result
     assert len(result.tokens) == 12
     assert result.counters.n_drafted > 0
+
+
+@pytest.mark.parametrize("arch", ["qwen35", "gemma4"])
+def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
+    watched: Watched, setup: LiveSetup, tmp_path: Path, arch: str
+) -> None:
+    target, layers = (ModelOptions(path=path) for path in write_pair(arch, tmp_path))
+    drafting = Speculation(DraftMtp(draft_max=2))
+    setup = replace(setup, target=target, draft=layers, speculation=drafting)
+    watched.load(setup)
+    for _turn in range(2):
+        watched.session.send(setup, QUESTION)
+        result = watched.wait(GenerationFinished).result
+        assert result.counters.n_drafted > 0
+    recorded = watched.wait(ChatRecorded, _is_recorded).recording
+    assert recorded is not None
+    assert (recorded.draft, recorded.is_mtp) == (layers.path.stem, True)
+    watched.session.start_tuning(setup, prompts(2), 3)
+    ended = watched.wait(TuningChanged, lambda event: not event.state.is_running)
+    assert ended.state.phase is Phase.FINISHED
+    told = {record.arm.drafter for record in ended.state.records}
+    assert layers.path.stem in told
+
+
+def _is_recorded(event: ChatRecorded) -> bool:
+    return event.recording is not None and bool(event.recording.recordings)
 
 
 def test_without_a_draft_the_target_answers_alone(watched: Watched, setup: LiveSetup) -> None:

@@ -21,7 +21,8 @@ from spectui.presets import Preset, find_preset, list_presets, read_preset
 from spectui.presets.content import ModelFiles
 from spectui.settings import Settings
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath, write_empty
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty
+from tests.support.mtp import Part, write_qwen35
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -126,7 +127,8 @@ def test_a_pair_names_models_and_a_placement_for_every_size(name: str) -> None:
     assert all(preset.placement.by_vram_gb().values())
     # Typed options win, but nothing typed can take a flag back.
     assert "cpu-moe" not in preset.options
-    assert preset.options == preset.placement.gb_8
+    placed = {name: value for name, value in preset.options.items() if name != "spec-type"}
+    assert placed == preset.placement.gb_8
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
@@ -349,6 +351,25 @@ def test_bench_measures_the_models_of_a_preset(
     document = json.loads(spectui.out)
     assert document["target"]["path"] == str(models / "Target-1.gguf")
     assert document["draft"]["path"] == str(models / "Draft.gguf")
+
+
+def test_mtp_layers_of_a_preset_come_first_and_its_draft_may_be_missing(
+    spectui: Spectui, mine: Path, models: Path, prompts: Path
+) -> None:
+    mine.write_text(f'[options]\nspec-type = "draft-mtp"\n{MODELS}')
+    write_qwen35(Tiny(), models / "Target-1.gguf")
+    assert find_preset("mine").is_ready
+    options = ["--preset", "mine", "-c", 256, "-t", 1, "-n", 4, "--prompts", prompts]
+    assert spectui("bench", *options, "--json", "-") == 0, spectui.err
+    assert json.loads(spectui.out)["draft"]["kind"] == "mtp"
+    # A draft that is typed is to draft; tune looks for who drafts best among all.
+    layers = models / "layers.gguf"
+    write_qwen35(Tiny(), layers, part=Part.MTP)
+    assert spectui("bench", *options, "-md", layers, "--json", "-") == 0, spectui.err
+    assert json.loads(spectui.out)["draft"]["path"] == str(layers)
+    write_qwen35(Tiny(noise=0.02), models / "Draft.gguf", part=Part.TRUNK)
+    assert spectui("tune", *options, "--trials", 2, "--json", "-", "--quiet") == 0, spectui.err
+    assert [one["name"] for one in json.loads(spectui.out)["drafts"]] == ["draft-mtp", "Draft"]
 
 
 @pytest.mark.usefixtures("mine")

@@ -10,7 +10,7 @@ from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
-from spectui.llama.mtp import MtpContext
+from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.plan import memory_breakdown
 from spectui.llama.planned import PlanRequest
@@ -68,15 +68,24 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
             )
         )
         ours = _allocated(target_context, lines)
-        if request.mtp:
-            own = MtpContext(
+        if request.draft is None and not request.mtp:
+            return ours, None
+        if request.draft is None:
+            own = mtp_context(
                 target_context, request.context, max_draft=request.max_draft, abort=abort
             )
             return ours, _without_weights(_allocated(stack.enter_context(own), ()))
-        if request.draft is None:
-            return ours, None
-        draft = stack.enter_context(Model(request.draft))
+        draft = stack.enter_context(Model(request.draft, load_mtp=request.mtp))
         lines = native_log.tail()
+        if request.mtp:
+            layers = mtp_context(
+                target_context,
+                request.context,
+                max_draft=request.max_draft,
+                abort=abort,
+                model=draft,
+            )
+            return ours, _allocated(stack.enter_context(layers), lines)
         context: Context = stack.enter_context(
             DraftContext(draft, request.context, target_vocabulary=target.vocabulary, abort=abort)
         )

@@ -252,7 +252,8 @@ class ScriptedSession:
         self._post(LoadProgress(role=Role.TARGET, path=wanted.target.path, fraction=0.4))
         self._post_all(self.load_events[0])
 
-    def load_draft(self, options: ModelOptions) -> None:
+    def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:
+        assert mtp is options.path.name.startswith("mtp-")
         self._note("load_draft", options)
         events = self.load_events[1]
         if self.records_chats and any(isinstance(event, ModelLoaded) for event in events):

@@ -63,9 +63,16 @@ def random_setup(seed: int, files: Files) -> ExportSetup:
     context = _context(draw)
     # The engine refuses a quantised V without flash attention, as llama.cpp does.
     types = CACHE_TYPES if context.flash_attn is FlashAttention.ON else _PLAIN
+    target = _model(draw, files.mtp if is_mtp else files.target, types)
+    draft = _draft(draw, files.draft, types)
+    if is_mtp:
+        target = replace(
+            target, cache_type_k_mtp=draft.cache_type_k, cache_type_v_mtp=draft.cache_type_v
+        )
     return ExportSetup(
-        target=_model(draw, files.mtp if is_mtp else files.target, types),
-        draft=_draft(draw, files.draft, types),
+        target=target,
+        # A file beside it would have to be one of MTP layers.
+        draft=None if is_mtp else draft,
         context=context,
         speculation=speculation,
         extra=tuple(w for words in draw.sample(_EXTRAS, draw.randrange(3)) for w in words),
@@ -209,8 +216,10 @@ def _numbers(one: DrafterSetting) -> str:
 
 
 def _draft_cache(setup: ExportSetup) -> Iterator[str]:
-    draft = setup.used_draft
-    if draft is not None:
+    draft, target = setup.used_draft, setup.target
+    if draft is None:
+        yield rf" cache_k={target.cache_type_k_mtp}, cache_v={target.cache_type_v_mtp},"
+    else:
         layers = "-?[0-9]+" if draft.n_gpu_layers < 0 else str(draft.n_gpu_layers)
         yield (
             rf"- gpu_layers={layers}, cache_k={draft.cache_type_k}, cache_v={draft.cache_type_v},"

@@ -25,6 +25,7 @@ def begin(
     name: str | None = None,
     n_ff: int = N_FF,
     n_heads: int = N_HEADS,
+    n_embd: int = N_EMBD,
 ) -> gguf.GGUFWriter:
     """Begin a model with what all architectures say of themselves."""
     writer = gguf.GGUFWriter(path, arch)
@@ -32,7 +33,7 @@ def begin(
         writer.add_name(name)
     writer.add_block_count(n_layers)
     writer.add_context_length(N_CTX_TRAIN)
-    writer.add_embedding_length(N_EMBD)
+    writer.add_embedding_length(n_embd)
     writer.add_feed_forward_length(n_ff)
     writer.add_head_count(n_heads)
     return writer

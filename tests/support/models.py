@@ -58,6 +58,7 @@ class Tiny:
     pooling: int | None = None
     """``llama.pooling_type``: 1 (mean) marks an embedding model."""
     n_experts: int = 0
+    n_layers: int = N_LAYERS
     chat_template: str | None = CHATML
     tokenizer: str = "gpt2"
     """``tokenizer.ggml.model``: ``gpt2`` is BPE, ``llama`` SPM, ``none`` has no tokens."""
@@ -91,7 +92,7 @@ def vocabulary(recipe: Tiny) -> list[str]:
 
 
 def write_tiny(recipe: Tiny, path: Path) -> None:
-    writer = begin("llama", path, name=f"Tiny {recipe.seed}", n_layers=N_LAYERS)
+    writer = begin("llama", path, name=f"Tiny {recipe.seed}", n_layers=recipe.n_layers)
     writer.add_head_count_kv(N_HEADS_KV)
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_layer_norm_rms_eps(1e-5)
@@ -179,7 +180,7 @@ def _shapes(recipe: Tiny) -> Shapes:
         "ffn_norm": (N_EMBD,),
         **_feed_forward(recipe.n_experts),
     }
-    return {"output_norm.weight": (N_EMBD,), **of_layers(*[block] * N_LAYERS)}
+    return {"output_norm.weight": (N_EMBD,), **of_layers(*[block] * recipe.n_layers)}
 
 
 def _feed_forward(n_experts: int) -> Shapes:

@@ -7,6 +7,7 @@ the target said a token earlier.
 """
 
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 
 import gguf
@@ -27,6 +28,17 @@ from tests.support.models import Tiny, Weights, add_tokenizer, vocabulary, weigh
 
 WriteMtp = Callable[..., None]
 
+
+class Part(Enum):
+    """Layers that a file has, as the converter of llama.cpp writes it."""
+
+    WHOLE = "whole"
+    TRUNK = "trunk"
+    """All but the MTP layers (``--no-mtp``)."""
+    MTP = "mtp"
+    """MTP layers alone, with embeddings and output (``--mtp``)."""
+
+
 _N_TRUNK = 2
 _KERNEL = 4
 _STATE = 32
@@ -41,8 +53,16 @@ _SHARPNESS = 3
 _ENDS_OF_BLOCKS = ("attn_output", "ffn_down", "ffn_down_exps", "ffn_down_shexp", "ssm_out")
 
 
-def write_qwen35(recipe: Tiny, path: Path, *, n_mtp: int = 1, echoes: bool = False) -> None:
+def write_qwen35(
+    recipe: Tiny,
+    path: Path,
+    *,
+    n_mtp: int = 1,
+    echoes: bool = False,
+    part: Part = Part.WHOLE,
+) -> None:
     """Write a hybrid: a recurrent layer, one of attention, and the MTP layer."""
+    n_mtp *= part is not Part.TRUNK
     writer = _begin("qwen35", path, n_mtp)
     writer.add_rope_dimension_sections([3, 3, 2, 0])
     writer.add_full_attention_interval(2)
@@ -59,12 +79,15 @@ def write_qwen35(recipe: Tiny, path: Path, *, n_mtp: int = 1, echoes: bool = Fal
     }
     blocks = [{**_NORMS, **_RECURRENT, **FEED_FORWARD}, {**gated, **FEED_FORWARD}]
     mtp = {**gated, **FEED_FORWARD, **_MTP}
-    _finish(writer, recipe, [*blocks, *([mtp] * n_mtp)], echoes=echoes)
+    _finish(writer, recipe, [*blocks, *([mtp] * n_mtp)], echoes=echoes, part=part)
 
 
-def write_glm4moe(recipe: Tiny, path: Path, *, echoes: bool = False) -> None:
+def write_glm4moe(
+    recipe: Tiny, path: Path, *, echoes: bool = False, part: Part = Part.WHOLE
+) -> None:
     """Write two dense layers of attention, and an MTP layer with experts."""
-    writer = _begin("glm4moe", path, 1)
+    n_mtp = int(part is not Part.TRUNK)
+    writer = _begin("glm4moe", path, n_mtp)
     writer.add_leading_dense_block_count(_N_TRUNK)
     writer.add_expert_count(2)
     writer.add_expert_used_count(1)
@@ -73,11 +96,20 @@ def write_glm4moe(recipe: Tiny, path: Path, *, echoes: bool = False) -> None:
     writer.add_expert_weights_scale(1.0)
     block = {**_NORMS, **attention(), **FEED_FORWARD}
     mtp = {**_NORMS, **attention(), **_EXPERTS, **_MTP}
-    _finish(writer, recipe, [*([block] * _N_TRUNK), mtp], echoes=echoes)
+    blocks = [*([block] * _N_TRUNK), *([mtp] * n_mtp)]
+    _finish(writer, recipe, blocks, echoes=echoes, part=part)
 
 
-def write_mimo2(recipe: Tiny, path: Path, *, n_mtp: int = 3, echoes: bool = False) -> None:
+def write_mimo2(
+    recipe: Tiny,
+    path: Path,
+    *,
+    n_mtp: int = 3,
+    echoes: bool = False,
+    part: Part = Part.WHOLE,
+) -> None:
     """Write two layers, one with a sliding window, and several MTP layers that draft in turn."""
+    n_mtp *= part is not Part.TRUNK
     writer = _begin("mimo2", path, n_mtp)
     writer.add_expert_feed_forward_length(N_FF)
     writer.add_sliding_window(_WINDOW)
@@ -89,7 +121,8 @@ def write_mimo2(recipe: Tiny, path: Path, *, n_mtp: int = 3, echoes: bool = Fals
         "attn_output": (N_EMBD, N_HEADS * HEAD_DIM),
         **FEED_FORWARD,
     }
-    _finish(writer, recipe, [block] * _N_TRUNK + [{**block, **_MTP}] * n_mtp, echoes=echoes)
+    blocks = [block] * _N_TRUNK + [{**block, **_MTP}] * n_mtp
+    _finish(writer, recipe, blocks, echoes=echoes, part=part)
 
 
 def write_special_draft(arch: str, path: Path, tensor: str) -> None:
@@ -127,7 +160,8 @@ _MTP: Shapes = {
 
 def _begin(arch: str, path: Path, n_mtp: int) -> gguf.GGUFWriter:
     writer = begin(arch, path, n_layers=_N_TRUNK + n_mtp)
-    writer.add_nextn_predict_layers(n_mtp)
+    if n_mtp:
+        writer.add_nextn_predict_layers(n_mtp)
     writer.add_head_count_kv(N_HEADS_KV)
     writer.add_key_length(HEAD_DIM)
     writer.add_value_length(HEAD_DIM)
@@ -136,7 +170,9 @@ def _begin(arch: str, path: Path, n_mtp: int) -> gguf.GGUFWriter:
     return writer
 
 
-def _finish(writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echoes: bool) -> None:
+def _finish(
+    writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echoes: bool, part: Part
+) -> None:
     add_tokenizer(writer, recipe)
     n_vocab = len(vocabulary(recipe))
     shapes: Shapes = {
@@ -144,8 +180,9 @@ def _finish(writer: gguf.GGUFWriter, recipe: Tiny, blocks: list[Shapes], *, echo
         "output_norm.weight": (N_EMBD,),
         "output.weight": (n_vocab, N_EMBD),
     }
-    for layer, block in enumerate(blocks):
-        shapes |= {_name(layer, part): shape for part, shape in block.items()}
+    first = _N_TRUNK if part is Part.MTP else 0
+    for layer, block in enumerate(blocks[first:], start=first):
+        shapes |= {_name(layer, tensor): shape for tensor, shape in block.items()}
     for name, shape in shapes.items():
         writer.add_tensor(name, _weights(recipe, name, shape, echoes=echoes))
     write_file(writer)

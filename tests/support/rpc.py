@@ -7,10 +7,12 @@ what uses one runs in a child process, never in that of the tests.
 import os
 import shlex
 import socket
+import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,3 +102,62 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
             if client.connect_ex(("127.0.0.1", port)) == 0:
                 return
     raise AssertionError(f"the RPC server ended with {process.returncode}")
+
+
+_REQUEST = struct.Struct("<BQ")
+_MEMORY = struct.Struct("<QQQ")
+_GET_DEVICE_MEMORY = 11
+
+
+@contextmanager
+def small_device(endpoint: str, free_bytes: int) -> Iterator[str]:
+    """A server in front of another, whose devices say that they have so much memory, all free.
+
+    Like any other it serves one client at a time.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_forward, args=(listener, endpoint, free_bytes))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _forward(listener: socket.socket, endpoint: str, free_bytes: int) -> None:
+    host, _, port = endpoint.rpartition(":")
+    while True:
+        try:
+            client, _address = listener.accept()
+        except OSError:
+            return
+        with client, socket.create_connection((host, int(port))) as server:
+            back = threading.Thread(target=_copy, args=(server, client))
+            back.start()
+            with suppress(OSError):
+                _questions(client, server, free_bytes)
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            back.join()
+
+
+def _questions(client: socket.socket, server: socket.socket, free_bytes: int) -> None:
+    """Pass on what a client asks, but for the memory. It waits for one answer after the other."""
+    while len(head := client.recv(_REQUEST.size, socket.MSG_WAITALL)) == _REQUEST.size:
+        command, size = _REQUEST.unpack(head)
+        if command == _GET_DEVICE_MEMORY:
+            client.recv(size, socket.MSG_WAITALL)
+            client.sendall(_MEMORY.pack(16, free_bytes, free_bytes))
+            continue
+        server.sendall(head)
+        # Who asks may be ended in the middle.
+        while size and (part := client.recv(min(size, 1 << 20))):
+            server.sendall(part)
+            size -= len(part)
+
+
+def _copy(source: socket.socket, to: socket.socket) -> None:
+    with suppress(OSError):
+        while part := source.recv(1 << 20):
+            to.sendall(part)

@@ -28,6 +28,7 @@ from spectui.trace.record import Recording
 from spectui.trace.replay import replay_trace
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
+from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import WRITERS, write_qwen35
 
@@ -49,11 +50,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.fixture(scope="module", params=WRITERS)
-def engine(folder: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    options = ModelOptions(path=folder / f"{request.param}.gguf")
+@pytest.fixture(scope="module", params=[*WRITERS, "gemma4"])
+def engine(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Engine]:
+    """Has loaded a target with its own MTP layers; Gemma's are in a file of their own."""
+    context = small_context()
     with Engine() as started:
-        started.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=True)
+        if request.param == "gemma4":
+            pair = write_pair(request.param, tmp_path_factory.mktemp("pair"))
+            target, draft = (ModelOptions(path=path) for path in pair)
+            started.load_target(target, context, max_draft=MAX_DRAFT, mtp_file=True)
+            started.load_draft(draft, mtp=True)
+        else:
+            target = ModelOptions(path=folder / f"{request.param}.gguf")
+            started.load_target(target, context, max_draft=MAX_DRAFT, mtp=True)
         yield started
 
 
@@ -279,7 +290,7 @@ def test_a_replay_counts_what_bench_counts(
     ("arguments", "refusal"),
     [
         (["--spec-type", "draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP")),
-        (["--spec-type", "draft-mtp", "-md", "d.gguf"], (2, "add draft-simple to it")),
+        (["--spec-type", "draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
         (["--spec-type", "draft-simple"], (2, "give at least one draft with -md")),
         (["--spec-type", "draft-mtp", "--dialect", "ik"], (2, "has no flags for draft-mtp")),
     ],
@@ -308,17 +319,6 @@ def test_layers_that_llama_cpp_does_not_run_are_left_out_with_the_reason(
     assert spectui("trace", *arguments) == 0, spectui.err
     assert "left out draft-mtp" in spectui.err
     assert "has 2 MTP layers, and llama.cpp runs one for qwen35" in spectui.err
-
-
-def test_types_of_a_drafts_cache_are_told_not_to_be_those_of_the_layers(
-    spectui: Spectui, options: list[object], tmp_path: Path
-) -> None:
-    arguments = ["trace", *options, "--no-costs", "--out", tmp_path / "x.trace.json.gz"]
-    sentence = "-ctkd and -ctvd are not for draft-mtp: the engine keeps its cache in f16"
-    assert spectui(*arguments, "-ctvd", "q8_0") == 0, spectui.err
-    assert sentence in spectui.err
-    assert spectui(*arguments) == 0, spectui.err
-    assert sentence not in spectui.err
 
 
 def test_a_draft_of_that_name_is_told_apart(

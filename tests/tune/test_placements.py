@@ -144,14 +144,15 @@ class Machine:
     is_broken: bool = False
 
     def load_target(
-        self, options: ModelOptions, _context: ContextOptions, *, max_draft: int
+        self, options: ModelOptions, _context: ContextOptions, *, max_draft: int, mtp_file: bool
     ) -> None:
-        assert max_draft == 16
+        assert (max_draft, mtp_file) == (16, False)
         self.n_cpu_moe, self.draft = options.n_cpu_moe, None
         self.loads.append(options.n_cpu_moe)
         self._check(PLACEMENTS.alone)
 
-    def load_draft(self, options: ModelOptions) -> None:
+    def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:
+        assert not mtp
         self.draft = options.path.stem
         self.loads.append(self.draft)
         self._check(PLACEMENTS.of(self.draft))

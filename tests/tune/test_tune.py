@@ -98,7 +98,8 @@ class Drafts:
         self.n_interruptions = 0
         self.waited_s = 0.0
 
-    def load_draft(self, options: ModelOptions) -> None:
+    def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:
+        assert not mtp
         if options.path.stem == "broken":
             raise BadInputError("broken.gguf cannot be loaded")
         self.loaded.append(options.path.stem)

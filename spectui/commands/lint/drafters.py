@@ -35,6 +35,7 @@ MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 """Current flags of a draft model's numbers."""
 _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
 """Kinds of drafts that llama-server recognises by their files."""
+_SIGN_OF_MTP = ".nextn.eh_proj.weight"
 _MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models-preset")
 _NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
 _OF_THE_DRAFT = (
@@ -218,7 +219,7 @@ def _no_kind(
     if not reader.is_current:
         return
     kind = _kind_of(item, command)
-    if kind in _FOUND_OUT:
+    if kind in _FOUND_OUT and not (kind == MTP_KIND and _is_overlooked(command)):
         return
     yield Finding(
         flag="--spec-type",
@@ -229,6 +230,15 @@ def _no_kind(
         edits={None: ("--spec-type", kind)},
         at=at,
     )
+
+
+def _is_overlooked(command: ServerCommand) -> bool:
+    """Whether a file of MTP layers lacks the tensor by which llama-server recognises one.
+
+    Gemma's do (``common_speculative_types_from_gguf``).
+    """
+    names = command.draft_tensors
+    return names is not None and not any(name.endswith(_SIGN_OF_MTP) for name in names)
 
 
 def _kind_of(item: Item | None, command: ServerCommand) -> str:

@@ -285,7 +285,8 @@ def describe(setup: LiveSetup) -> str:
         return f"{name}, {off}{sampled}"
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     if setup.drafting.is_mtp:
-        return f"{', '.join((name, *ahead, last, setup.schedule))}{sampled}"
+        pair = name if setup.draft is None else f"{name} + {setup.draft.path.stem}"
+        return f"{', '.join((pair, *ahead, last, setup.schedule))}{sampled}"
     if setup.draft is None or not setup.drafting.needs_draft:
         return f"{', '.join((name, *ahead, last))}{sampled}"
     pair = f"{name} + {setup.draft.path.stem}"

@@ -61,6 +61,8 @@ class PairLoader:
         self._threads = threads
         self._choose_models = choose_models
         self.target: events.ModelLoaded | None = None
+        self._mtp_layers = 0
+        """Those of what was loaded last."""
         self._pair: Pair | None = None
         """The pair that was asked for last."""
         self._resumed: Session | None = None
@@ -176,17 +178,18 @@ class PairLoader:
         self._session.tally.loaded(event.role, event.memory)
         if event.role is events.Role.TARGET:
             self.target = event
-            self._screen.setup = replace(setup, schedule=self.possible(setup.schedule))
-            if setup.draft is not None:
-                self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
-                engine.load_draft(setup.draft)
-                return
+        self._mtp_layers = event.mtp_layers
+        self._screen.setup = setup = replace(setup, schedule=self.possible(setup.schedule))
+        if event.role is events.Role.TARGET and setup.draft is not None:
+            self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
+            engine.load_draft(setup.draft, mtp=setup.has_mtp_file)
+            return
         self._finish()
         self._session.ready()
 
     def possible(self, wanted: Schedule) -> Schedule:
-        """The schedule that the loaded target can run."""
-        return effective_schedule(wanted, 0 if self.target is None else self.target.mtp_layers)
+        """The schedule that what was loaded last can run."""
+        return effective_schedule(wanted, self._mtp_layers)
 
     def _finish(self) -> None:
         self._screen.loading_bars.finish()

@@ -10,6 +10,7 @@ from spectui.format import bytes_text, count_text, counted
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected, assess, rank, unloadable
+from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset
 from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
@@ -196,6 +197,8 @@ def _draft_line(option: DraftOption, glyphs: Glyphs) -> str:
 
 def _facts(facts: ModelFacts, glyphs: Glyphs) -> str:
     parts = [visible(facts.arch, glyphs)]
+    if facts.draft_kind == MTP_KIND:
+        parts.append("MTP layers alone")
     if facts.n_params is not None:
         parts.append(f"{count_text(facts.n_params)} parameters")
     parts.append(counted(facts.n_layers, "layer"))

@@ -1,0 +1,174 @@
+"""Commands with MTP layers in a file of their own."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Spectui
+from tests.support.gemma4 import write_pair
+from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
+from tests.support.mtp import Part, write_qwen35
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A target without MTP layers, and the file of them."""
+    return write_pair("qwen35", tmp_path)
+
+
+@pytest.fixture
+def options(pair: tuple[Path, Path], prompts: Path) -> list[object]:
+    target, layers = pair
+    greedy = ["-n", 12, "--ignore-eos", "--temp", 0, "--prompts", prompts, "--quiet"]
+    return ["-m", target, "-md", layers, "-c", 256, "-t", 1, *greedy]
+
+
+def document(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+    assert spectui(*arguments, "--json", "-") == 0, spectui.err
+    found: dict[str, Any] = json.loads(spectui.out)
+    return found
+
+
+@pytest.mark.parametrize("typed", [(), ("--spec-type", "draft-mtp")], ids=["by its file", "named"])
+def test_bench_drafts_with_the_layers_of_the_file(
+    spectui: Spectui, options: list[object], pair: tuple[Path, Path], typed: tuple[str, ...]
+) -> None:
+    found = document(spectui, "bench", *options, *typed)
+    assert found["lossless"] is True
+    assert found["draft"]["kind"] == "draft-mtp"
+    assert found["draft"]["path"] == str(pair[1])
+    assert found["config"]["mtp"] is True
+    assert 0 < found["speculative"]["n_accepted"] < found["speculative"]["n_drafted"]
+
+
+@pytest.mark.server
+def test_both_backends_count_the_same(
+    spectui: Spectui, options: list[object], llama_server_binary: Path
+) -> None:
+    ours = document(spectui, "bench", *options)["speculative"]
+    served = ["--backend", "server", "--server-bin", llama_server_binary, "--keep-both"]
+    theirs = document(spectui, "bench", *options, *served)["speculative"]
+    assert theirs["n_drafted"] > 0
+    # A server begins a prompt with the hidden state that the one before it ended with.
+    assert theirs["n_drafted"] == pytest.approx(ours["n_drafted"], abs=4)
+
+
+def test_the_command_of_a_server_is_taken_over_with_them(
+    spectui: Spectui, options: list[object], pair: tuple[Path, Path]
+) -> None:
+    target, layers = pair
+    command = f"llama-server -m {target} -md {layers} --spec-type draft-mtp -c 256 -t 1"
+    found = document(spectui, "bench", "--from", command, *options[8:])
+    assert found["draft"]["path"] == str(layers)
+    assert found["config"]["mtp"] is True
+
+
+def test_a_model_of_its_own_does_not_draft_as_them(
+    spectui: Spectui, options: list[object], tiny: TinyPath
+) -> None:
+    options[3] = tiny(CLOSE_DRAFT)
+    assert spectui("bench", *options, "--spec-type", "draft-mtp") == 3
+    assert "drafts as draft-simple, and --spec-type names draft-mtp" in spectui.err
+    for command in ("tune", "trace"):
+        assert spectui(command, *options, "--spec-type", "draft-mtp") == 3
+        assert "no draft of -md is of a kind that --spec-type names" in spectui.err
+
+
+@pytest.mark.slow
+def test_tune_tries_the_targets_own_layers_and_those_of_a_file(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    options[1] = tmp_path / "whole.gguf"
+    write_qwen35(Tiny(), tmp_path / "whole.gguf")
+    found = document(spectui, "tune", *options, "--trials", 4)
+    assert [one["name"] for one in found["drafts"]] == ["draft-mtp", "mtp-qwen35"]
+    tried = {one["params"]["draft"] for one in found["trials"] if one["params"].get("mtp")}
+    assert tried
+    assert tried <= {"draft-mtp", "mtp-qwen35"}
+    assert found["drafts"][1]["path"] == str(options[3])
+
+
+@pytest.mark.slow
+def test_what_tune_writes_names_the_file(
+    spectui: Spectui, options: list[object], pair: tuple[Path, Path]
+) -> None:
+    found = document(spectui, "tune", *options, "--trials", 3, "--spec-type", "draft-mtp")
+    assert [one["name"] for one in found["drafts"]] == ["mtp-qwen35"]
+    if found["best"]["params"].get("mtp"):
+        assert str(pair[1]) in found["best_command"]
+
+
+def test_a_replay_counts_what_bench_counts(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    path, setting = tmp_path / "x.trace.json.gz", ["--draft-max", 3]
+    assert spectui("trace", *options, "--no-costs", "--out", path) == 0, spectui.err
+    (replayed,) = document(spectui, "replay", path, *setting)["configs"]
+    measured = document(spectui, "bench", *options, *setting)["speculative"]
+    assert replayed["mtp"] is True
+    for name in ("n_rounds", "n_drafted", "n_accepted"):
+        assert replayed[name] == measured[name], name
+
+
+@pytest.mark.slow
+def test_a_sweep_measures_the_layers_of_the_file_where_there_is_one(
+    spectui: Spectui, options: list[object], tmp_path: Path
+) -> None:
+    write_qwen35(Tiny(), tmp_path / "whole.gguf")
+    options[1] = tmp_path / "whole.gguf"
+    lengths = ("--draft-max", "2,3")
+    for typed in ((), ("--spec-type", "draft-mtp")):
+        found = document(spectui, "sweep", *options, *lengths, *typed)
+        drafting = [one for one in found["cells"] if one["config"]["drafter"] != "off"]
+        assert {one["config"]["drafter"] for one in drafting} == {"mtp-qwen35"}
+        assert all(one["config"]["mtp"] and one["n_accepted"] for one in drafting)
+    own = [word for at, word in enumerate(options) if at not in {2, 3}]
+    found = document(spectui, "sweep", *own, *lengths, "--spec-type", "draft-mtp")
+    assert "draft-mtp" in {one["config"]["drafter"] for one in found["cells"]}
+
+
+def test_doctor_plans_them_and_says_what_they_are(
+    spectui: Spectui, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    target, layers = pair
+    strange = tmp_path / "strange.gguf"
+    write_pair("gemma4", tmp_path / "other")[1].rename(strange)
+    found = document(
+        spectui, "doctor", "-m", target, "-md", layers, "-md", strange, "-c", 256, "--quiet"
+    )
+    mine, other = found["drafts"]
+    assert mine["compatible"] is True
+    assert mine["model"]["mtp_layers"] == 1
+    assert other["compatible"] is None
+    assert "has MTP layers of a gemma4" in other["reason"]
+    assert spectui("doctor", "-m", target, "-md", layers, "-c", 256, "--quiet") == 0
+    assert "a file of 1 MTP layer alone" in spectui.out
+
+
+def test_a_scan_knows_them_by_their_header_and_pairs_them_with_their_target(
+    spectui: Spectui, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    target, layers = pair
+    folder = tmp_path / "models"
+    folder.mkdir()
+    # Their names say nothing.
+    shutil.copy(layers, folder / "a.gguf")
+    shutil.copy(write_pair("gemma4", tmp_path / "other")[1], folder / "b.gguf")
+    write_qwen35(Tiny(renamed=(70, "else")), folder / "c.gguf", part=Part.MTP)
+    found = document(spectui, "models", "scan", folder, "--quiet")
+    assert {one["facts"]["drafts_as"] for one in found["models"]} == {"draft-mtp"}
+    assert all("cannot generate without the model" in one["reason"] for one in found["models"])
+    beside = document(spectui, "models", "scan", folder, "-m", target, "--quiet")
+    fits = {Path(one["path"]).stem: one["reason"] for one in beside["models"]}
+    assert fits["a"] is None
+    assert "is larger than the target" in fits["b"] or "of a gemma4" in fits["b"]
+    assert "token 70 differs" in fits["c"]
+    assert spectui("models", "scan", folder, "-m", target, "--quiet") == 0
+    assert "qwen35, MTP alone" in spectui.out
+    assert f"-md {folder / 'a.gguf'}" in spectui.out.replace("\n", " ")

@@ -1,0 +1,117 @@
+"""What ``--fit`` chooses on devices of any size: the real llama-server's log, and the engine's."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+from spectui.engine.fit import Fitted, fit
+from spectui.engine.planning import Planner
+from spectui.llama.library import native_log
+from spectui.llama.model import Model
+from spectui.llama.planned import PlanRequest
+from spectui.options.setup import TensorOverride
+from tests.support.rpc import RpcBuild, small_device
+
+_LAYER = re.compile(r"load_tensors: layer +\d+ assigned to device (\S+),")
+_ELSEWHERE = re.compile(r"tensor (\S+) \(.*\) buffer type overridden to (\S+)")
+_SHORTENED = re.compile(r"context size reduced from \d+ to (\d+)")
+_FITTED = "fitting params to free memory took"
+_PLACED = "load_tensors: offloaded"
+
+LOADS_BACKENDS = TensorOverride(pattern="^$", buffer="CPU")
+"""An override that drafts have in both, and that matches nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A placement as llama.cpp loads it."""
+
+    layers: tuple[str, ...]
+    """Device of each layer, the output's last."""
+    elsewhere: frozenset[tuple[str, str]]
+    """Tensors that are not with their layer, and where they are."""
+    shortened_to: int | None
+    """Context, where its length was open and memory too small for the longest."""
+
+    @classmethod
+    def read(cls, text: str, shortened_to: int | None) -> "Chosen":
+        """Read it from the log of one load."""
+        return cls(
+            layers=tuple(_LAYER.findall(text)),
+            elsewhere=frozenset(_ELSEWHERE.findall(text)),
+            shortened_to=shortened_to,
+        )
+
+
+@contextmanager
+def rpc_backend(build: RpcBuild) -> Iterator[None]:
+    """The RPC backend in every process that is started meanwhile."""
+    before = os.environ.get("GGML_BACKEND_PATH")
+    os.environ["GGML_BACKEND_PATH"] = build.environment["GGML_BACKEND_PATH"]
+    try:
+        yield
+    finally:
+        os.environ.pop("GGML_BACKEND_PATH")
+        if before is not None:
+            os.environ["GGML_BACKEND_PATH"] = before
+
+
+@contextmanager
+def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """RPC servers whose devices have so many bytes."""
+    with ExitStack() as stack:
+        real = [stack.enter_context(build.serving()).endpoint for _ in sizes]
+        pairs = zip(real, sizes, strict=True)
+        yield tuple(stack.enter_context(small_device(*pair)) for pair in pairs)
+
+
+def server_chooses(binary: Path, arguments: Sequence[str], endpoints: Sequence[str]) -> Chosen:
+    """Start a llama-server, and end it once it has placed its target."""
+    # An override for drafts has the server load its backends, without which there is no --rpc.
+    override = f"{LOADS_BACKENDS.pattern}={LOADS_BACKENDS.buffer}"
+    command = [str(binary), "-otd", override, "--rpc", ",".join(endpoints)]
+    command += [*arguments, "-np", "1", "-lv", "5", "--port", "0"]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        try:
+            lines = (line.decode(errors="replace") for line in process.stderr)
+            fitting, loading = _until(lines, _FITTED), _until(lines, _PLACED)
+        finally:
+            process.kill()
+    shortened = _SHORTENED.search(fitting)
+    return Chosen.read(loading, None if shortened is None else int(shortened[1]))
+
+
+def _until(lines: Iterator[str], end: str) -> str:
+    """The lines up to one that has ``end`` in it."""
+    seen = []
+    for line in lines:
+        seen.append(line)
+        if end in line:
+            return "".join(seen)
+    raise AssertionError("".join(seen[-20:]))
+
+
+def engine_chooses(request: PlanRequest, *, open_context: bool = False) -> tuple[Fitted, Chosen]:
+    """Fit as the engine does, and place the target in a process of its own."""
+    with Planner(rpc=request.target.devices.rpc) as planner:
+        fitted = fit(planner.plan, request, planner.gpus(), open_context=open_context)
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        lines = pool.submit(_placed, replace(request, target=fitted.target)).result()
+    is_shorter = open_context and fitted.ctx_size < fitted.n_ctx_train
+    shortened = fitted.ctx_size if is_shorter else None
+    return fitted, Chosen.read("\n".join(lines), shortened)
+
+
+def _placed(request: PlanRequest) -> tuple[str, ...]:
+    with Model(request.target, no_alloc=True, load_mtp=request.mtp):
+        return native_log.tail()
