@@ -32,7 +32,7 @@ def test_nobody_runs_the_server(bench: Bench, start: Start, command: list[object
 def test_the_server_serves_somebody_else(
     bench: Bench,
     start: Start,
-    occupied: Callable[[RpcServer], None],
+    occupied: Callable[[RpcServer], object],
     command: list[object],
 ) -> None:
     server = start()
@@ -43,7 +43,7 @@ def test_the_server_serves_somebody_else(
 
 
 def test_llama_servers_are_not_started_on_a_server_that_serves_somebody_else(
-    bench: Bench, start: Start, occupied: Callable[[RpcServer], None]
+    bench: Bench, start: Start, occupied: Callable[[RpcServer], object]
 ) -> None:
     server = start()
     occupied(server)
