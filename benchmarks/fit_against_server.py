@@ -14,21 +14,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.common import server_binary, write_results
+from benchmarks.common import write_results
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions
 from tests.support.fit import (
-    LOADS_BACKENDS,
     engine_chooses,
-    rpc_backend,
     server_chooses,
     small_devices,
 )
 from tests.support.models import CLOSE_DRAFT, Tiny, write_tiny
 from tests.support.mtp import WRITERS
-from tests.support.rpc import RpcBuild, rpc_build
+from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
 
 LONGEST = (1 << 31) - 1
 """Shortest context to which nothing is shortened."""
@@ -102,7 +100,8 @@ def main() -> None:
         models = dict(_models(Path(name)))
         wanted = _configurations()
         chosen = wanted if only is None else [wanted[number] for number in only]
-        rows = [_compared(one, models, build) for one in chosen]
+        binary = build.llama_server(Path(name))
+        rows = [_compared(one, models, build, binary) for one in chosen]
     if only is None:
         write_results(
             "fit_against_server",
@@ -132,7 +131,9 @@ def _models(folder: Path) -> Iterator[tuple[str, Path]]:
     yield WITH_MTP, path
 
 
-def _compared(one: Configuration, models: dict[str, Path], build: RpcBuild) -> dict[str, object]:
+def _compared(
+    one: Configuration, models: dict[str, Path], build: RpcBuild, binary: Path
+) -> dict[str, object]:
     request = _request(one, models)
     wanted = _wanted_bytes(request)
     margins = itertools.cycle(one.margins_mib)
@@ -143,7 +144,7 @@ def _compared(one: Configuration, models: dict[str, Path], build: RpcBuild) -> d
         draft = None if request.draft is None else replace(request.draft, devices=devices)
         request = replace(request, target=target, draft=draft)
         fitted, ours = engine_chooses(request, open_context=not one.ctx_size)
-        theirs = server_chooses(server_binary(), _arguments(one, request), endpoints)
+        theirs = server_chooses(binary, _arguments(one, request), endpoints)
     is_equal = ours == theirs
     print(f"{'equal' if is_equal else 'DIFFERENT'}: {one.label}: {fitted.sentence}", flush=True)
     if not is_equal:
@@ -164,7 +165,7 @@ def _compared(one: Configuration, models: dict[str, Path], build: RpcBuild) -> d
 def _request(one: Configuration, models: dict[str, Path]) -> PlanRequest:
     fit = Fit(targets_mib=one.margins_mib, min_ctx=one.min_ctx)
     target = ModelOptions(path=models[one.model], fit=fit)
-    draft = ModelOptions(path=models["draft"], override_tensor=(LOADS_BACKENDS,))
+    draft = ModelOptions(path=models["draft"])
     return PlanRequest(
         target=target,
         draft=draft if one.draft else None,

@@ -21,6 +21,7 @@ from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.documents import Json, or_reason
+from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
@@ -31,8 +32,8 @@ from spectui.monitor.machine import this_machine
 from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
-from spectui.options.reading import read_options, read_speculation
-from spectui.options.setup import Setup
+from spectui.options.reading import fit_of, read_options, read_speculation
+from spectui.options.setup import Fit, Setup
 from spectui.paths import text_of
 from spectui.severity import Severity
 
@@ -306,13 +307,16 @@ def model_findings(
         setup = takeover.to_setup()
         for path in models:
             check_is_gguf(path)
-        found = _of_models(setup, is_drafting=_is_drafting(command), quiet=quiet)
+        fit = fit_of(read_options(takeover.options, catalogue.RUN))
+        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
         return (*found, *_unplanned(command)), None
     except SpectuiError as error:
         return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
 
 
-def _of_models(setup: Setup, *, is_drafting: bool, quiet: bool) -> tuple[Finding, ...]:
+def _of_models(
+    setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
+) -> tuple[Finding, ...]:
     draft, speculation = setup.draft, setup.speculation
     progress = open_progress(quiet=quiet, verbose=False)
     try:
@@ -323,6 +327,11 @@ def _of_models(setup: Setup, *, is_drafting: bool, quiet: bool) -> tuple[Finding
                 context=setup.context,
                 max_draft=0 if speculation is None else speculation.longest,
             )
+            # What the command leaves to its server is where that puts it.
+            chosen = fitted(planner, replace(request, draft=draft), fit)
+            if chosen is not None:
+                request = replace(request, target=chosen.target)
+                draft = None if draft is None else chosen.beside(draft)
             drafts = {} if draft is None else {draft.path.name: draft}
             examiner = Examiner(planner, around, progress.say)
             is_mtp = speculation is not None and speculation.is_mtp and draft is None

@@ -18,6 +18,7 @@ from spectui.documents import Json, or_reason
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
+from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted, percent_text
 from spectui.measure.header import header
@@ -45,9 +46,8 @@ def probe_experts(shared: dict[str, Any]) -> None:
         models = find_models(options, progress, needs_draft=False)
         mind_sampling(models.target, progress)
         with open_engine(options, progress) as engine:
-            target = engine.load_target(
-                options.target_options(models.target), options.context, max_draft=1
-            )
+            placed = left_open(options.target_options(models.target), options.fit)
+            target = engine.load_target(placed, options.context, max_draft=1)
             traffic = target.memory.traffic
             if traffic is None or not traffic.n_experts:
                 raise BadInputError(

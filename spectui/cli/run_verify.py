@@ -20,6 +20,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.served_session import served_extra
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import adopt, mind_unmeasured
+from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
 from spectui.measure.header import header
@@ -194,7 +195,7 @@ def _of_options(
     path, draft = find_pair(
         options, progress, speculation, several="verify runs one draft; give one -md"
     )
-    target = options.target_options(path)
+    target = left_open(options.target_options(path), options.fit)
     case = Case(
         baseline=target,
         target=target,

@@ -220,7 +220,7 @@ class _Fitting:
             split = tuple(shares) if len(shares) > 1 else ()
             draft = replace(draft, devices=replace(draft.devices, split=split))
         self._draft = draft
-        info = plan(replace(request, draft=None)).target.info
+        info = plan(alone(request)).target.info
         self._n_ctx_train = info.n_ctx_train
         self._is_moe = info.n_experts > 0
         self._n_layers = info.n_layers + 1 + (info.mtp_layers if request.mtp else 0)
@@ -433,12 +433,13 @@ class _Fitting:
 
     def _bytes(self, target: ModelOptions, counts: Callable[[Buffer], bool]) -> tuple[int, ...]:
         context = replace(self._request.context, ctx_size=self._ctx_size)
-        alone = replace(self._request, target=target, draft=None, context=context)
-        buffers = [*self._plan(alone).target.buffers]
+        # A target that MTP layers of a file draft for keeps snapshots for them.
+        beside = self._draft if self._request.mtp else None
+        wanted = replace(self._request, target=target, draft=beside, context=context)
+        buffers = [*self._plan(wanted).target.buffers]
         if self._draft is not None or self._request.mtp:
             # What drafts is where it would be with all layers on the devices.
-            first = replace(self._request, draft=self._draft, context=context)
-            own = self._plan(first).draft
+            own = self._plan(replace(self._request, draft=self._draft, context=context)).draft
             buffers += [] if own is None else own.buffers
         return self._by_device(one for one in buffers if counts(one))
 

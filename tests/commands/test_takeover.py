@@ -29,7 +29,7 @@ NOT_LLAMA_SERVERS = {
     *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
     *("quiet", "verbose", "repeats", "isolate", "prompt-length"),
     *("backend", "server-bin", "server-url", "baseline-url", "keep-both", "timeout"),
-    *("parallel", "request"),
+    *("parallel", "request", "yes"),
 }
 """Options of spectui's own. ``--n-predict`` is one: the length of a measurement, no limit; and
 ``--parallel``: numbers of slots to compare."""

@@ -24,15 +24,13 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from tests.support.fit import (
-    LOADS_BACKENDS,
     engine_chooses,
-    rpc_backend,
     server_chooses,
     small_devices,
 )
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
 from tests.support.plans import Script, buffer
-from tests.support.rpc import RpcBuild, rpc_build
+from tests.support.rpc import RpcBuild
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -227,15 +225,6 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
     assert devices_of(Devices(split_mode=SplitMode.NONE, main=1), present) == (first,)
 
 
-@pytest.fixture(scope="module")
-def rpc() -> Iterator[RpcBuild]:
-    build = rpc_build()
-    if build is None:
-        pytest.skip("no RPC server: run `python tools/build_llama_server.py rpc`")
-    with rpc_backend(build):
-        yield build
-
-
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A tiny model on devices that are too small for it."""
@@ -260,7 +249,7 @@ class Case:
     ids=["dense", "experts beside a draft", "two devices", "an open context"],
 )
 def test_the_choice_is_the_real_servers(
-    tiny: TinyPath, llama_server_binary: Path, rpc: RpcBuild, case: Case
+    tiny: TinyPath, tmp_path: Path, rpc: RpcBuild, case: Case
 ) -> None:
     path, draft_path = tiny(Tiny(n_layers=12, n_experts=case.n_experts)), tiny(CLOSE_DRAFT)
     arguments = ["-m", str(path), "-t", "1", "-fitt", "0"]
@@ -268,7 +257,7 @@ def test_the_choice_is_the_real_servers(
     arguments += ["-md", str(draft_path), "--spec-draft-n-max", "8"] if case.has_draft else []
     with small_devices(rpc, case.device_bytes) as endpoints:
         devices = Devices(rpc=endpoints)
-        draft = ModelOptions(path=draft_path, devices=devices, override_tensor=(LOADS_BACKENDS,))
+        draft = ModelOptions(path=draft_path, devices=devices)
         request = PlanRequest(
             target=ModelOptions(path=path, devices=devices, fit=NO_MARGIN),
             draft=draft if case.has_draft else None,
@@ -276,6 +265,6 @@ def test_the_choice_is_the_real_servers(
             max_draft=8 if case.has_draft else 0,
         )
         fitted, ours = engine_chooses(request, open_context=case.ctx_size is None)
-        theirs = server_chooses(llama_server_binary, arguments, endpoints)
+        theirs = server_chooses(rpc.llama_server(tmp_path), arguments, endpoints)
     assert ours == theirs
     assert fitted.target != request.target or ours.shortened_to

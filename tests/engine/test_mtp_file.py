@@ -9,13 +9,15 @@ import pytest
 from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
+from spectui.engine.fit import fit
+from spectui.engine.fitting import alone
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import BufferKind
 from spectui.llama.planned import PlanRequest
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple
-from spectui.options.setup import ModelOptions, SamplingConfig
+from spectui.options.setup import Devices, Fit, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.engine import ENDLESS, small_context
@@ -230,3 +232,21 @@ def test_a_command_names_the_file_only_where_it_drafts(tmp_path: Path) -> None:
     assert "draft-mtp" in beside
     assert "-md" not in alone
     assert "draft-mtp" in alone
+
+
+@pytest.mark.parametrize("arch", ["qwen35", "gemma4"])
+def test_an_open_context_is_fitted_with_the_layers_beside_their_target(
+    tmp_path: Path, arch: str
+) -> None:
+    target, layers = pair_of(arch, tmp_path)
+    nowhere = Devices(names=())
+    target = replace(target, fit=Fit(targets_mib=(0,)), devices=nowhere)
+    request = PlanRequest(target=target).beside(replace(layers, devices=nowhere))
+    with Planner() as planner:
+        sizes = [
+            fit(planner.plan, one, (), open_context=True, host_bytes=20_000_000).ctx_size
+            for one in (alone(request), request)
+        ]
+    assert sizes[0] is not None
+    assert sizes[1] is not None
+    assert sizes[1] < sizes[0]

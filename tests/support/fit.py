@@ -1,6 +1,5 @@
 """What ``--fit`` chooses on devices of any size: the real llama-server's log, and the engine's."""
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,6 @@ from spectui.engine.planning import Planner
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.planned import PlanRequest
-from spectui.options.setup import TensorOverride
 from tests.support.rpc import RpcBuild, small_device
 
 _LAYER = re.compile(r"load_tensors: layer +\d+ assigned to device (\S+),")
@@ -23,9 +21,6 @@ _ELSEWHERE = re.compile(r"tensor (\S+) \(.*\) buffer type overridden to (\S+)")
 _SHORTENED = re.compile(r"context size reduced from \d+ to (\d+)")
 _FITTED = "fitting params to free memory took"
 _PLACED = "load_tensors: offloaded"
-
-LOADS_BACKENDS = TensorOverride(pattern="^$", buffer="CPU")
-"""An override that drafts have in both, and that matches nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +45,6 @@ class Chosen:
 
 
 @contextmanager
-def rpc_backend(build: RpcBuild) -> Iterator[None]:
-    """The RPC backend in every process that is started meanwhile."""
-    before = os.environ.get("GGML_BACKEND_PATH")
-    os.environ["GGML_BACKEND_PATH"] = build.environment["GGML_BACKEND_PATH"]
-    try:
-        yield
-    finally:
-        os.environ.pop("GGML_BACKEND_PATH")
-        if before is not None:
-            os.environ["GGML_BACKEND_PATH"] = before
-
-
-@contextmanager
 def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """RPC servers whose devices have so many bytes."""
     with ExitStack() as stack:
@@ -72,11 +54,9 @@ def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, 
 
 
 def server_chooses(binary: Path, arguments: Sequence[str], endpoints: Sequence[str]) -> Chosen:
-    """Start a llama-server, and end it once it has placed its target."""
-    # An override for drafts has the server load its backends, without which there is no --rpc.
-    override = f"{LOADS_BACKENDS.pattern}={LOADS_BACKENDS.buffer}"
-    command = [str(binary), "-otd", override, "--rpc", ",".join(endpoints)]
-    command += [*arguments, "-np", "1", "-lv", "5", "--port", "0"]
+    """Start a llama-server that has RPC, and end it once it has placed its target."""
+    command = [str(binary), "--rpc", ",".join(endpoints), *arguments]
+    command += ["-np", "1", "-lv", "5", "--port", "0"]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:

@@ -11,6 +11,7 @@ import pytest
 
 from spectui.demo.build import smollm2_path
 from tests.support.models import Tiny, TinyPath, write_tiny
+from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
 
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"
 
@@ -55,3 +56,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPath:
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     return smollm2_path()
+
+
+@pytest.fixture(scope="module")
+def rpc() -> Iterator[RpcBuild]:
+    """What was built for devices of RPC servers, with the backend in every child process."""
+    build = rpc_build()
+    if build is None:
+        pytest.skip("no RPC server: run `python tools/build_llama_server.py rpc`")
+    with rpc_backend(build):
+        yield build

@@ -88,6 +88,19 @@ def rpc_build() -> RpcBuild | None:
     return RpcBuild(folder=folder, server=server) if folder and server else None
 
 
+@contextmanager
+def rpc_backend(build: RpcBuild) -> Iterator[None]:
+    """The RPC backend in every process that is started meanwhile."""
+    before = os.environ.get("GGML_BACKEND_PATH")
+    os.environ["GGML_BACKEND_PATH"] = build.environment["GGML_BACKEND_PATH"]
+    try:
+        yield
+    finally:
+        os.environ.pop("GGML_BACKEND_PATH")
+        if before is not None:
+            os.environ["GGML_BACKEND_PATH"] = before
+
+
 def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,0 +1,78 @@
+"""Commands on a device that is too small: they fit, say so, and run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.fit import small_devices
+from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
+from tests.support.rpc import RpcBuild
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = [pytest.mark.slow, pytest.mark.models]
+
+DEVICE_BYTES = 13_000_000
+CHOICE = "fitted to 13 MB on RPC0: 13 of 13 layers, experts of 3 in RAM"
+OPEN = """
+import sys
+from pathlib import Path
+from spectui.engine.driver import Engine
+from spectui.engine.events import LoadWarned
+from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions
+
+target, draft, endpoint = sys.argv[1:]
+devices = Devices(rpc=(endpoint,))
+def told(event):
+    if isinstance(event, LoadWarned):
+        print(event.warning)
+
+fit = Fit(targets_mib=(0,), is_open=True)
+with Engine(told) as engine:
+    beside = ModelOptions(path=Path(draft), devices=devices)
+    context = ContextOptions(ctx_size=1024, threads=1)
+    options = ModelOptions(path=Path(target), devices=devices, fit=fit)
+    engine.load_target(options, context, max_draft=3, draft=beside)
+    engine.load_draft(beside)
+"""
+
+
+def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, *map(str, arguments)]
+    ended = subprocess.run(
+        command, env=os.environ, check=False, capture_output=True, text=True, timeout=250
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def models(tiny: TinyPath, endpoint: str) -> tuple[object, ...]:
+    target, draft = tiny(Tiny(n_layers=12, n_experts=8)), tiny(CLOSE_DRAFT)
+    return "--rpc", endpoint, "-m", target, "-md", draft, "-fitt", "0", "-c", "1024", "-t", "1"
+
+
+def test_bench_measures_what_was_fitted(tiny: TinyPath, rpc: RpcBuild, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"id": "a", "category": "chat", "prompt": "hello"}\n')
+    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
+        pair = models(tiny, endpoint)
+        ended = run("-m", "spectui", "bench", *pair, "--prompts", prompts, "-n", "3")
+    assert CHOICE in ended.stderr
+    assert "tokens/s" in ended.stdout
+
+
+def test_doctor_plans_what_was_fitted(tiny: TinyPath, rpc: RpcBuild) -> None:
+    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
+        ended = run("-m", "spectui", "doctor", *models(tiny, endpoint), "--json", "-")
+    document = json.loads(ended.stdout)
+    assert CHOICE in [one["text"] for one in document["findings"]]
+
+
+def test_the_engine_places_what_a_screen_leaves_open(tiny: TinyPath, rpc: RpcBuild) -> None:
+    target, draft = tiny(Tiny(n_layers=12, n_experts=8)), tiny(CLOSE_DRAFT)
+    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
+        ended = run("-c", OPEN, target, draft, endpoint)
+    assert CHOICE in ended.stdout

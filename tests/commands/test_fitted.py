@@ -1,0 +1,112 @@
+"""What ``--fit`` chooses, in commands: left to the server, or written with ``--pin``."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from spectui.commands.arguments import server_arguments
+from spectui.commands.launch import ExportSetup
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.errors import UsageError
+from spectui.options import catalogue
+from spectui.options.dialect import Dialect
+from spectui.options.reading import fit_of, read_options
+from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
+
+GIVEN = ModelOptions(path=Path("t.gguf"))
+FITTED = replace(
+    GIVEN,
+    n_gpu_layers=31,
+    devices=Devices(split=(6.0, 25.0)),
+    override_tensor=(TensorOverride(pattern=r"blk\.7\.ffn_down", buffer="CPU"),),
+    fit=Fit(),
+)
+EXPORT = ExportSetup(
+    target=FITTED, draft=None, context=ContextOptions(), speculation=None, name="t"
+)
+PLACEMENT = ("-ngl", "-ts", "-ot", "--fit-target", "--fit-ctx")
+
+
+def placement(arguments: list[str]) -> dict[str, str]:
+    pairs = pairwise(arguments)
+    return {flag: value for flag, value in pairs if flag in PLACEMENT}
+
+
+def arguments_of(target: ModelOptions, dialect: Dialect = Dialect.LLAMA_CPP) -> dict[str, str]:
+    return placement(server_arguments(target, None, ContextOptions(), None, dialect=dialect))
+
+
+def test_what_was_given_is_written() -> None:
+    assert arguments_of(GIVEN) == {"-ngl": "all"}
+
+
+def test_what_was_fitted_is_left_to_the_server_with_the_users_margins() -> None:
+    assert arguments_of(FITTED) == {}
+    fit = Fit(targets_mib=(512, 0), min_ctx=8192)
+    assert arguments_of(replace(FITTED, fit=fit)) == {"--fit-target": "512,0", "--fit-ctx": "8192"}
+
+
+@pytest.mark.parametrize("dialect", [Dialect.LEGACY, Dialect.IK])
+def test_a_server_without_fitting_gets_the_placement(dialect: Dialect) -> None:
+    expected = {"-ngl": "31", "-ts": "6,25", "-ot": r"blk\.7\.ffn_down=CPU"}
+    assert arguments_of(FITTED, dialect) == expected
+
+
+@pytest.mark.parametrize("given", [None, frozenset({"ctx-size"})], ids=["typed", "a command's"])
+def test_a_pinned_command_has_the_placement(given: frozenset[str] | None) -> None:
+    own = ("--gpu-layers", "auto", "--fit-target", "0", "--jinja")
+    pinned = replace(EXPORT, extra=own, given=given).pinned()
+    words = pinned.arguments(Dialect.LLAMA_CPP)
+    assert placement(words) == {"-ngl": "31", "-ts": "6,25", "-ot": r"blk\.7\.ffn_down=CPU"}
+    assert "--jinja" in words
+    assert "auto" not in words[words.index("-ngl") :][:2]
+
+
+def test_margins_of_a_command_are_not_written_twice() -> None:
+    fit = Fit(targets_mib=(512,))
+    own = replace(EXPORT, target=replace(FITTED, fit=fit), extra=("-fitt", "512"))
+    assert " ".join(own.arguments(Dialect.LLAMA_CPP)).count("512") == 2  # -ub 512, and the margin
+
+
+def test_what_nobody_has_chosen_yet_cannot_be_pinned() -> None:
+    left = replace(EXPORT, target=replace(GIVEN, fit=Fit(is_open=True)))
+    with pytest.raises(UsageError, match="llama-server itself has placed"):
+        left.pinned()
+    assert replace(EXPORT, target=GIVEN).pinned().target == GIVEN
+
+
+def fit_in(command: str) -> Fit | None:
+    taken = take_over(read_command(f"llama-server -m t.gguf {command}"))
+    return fit_of(read_options(taken.options, catalogue.RUN))
+
+
+@pytest.mark.parametrize("command", ["", "-ngl auto", "-ngl -1", "-fit on", "-fit 1", "-c 8192"])
+def test_a_command_without_a_placement_leaves_it_open(command: str) -> None:
+    assert fit_in(command) == Fit()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("-ngl 99", "-ngl all", "-ngl -2", "-ngl 0", "-fit off", "-fit disabled"),
+        *("-ts 3,1", "-ot exps=CPU", "--cpu-moe", "--n-cpu-moe 3"),
+    ],
+)
+def test_a_command_with_a_placement_has_nothing_to_fit(command: str) -> None:
+    assert fit_in(command) is None
+
+
+def test_margins_and_the_shortest_context_are_read() -> None:
+    found = fit_in("-fitt 512,0 -fitc 8192")
+    assert found == Fit(targets_mib=(512, 0), min_ctx=8192)
+    for text in ("much", "-3"):
+        with pytest.raises(UsageError, match="write MiB for each device"):
+            fit_in(f"--fit-target {text}")
+
+
+def test_a_commands_own_options_of_fitting_stay_as_they_are() -> None:
+    taken = take_over(read_command("llama-server -m t.gguf -fit off -fitt 512 -fitc 9"))
+    assert taken.extra == ("-fit", "off", "-fitt", "512", "-fitc", "9")
