@@ -9,10 +9,9 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.monitor.readings import CounterRate, Reading
+from spectui.monitor.readings import CounterRate, LinkReading, Reading
 
 _OPEN = Path("/proc/self/fd")
 _INFO = struct.Struct("=120x2Q")
@@ -27,20 +26,6 @@ _Bytes = tuple[int, int]
 """Sent and received."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkReading:
-    """The link to one server at one moment."""
-
-    endpoint: str
-    """``HOST:PORT``."""
-    sent_bytes: int
-    """By all connections that were seen: weights at first, then graphs and activations."""
-    received_bytes: int
-    """Activations and logits."""
-    sent_bytes_per_s: Reading
-    received_bytes_per_s: Reading
-
-
 class Links:
     """Reads the connections that this process has to RPC servers. Only Linux tells.
 
@@ -53,6 +38,7 @@ class Links:
         Args:
             endpoints: ``HOST:PORT`` of each.
         """
+        self.endpoints = tuple(endpoints)
         self._links = tuple(_Link(endpoint) for endpoint in endpoints)
 
     def read(self, now_s: float) -> tuple[LinkReading, ...]:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 from spectui.errors import SpectuiError
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.host import Host
+from spectui.monitor.links import Links
 from spectui.monitor.nvidia import NvidiaGpus
 from spectui.monitor.readings import Snapshot
 
@@ -30,13 +31,18 @@ class LiveSource:
     """Reads this machine. GPUs that are missing, refuse or get lost explain themselves."""
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.monotonic, root: Path = Path("/")
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        root: Path = Path("/"),
+        rpc: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """Open the host's files; GPUs are looked for at the first ``read``.
 
         Args:
             clock: rates refer to it.
             root: folder with ``proc`` and ``sys``, where the kernel describes GPUs.
+            rpc: asked at every reading for the RPC servers, ``HOST:PORT``, that models are on.
 
         Raises:
             OSError: /proc is not there.
@@ -45,14 +51,23 @@ class LiveSource:
         self._host = Host(clock)
         self._nvidia = NvidiaGpus(clock)
         self._others = KernelGpus(clock, root=root)
+        self._rpc = rpc
+        self._links = Links(())
 
     def read(self) -> Snapshot:
         """Return the present snapshot."""
         now_s = self._clock()
         nvidia, reason = self._nvidia.read(now_s)
         gpus = nvidia + self._others.read(now_s, len(nvidia))
+        endpoints = tuple(self._rpc())
+        if endpoints != self._links.endpoints:
+            self._links = Links(endpoints)
         return Snapshot(
-            time_s=now_s, gpus=gpus, gpu_reason=None if gpus else reason, host=self._host.read()
+            time_s=now_s,
+            gpus=gpus,
+            gpu_reason=None if gpus else reason,
+            host=self._host.read(),
+            links=self._links.read(now_s),
         )
 
     def close(self) -> None:

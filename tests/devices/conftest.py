@@ -106,11 +106,7 @@ def start(build: RpcBuild) -> Iterator[Start]:
 
 
 @pytest.fixture
-def occupied() -> Iterator[Callable[[RpcServer], None]]:
+def occupied() -> Iterator[Callable[[RpcServer], object]]:
     """Makes a server serve somebody else."""
     with ExitStack() as stack:
-
-        def occupy(server: RpcServer) -> None:
-            stack.callback(Connection(server.endpoint).close)
-
-        yield occupy
+        yield lambda server: stack.callback(Connection(server.endpoint).close)

@@ -22,7 +22,7 @@ def document(bench: Bench, *arguments: object) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [1, 2, 8])
 def test_the_doctor_plans_on_every_device_and_measures_its_link(
     bench: Bench, start: Start, n: int
 ) -> None:

@@ -2,11 +2,13 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
-from spectui.monitor.links import LinkReading, Links
+from spectui.monitor.links import Links
+from spectui.monitor.readings import LinkReading
+from spectui.monitor.sampler import LiveSource
 
 MANY = 300_000
 """More than one segment, and than a socket's first window."""
@@ -87,3 +89,13 @@ def test_a_host_that_cannot_be_found_has_no_connection() -> None:
     found = only(Links(["no-such-host.invalid:1"]).read(1.0))
     assert found.received_bytes_per_s.reason == "no model is on this server"
     assert Links([]).read(1.0) == ()
+
+
+def test_the_sampler_reads_the_servers_that_models_are_on_now(stack: ExitStack) -> None:
+    server = Server(stack)
+    watched: list[str] = []
+    with closing(LiveSource(rpc=lambda: watched)) as source:
+        assert source.read().links == ()
+        watched.append(server.endpoint)
+        carry(*server.connect(), 1000)
+        assert only(source.read().links).sent_bytes == 1000
