@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.server_options import FALSE, PREFIX, canonical, server_option
+from spectui.commands.server_options import PREFIX, canonical, server_option
 from spectui.options.dialect import Dialect
 
 _REACHED = (
@@ -23,7 +23,6 @@ _PLACES = (
     *("--cpu-strict", "--prio", "--poll", "--cpu-mask-batch", "--cpu-range-batch"),
     *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--mlock", "--direct-io"),
 )
-_FIT = ("--fit", "--fit-target", "--fit-ctx")
 _BESIDE = ("--mmproj", "--mmproj-url", "--embedding", "--rerank")
 _MODEL = (
     *("--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"),
@@ -39,7 +38,7 @@ _CHOICE = (
     *("--grammar", "--grammar-file", "--json-schema", "--json-schema-file", "--samplers"),
     *("--sampler-seq", "--logit-bias", "--backend-sampling"),
 )
-_NAMED = frozenset({*_PLACES, *_FIT, *_BESIDE, *_MODEL, *_PROMPTS, *_CHOICE})
+_NAMED = frozenset({*_PLACES, *_BESIDE, *_MODEL, *_PROMPTS, *_CHOICE})
 _APPLIED = frozenset({*_PLACES, *_MODEL, "--load-mode", "--lazy-mode", "--repack"})
 _NEUTRAL: dict[str, float] = {
     "--parallel": 1,
@@ -144,8 +143,6 @@ def _counts(item: Item) -> bool:
     is_negated = canonical(item.flag) in option.negations
     if name in _SWITCHED_OFF:
         return is_negated
-    if name == "--fit":
-        return value not in FALSE
     return (name in _NAMED and not is_negated) or option.dialects == {Dialect.IK}
 
 
