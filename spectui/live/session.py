@@ -177,6 +177,8 @@ class LiveSession:
         self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
         self._n_threads = 1
         self._from_disk = False
+        self.rpc: tuple[str, ...] = ()
+        """RPC servers, ``HOST:PORT``, that the models are on."""
         self.max_draft = 0
         """Longest draft that the target was loaded for."""
 
@@ -209,6 +211,7 @@ class LiveSession:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = max_draft = _max_draft(setup)
+        self.rpc = setup.target.devices.rpc
         self._n_threads = setup.context.threads or default_threads()
         self._from_disk = from_disk
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.

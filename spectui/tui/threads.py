@@ -69,9 +69,17 @@ class MonitorFailed:
 class Monitor:
     """Reads the machine; every reading is posted as a ``Snapshot``."""
 
-    def __init__(self, post: Callable[[object], None]) -> None:
-        """Read nothing yet."""
+    def __init__(
+        self, post: Callable[[object], None], rpc: Callable[[], Sequence[str]] = tuple
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            post: takes readings.
+            rpc: asked for the RPC servers, ``HOST:PORT``, that models are on.
+        """
         self._post = post
+        self._rpc = rpc
         self._sampler: Sampler | None = None
 
     def start(self, interval_s: float, replay: Path | None = None) -> None:
@@ -91,7 +99,7 @@ class Monitor:
 
         # A recording that cannot be read is the monitor's failure; everything else goes on.
         self._sampler = Sampler(
-            LiveSource if replay is None else lambda: RecordedSource(replay),
+            lambda: LiveSource(rpc=self._rpc) if replay is None else RecordedSource(replay),
             self._post,
             interval_s=interval_s,
             on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
@@ -123,7 +131,7 @@ class Threads:
         self._post = mailbox.put
         self._log_file = log_file
         self.log = LogLines()
-        self.monitor = Monitor(mailbox.put)
+        self.monitor = Monitor(mailbox.put, self._rpc)
         self._stopped = threading.Event()
         self._demo_stopped = threading.Event()
         self._session: LiveSession | None = None
@@ -160,6 +168,9 @@ class Threads:
             self._session.close()
             return
         self._post(EngineStarted(session=self._session))
+
+    def _rpc(self) -> Sequence[str]:
+        return () if self._session is None else self._session.rpc
 
     def _on_log(self, line: str) -> None:
         self.log.add(line)

@@ -9,7 +9,7 @@ import pytest
 from tests.devices.conftest import Bench, Start, finish
 
 pytest_plugins = ["tests.support.fixtures"]
-pytestmark = [pytest.mark.device, pytest.mark.slow]
+pytestmark = [pytest.mark.device, pytest.mark.ci]
 
 RUN = ["-n", 24, "--temp", 0, "--ignore-eos", "--quiet", "--json", "-"]
 _BUFFER = re.compile(r"(\S+) (?:model|KV|compute) buffer size = +([\d.]+)")

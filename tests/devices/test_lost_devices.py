@@ -17,7 +17,7 @@ from tests.support.rpc import RpcServer
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
-pytestmark = [pytest.mark.device, pytest.mark.slow]
+pytestmark = [pytest.mark.device, pytest.mark.ci]
 
 GONE = "an RPC server went away"
 NOBODY = "no RPC server answers there"
