@@ -268,9 +268,11 @@ class _Case:
         gains = [_gain(one) for one in (whole.estimate, *ends)]
         decimals = _decimals(gains, [0.0, 100 * self.min_gain])
         value, *limits = (gain_percent(gain, decimals) for gain in gains)
-        shapes = f"requests of {' and '.join(one.shape.text for one in requests)}"
-        told = dict.fromkeys(one.pays for one in requests if one.pays)
-        pays = "".join(f"; {one}" for one in told)
+        shapes, pays = f"requests of {requests[0].shape.text}", ""
+        if len(requests) > 1:
+            shapes, pays = "these requests together", f": {', '.join(map(self._each, requests))}"
+        elif requests[0].pays:
+            pays = f"; {requests[0].pays}"
         slower = self._slower_there(requests)
         if answer is Answer.UNDECIDED:
             within = f"95 % interval {' to '.join(limits)}" if limits else _no_interval(requests)
@@ -288,6 +290,10 @@ class _Case:
         else:
             because = f"reading the prompt, which gains nothing, leaves too little of it ({value})"
         return f"Leave it off for {shapes}: {decoding}, but {because}{pays}.{self._beyond}"
+
+    def _each(self, request: Request) -> str:
+        pays = f" ({request.pays})" if request.pays else ""
+        return f"{self._gain_text(request.speedup)} for {request.shape.text}{pays}"
 
     def _slower_there(self, requests: Sequence[Request]) -> str:
         """The gain of decoding at the depth of requests where that is too little; else empty."""

@@ -381,6 +381,19 @@ def test_a_request_that_loses_turns_the_answer() -> None:
     )
 
 
+def test_requests_that_lose_together_are_told_one_by_one() -> None:
+    requests = [request(1000, 65), request(1000, 241)]
+    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=requests)
+    assert found.answer is Answer.OFF
+    assert found.reason.startswith("Leave it off for these requests together: X gains +25 % ")
+    later = "it pays from answers of 201 tokens on"
+    each = [
+        f"{MINUS}14 % for 1,000 + 65 tokens ({later})",
+        f"+2.4 % for 1,000 + 241 tokens ({later})",
+    ]
+    assert found.reason.endswith(f": {', '.join(each)}.")
+
+
 def test_a_request_that_may_gain_is_not_decided() -> None:
     found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 241)])
     assert found.answer is Answer.UNDECIDED
