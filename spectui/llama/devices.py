@@ -9,7 +9,7 @@ from functools import cache
 
 from spectui.errors import UsageError
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.library import ensure_backend, ggml
+from spectui.llama.library import binding_version, ensure_backend, ggml
 from spectui.llama.rpc import ensure_free
 
 GPU, INTEGRATED = 1, 2
@@ -46,8 +46,9 @@ def _rpc_backend(endpoint: str) -> int:
     if not backend:
         raise UsageError(
             f"--rpc {endpoint}: this llama.cpp was built without RPC; build it again with "
-            'CMAKE_ARGS="-DGGML_RPC=on" pip install --force-reinstall --no-cache-dir '
-            "llama-cpp-python, or name libggml-rpc.so of the same llama.cpp in GGML_BACKEND_PATH"
+            'CMAKE_ARGS="-DGGML_RPC=on" pip install --force-reinstall --no-deps --no-cache-dir '
+            f"llama-cpp-python=={binding_version()}, or name libggml-rpc.so of the same llama.cpp "
+            "in GGML_BACKEND_PATH"
         )
     return backend
 

@@ -1,7 +1,10 @@
 """RPC servers that are none, are busy, are older, or go away, before the library is asked."""
 
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from spectui.errors import UsageError
+from spectui.llama.library import binding_version
 from spectui.llama.rpc import PROTOCOL, RpcServer, ensure_free
 
 HELLO_BYTES, DEVICE_COUNT, GET_DEVICE_MEMORY = 24, 15, 11
@@ -60,6 +64,20 @@ def test_a_server_tells_its_devices_and_their_memory() -> None:
     with serving(said.__getitem__) as endpoint, RpcServer(endpoint) as server:
         assert server.n_devices == 2
         assert (server.memory(1).free_bytes, server.memory(1).total_bytes) == (3, 7)
+
+
+def test_a_binding_without_the_backend_says_how_to_build_it() -> None:
+    program = "from spectui.llama.devices import use_rpc; use_rpc(['127.0.0.1:1'])"
+    environment = {name: value for name, value in os.environ.items() if name != "GGML_BACKEND_PATH"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert "was built without RPC" in ended.stderr
+    assert f"llama-cpp-python=={binding_version()}, or name" in ended.stderr
 
 
 def test_nobody_listens() -> None:
