@@ -40,6 +40,7 @@ from tests.support.engine import (
     HookedEngine,
     assert_lossless,
     load_target,
+    local_worker,
     small_context,
     speculation,
 )
@@ -415,7 +416,7 @@ def test_defects_are_told_with_their_traceback(engine: Engine) -> None:
 
 
 def test_a_second_target_closes_the_first(own_engine: Engine, tiny: TinyPath) -> None:
-    models = own_engine._thread._models
+    models = local_worker(own_engine).models
     first, first_draft = models.target_model, models.draft_model
     assert first is not None
     assert first_draft is not None
@@ -455,7 +456,7 @@ def test_an_incompatible_draft_is_refused_and_the_target_stays(
 
 def test_a_draft_can_be_unloaded(own_engine: Engine) -> None:
     own_engine.unload_draft()
-    assert own_engine._thread._models.draft_model is None
+    assert local_worker(own_engine).models.draft_model is None
     assert len(own_engine.generate(request(n_predict=5)).tokens) == 5
     own_engine.unload_draft()
 
@@ -559,7 +560,7 @@ def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds(tiny: TinyPath) -> No
     def abort_decode(hooked: HookedEngine, event: Event) -> None:
         if isinstance(event, RoundFinished):
             # What stop() does while a decode runs: the next graph node ends it.
-            hooked.thread._abort.set()
+            local_worker(hooked.thread).abort.set()
 
     with HookedEngine(abort_decode) as hooked:
         hooked.call(load_target(tiny(TARGET)))
@@ -682,7 +683,7 @@ def test_a_second_interrupt_leaves_no_stale_answer(tiny: TinyPath) -> None:
 def test_closing_cancels_and_frees(tiny: TinyPath) -> None:
     started = Engine()
     started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
-    model = started._thread._models.target_model
+    model = local_worker(started).models.target_model
     assert model is not None
     started.close()
     assert model.c is None

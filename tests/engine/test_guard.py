@@ -25,6 +25,7 @@ from spectui.engine.fitting import (
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
+from spectui.engine.worker import LocalWorker
 from spectui.errors import DoesNotFitError, ReadsFromDiskError
 from spectui.llama.buffers import BufferKind, DeviceMemory
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
@@ -36,6 +37,7 @@ from spectui.options.setup import (
     Setup,
 )
 from tests.support.allocation import KINDS
+from tests.support.engine import local_worker
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
 from tests.support.plans import Script, buffer, room
@@ -395,7 +397,7 @@ def machine() -> Machine:
 @pytest.fixture
 def thread(machine: Machine, lasting: Planner) -> Iterator[EngineThread]:
     assert lasting.pids
-    made = EngineThread(guard=Guard(machine))
+    made = EngineThread(LocalWorker(Guard(machine)))
     yield made
     made.close()
 
@@ -428,7 +430,7 @@ def test_nothing_is_opened_that_is_refused(
             draft=wanted.draft,
         )
     assert events == []
-    assert thread._models.buffers == ()
+    assert local_worker(thread).models.buffers == ()
 
 
 def test_a_pair_is_refused_before_its_target_is_loaded(
@@ -468,13 +470,13 @@ def test_a_model_that_makes_room_is_not_counted(
     """The reading comes once the pair before is gone."""
     target = ModelOptions(path=tiny(TARGET))
     needed = sum(sizes_of(lasting.plan(PlanRequest(target=target, context=SMALL, max_draft=4))))
-    models = thread._models
+    models = local_worker(thread).models
 
     def free(_gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
         taken = sum(one.size_bytes for one in models.buffers if not one.is_mapped)
         return room(CPU=needed - taken)
 
-    thread._guard._free = free
+    local_worker(thread).guard._free = free
     engine = Engine(shared=thread)
     for _ in range(2):
         engine.load_target(target, SMALL, max_draft=4)

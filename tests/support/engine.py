@@ -9,6 +9,7 @@ from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import TERMINAL, Event, GenerationResult
 from spectui.engine.thread import EngineThread
+from spectui.engine.worker import LocalWorker
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -48,6 +49,13 @@ def assert_lossless(
     continuation = plain.tokens[:position]
     probed = engine.probe_margin(ProbeMargin(prompt=command.prompt, continuation=continuation))
     assert probed.margin <= 2 * probed.noise, f"lost at token {position}: {probed}"
+
+
+def local_worker(engine: Engine | EngineThread) -> LocalWorker:
+    """Who executes the commands of an engine of this process, with its models."""
+    thread = engine._thread if isinstance(engine, Engine) else engine
+    assert isinstance(thread._worker, LocalWorker)
+    return thread._worker
 
 
 class HookedEngine(Closing):
