@@ -10,21 +10,19 @@ the program that asks.
 """
 
 import ctypes
-import os
 import resource
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing.connection import Connection
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from spectui.children import parent_channel
 from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
@@ -41,7 +39,17 @@ from spectui.llama.library import (
 from spectui.llama.model import Model
 from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.planned import Answer, Ask, Backend, ModelPlan, ModelRequest, Question
+from spectui.llama.planned import (
+    Answer,
+    Ask,
+    Backend,
+    ModelPlan,
+    ModelRequest,
+    Planned,
+    Question,
+    Reading,
+    Refused,
+)
 from spectui.models.facts import (
     check_is_model,
     check_is_target,
@@ -376,20 +384,23 @@ HEADER_BYTES = 400 << 20
 
 def main() -> None:
     """Answer requests until the connection closes."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
-        question: Question = connection.recv()
+    with parent_channel((Ask, ModelRequest)) as channel, suppress(EOFError):
+        question: Question = channel.receive()
         while question is Ask.ARE_YOU_THERE:
-            connection.send(question)
-            question = connection.recv()
+            channel.send(question)
+            question = channel.receive()
         # Drivers start before memory is bounded: what they take is no header's fault.
         gpu_memories()
+
+        def reading(path: Path) -> None:
+            channel.send(Reading(path=path))
+
         # A recurrent state is allocated even for a plan. One that does not fit is said so.
         at_most = psutil.virtual_memory().available
-        with _bounded(at_most), PlanMaker(reading=connection.send, bounded=_header) as maker:
+        with _bounded(at_most), PlanMaker(reading=reading, bounded=_header) as maker:
             while True:
-                connection.send(_answer(maker, question, sys.argv[2:]))
-                question = connection.recv()
+                channel.send(_answer(maker, question, sys.argv[2:]))
+                question = channel.receive()
 
 
 def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Answer:
@@ -403,9 +414,10 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
             case Ask.OUTLINE:
                 return maker.outline()
             case _:
-                return maker.plan(question)
+                file, plan = maker.plan(question)
+                return Planned(file=file, plan=plan)
     except SpectuiError as error:
-        return error
+        return Refused(error=error)
 
 
 def _backend() -> Backend:
@@ -415,12 +427,6 @@ def _backend() -> Backend:
         has_cuda=has_cuda(),
         gpus=gpu_memories(),
     )
-
-
-def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open as long as it lives."""
-    os.read(0, 1)
-    os._exit(0)
 
 
 def _header() -> AbstractContextManager[None]:

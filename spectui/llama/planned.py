@@ -113,8 +113,30 @@ class Ask(Enum):
 
 Question = Ask | ModelRequest
 
-Answer = Path | Ask | Backend | tuple[FileIdentity, ModelPlan] | Outline | SpectuiError
-"""A path says which file is looked at next; the answer itself comes after it."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A file is looked at next; the answer itself comes after it."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The plan of a ``ModelRequest``."""
+
+    file: FileIdentity
+    plan: ModelPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A question has no answer."""
+
+    error: SpectuiError
+
+
+Answer = Ask | Backend | Planned | Outline | Refused
 
 
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
