@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -77,7 +76,7 @@ class EngineClient:
 
     def _tell_defect(self, error: Exception) -> None:
         try:
-            self.sink(_defect(error))
+            self.sink(EngineFailed.defect(error))
         except Exception:  # noqa: BLE001 - it takes nothing any more
             args = (*sys.exc_info(), threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(args))
@@ -273,13 +272,7 @@ class EngineThread:
         except SpectuiError as error:
             return EngineFailed(error=error, trace=None)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            return _defect(error)
-
-
-def _defect(error: Exception) -> EngineFailed:
-    message = f"{type(error).__name__}: {error}"
-    trace = "".join(traceback.format_exception(error))
-    return EngineFailed(error=SpectuiError(message), trace=trace)
+            return EngineFailed.defect(error)
 
 
 def _was_cut(event: Event) -> bool:
