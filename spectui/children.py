@@ -129,6 +129,11 @@ class Child(Closing):
         """The process id."""
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
     def end(self) -> str:
         """Wait for the end of a process that closed its connection; say how it ended.
 

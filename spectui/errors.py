@@ -61,6 +61,15 @@ class HopelessError(ServerError):
 class EngineDiedError(SpectuiError):
     """The process with the models has ended, or had to be ended. Another one takes its place."""
 
+    def __init__(self, sentence: str, log: tuple[str, ...] = ()) -> None:
+        """Say how it ended; ``log`` are the last lines of llama.cpp's log."""
+        super().__init__(sentence)
+        self.log = log
+
+
+class EngineLostError(EngineDiedError):
+    """llama.cpp has given up in this process, where nothing takes its place."""
+
 
 class CancelledError(SpectuiError):
     """The user stopped the operation; what was measured so far is kept."""

@@ -30,6 +30,16 @@ YES: Decorator = click.option(
     ),
 )
 
+ISOLATE: Decorator = click.option(
+    "--isolate/--no-isolate",
+    default=None,
+    envvar="SPECTUI_ISOLATE",
+    help=(
+        "Have the models in a process of their own: where llama.cpp ends it, or memory does, "
+        "another one takes its place (default: yes; on the screen as config.toml has it)."
+    ),
+)
+
 LOOK: tuple[Decorator, ...] = (
     click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
     click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),

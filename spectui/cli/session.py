@@ -14,6 +14,7 @@ from spectui.cli.request import RunOptions
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
+from spectui.engine.isolation import ProcessWorker
 from spectui.engine.placing import placed
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
@@ -38,7 +39,9 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
         native_log.listen(lambda line: click.echo(line, err=True))
-    with Engine(progress.on_engine, from_disk=options.yes) as engine:
+    # Unless it is switched off: what measures must survive what it measures.
+    worker = None if options.isolate is False else ProcessWorker()
+    with Engine(progress.on_engine, worker=worker, from_disk=options.yes) as engine:
         try:
             yield engine
         finally:

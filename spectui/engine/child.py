@@ -20,7 +20,7 @@ from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import EngineFailed, Event
 from spectui.engine.host_memory import host_memory
 from spectui.engine.worker import LocalWorker
-from spectui.errors import SpectuiError
+from spectui.errors import SpectuiError, UsageError
 from spectui.llama.devices import has_gpu
 from spectui.llama.library import native_log
 
@@ -48,14 +48,14 @@ class _Commands:
     def __init__(self, channel: Channel, worker: LocalWorker) -> None:
         self._channel = channel
         self._worker = worker
-        self._waiting: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Command | ProtocolError | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._n_begun = 0
         self._cancelled = 0
         threading.Thread(target=self._receive, daemon=True).start()
 
-    def next(self) -> Command | None:
-        """Wait for the next command; None once the parent is gone."""
+    def next(self) -> Command | ProtocolError | None:
+        """Wait for the next command, if it can be understood; None once the parent is gone."""
         command = self._waiting.get()
         with self._lock:
             self._n_begun += 1
@@ -67,9 +67,9 @@ class _Commands:
         return self._n_begun <= self._cancelled
 
     def _receive(self) -> None:
-        with suppress(EOFError, ProtocolError):
+        with suppress(EOFError):
             while True:
-                message: Command | Cancel = self._channel.receive()
+                message = self._next_message()
                 if isinstance(message, Cancel):
                     with self._lock:
                         self._cancelled = message.number
@@ -78,6 +78,13 @@ class _Commands:
                 else:
                     self._waiting.put(message)
         self._waiting.put(None)
+
+    def _next_message(self) -> Command | Cancel | ProtocolError:
+        try:
+            message: Command | Cancel = self._channel.receive()
+        except ProtocolError as error:
+            return error
+        return message
 
 
 def main() -> None:
@@ -94,7 +101,12 @@ def main() -> None:
                 break
 
 
-def _answer(worker: LocalWorker, command: Command, channel: Channel, commands: _Commands) -> Event:
+def _answer(
+    worker: LocalWorker, command: Command | ProtocolError, channel: Channel, commands: _Commands
+) -> Event:
+    if isinstance(command, ProtocolError):
+        # A number outside of its range: messages are checked on their way.
+        return EngineFailed(error=UsageError(f"the engine cannot run this: {command}"), trace=None)
     try:
         return worker.execute(command, channel.send, commands.is_cancelled)
     except SpectuiError as error:

@@ -133,6 +133,11 @@ class Engine(Closing):
         return self._call(command, ModelInspected)
 
     @property
+    def is_isolated(self) -> bool:
+        """Whether the models are in a process of their own."""
+        return self._thread.is_isolated
+
+    @property
     def n_interruptions(self) -> int:
         """Number of times that others had the engine, or this driver was held."""
         return self.client.n_interruptions

@@ -133,6 +133,9 @@ class ProcessWorker:
         Raises:
             EngineDiedError: the process ended meanwhile, or hung and was ended.
         """
+        if self._child is not None and self._child.has_ended:
+            # Killed while it had nothing to do: nobody's command is to blame.
+            self._drop()
         match command:
             case Shutdown():
                 return self._shut_down(sink)
@@ -238,7 +241,8 @@ class ProcessWorker:
         self._drop()
         return EngineDiedError(
             f"the engine's process neither computed nor read for {n_idle * _LOOK_S:.0f} s while "
-            f"{_doing(command)}, and was ended; see whether a driver or a disk hangs"
+            f"{_doing(command)}, and was ended; see whether a driver or a disk hangs",
+            native_log.tail(_N_LINES),
         )
 
     def _died(self, command: Command) -> EngineDiedError:
@@ -249,19 +253,16 @@ class ProcessWorker:
         if are_of_rpc(words):
             return EngineDiedError(LOST_SERVER)
         if end == "SIGKILL":
-            error = EngineDiedError(
+            sentence = (
                 f"the engine's process was killed while {_doing(command)}, as the kernel does "
                 "where memory ends; close other programs, or choose a shorter -c"
             )
         else:
-            error = EngineDiedError(
+            sentence = (
                 f"llama.cpp ended its process with {end} while {_doing(command)} (its last words: "
                 f"{words}); tell llama.cpp's developers"
             )
-        lines = native_log.tail(_N_LINES)
-        if lines:
-            error.add_note("llama.cpp's log ended with:\n" + "\n".join(lines))
-        return error
+        return EngineDiedError(sentence, native_log.tail(_N_LINES))
 
     def _drop(self) -> None:
         with self._lock:

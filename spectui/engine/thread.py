@@ -120,6 +120,8 @@ class EngineThread:
         """
         self._clock = clock
         self._worker = worker or LocalWorker()
+        self.is_isolated = not isinstance(self._worker, LocalWorker)
+        """Whether the models are in a process of their own."""
         self._changed = threading.Condition(threading.RLock())
         self._pending: list[_Job] = []
         self._running: _Job | None = None

@@ -34,7 +34,7 @@ from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import EngineLostError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.library import aborts
 from spectui.llama.planned import PlanRequest, are_of_rpc
@@ -96,7 +96,7 @@ class LocalWorker:
         aborts.listen(self._give_up)
 
     def _give_up(self, why: str) -> bool:
-        error = SpectuiError(LOST_SERVER if are_of_rpc(why) else _LOST.format(why=why))
+        error = EngineLostError(LOST_SERVER if are_of_rpc(why) else _LOST.format(why=why))
         if self._lose is not None:
             self._lose(error)
         return True
