@@ -19,8 +19,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Store transcripts, so that they can be taken up again."""
     record_chats: bool = True
     """Let the draft go along every answer, in memory, so that what-if can replay it."""
-    isolate: bool = False
-    """Have the models in a process of their own, which the screen outlives."""
     monitor_hz: float = 4.0
     """Readings of the machine per second, 0.2 to 10."""
     model_folders: list[str] = []

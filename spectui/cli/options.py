@@ -160,7 +160,6 @@ COCKPIT: tuple[Decorator, ...] = (
         help="Show recorded readings of a machine instead of this one's.",
     ),
     YES,
-    ISOLATE,
     *LOOK,
 )
 

@@ -32,11 +32,12 @@ YES: Decorator = click.option(
 
 ISOLATE: Decorator = click.option(
     "--isolate/--no-isolate",
-    default=None,
+    default=True,
+    show_default=True,
     envvar="SPECTUI_ISOLATE",
     help=(
-        "Have the models in a process of their own: where llama.cpp ends it, or memory does, "
-        "another one takes its place (default: yes; on the screen as config.toml has it)."
+        "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
+        "another one takes its place."
     ),
 )
 

@@ -43,8 +43,8 @@ class RunOptions:
     json_path: str | None = None
     yes: bool = False
     """Whether weights may be read from disk again and again."""
-    isolate: bool | None = None
-    """Whether the models are in a process of their own; None for the command's default."""
+    isolate: bool = True
+    """Whether the models are in a process of their own."""
     quiet: bool = True
     verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()

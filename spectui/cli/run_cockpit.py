@@ -60,9 +60,7 @@ def run(parsed: dict[str, Any]) -> None:
         raise
 
     with private_terminal(log) as log_file:
-        app = SpectuiApp(
-            launch, lambda mailbox: Threads(mailbox, log_file, isolated=launch.isolated)
-        )
+        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file))
         gc.enable()
         gc.freeze()
         app.run()
@@ -113,7 +111,6 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         theme=options.theme,
         ascii=options.ascii,
         from_disk=shared.yes,
-        isolated=settings.isolate if shared.isolate is None else shared.isolate,
     )
 
 

@@ -39,8 +39,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
         native_log.listen(lambda line: click.echo(line, err=True))
-    # Unless it is switched off: what measures must survive what it measures.
-    worker = None if options.isolate is False else ProcessWorker()
+    worker = ProcessWorker() if options.isolate else None
     with Engine(progress.on_engine, worker=worker, from_disk=options.yes) as engine:
         try:
             yield engine

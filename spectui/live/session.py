@@ -16,7 +16,6 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.guard import request_of
 from spectui.engine.thread import EngineThread, Priority
-from spectui.engine.worker import Worker
 from spectui.errors import CancelledError, UsageError
 from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
 from spectui.live.setup import (
@@ -147,7 +146,6 @@ class LiveSession:
         sink: Callable[[SessionEvent], None],
         discard: Callable[[], None] = lambda: None,
         *,
-        worker: Worker | None = None,
         make_gauge: Callable[[Callable[[float], None]], RamGauge] = RamGauge,
     ) -> None:
         """Start an engine with nothing loaded.
@@ -155,12 +153,11 @@ class LiveSession:
         Args:
             sink: told what happens; quick and thread-safe.
             discard: drops what was told but not taken yet: it belongs to a pair that is going.
-            worker: executes the engine's commands; None for one in this process.
             make_gauge: makes what measures the limit of the RAM.
         """
         self._post = sink
         self._discard = discard
-        self._engine = EngineThread(worker)
+        self._engine = EngineThread()
         self.inspector = PairInspector(self._engine, sink)
         self._lock = threading.RLock()
         self._epoch = 0

@@ -120,17 +120,13 @@ class Monitor:
 class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long."""
 
-    def __init__(
-        self, mailbox: Mailbox[object], log_file: int | None = None, *, isolated: bool = False
-    ) -> None:
+    def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
         """Start without any worker.
 
         Args:
             mailbox: takes every event, from any thread.
             log_file: descriptor that gets llama.cpp's log too: it outlives a crash.
-            isolated: whether the models are in a process of their own.
         """
-        self._isolated = isolated
         self._mailbox = mailbox
         self._post = mailbox.put
         self._log_file = log_file
@@ -159,7 +155,6 @@ class Threads:
 
     def _start_engine(self) -> None:
         # Imported here: the screen is painted long before llama.cpp and Optuna are loaded.
-        from spectui.engine.isolation import ProcessWorker  # noqa: PLC0415
         from spectui.live.session import LiveSession, SessionEvent  # noqa: PLC0415
         from spectui.llama.library import native_log  # noqa: PLC0415
 
@@ -168,8 +163,7 @@ class Threads:
             self._mailbox.discard(lambda event: isinstance(event, void))
 
         native_log.listen(self._on_log)
-        worker = ProcessWorker() if self._isolated else None
-        self._session = LiveSession(self._post, discard, worker=worker)
+        self._session = LiveSession(self._post, discard)
         if self._stopped.is_set():
             self._session.close()
             return
