@@ -18,6 +18,7 @@ from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
@@ -133,6 +134,12 @@ class LoadedModels:
         free = psutil.virtual_memory().available - mapped
         return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
 
+    def warnings(self, role: Role) -> tuple[str, ...]:
+        """What the machine did not allow when a model was loaded, a sentence each."""
+        if role is Role.TARGET:
+            return (*self.target.model.warnings, *self.target.warnings)
+        return self.draft_context.model.warnings
+
     @property
     def target(self) -> TargetContext:
         """The target's context.
@@ -187,6 +194,7 @@ class LoadedModels:
             BadInputError: the model cannot generate, or lacks MTP layers that were asked for.
         """
         self.close()
+        use_numa(command.context.numa)
         gguf = read_gguf(command.options.path)
         check_is_target(command.options.path, gguf)
         if command.mtp:

@@ -92,6 +92,8 @@ class Context(Closing):
     """
 
     native_s = 0.0
+    n_threads = 0
+    """Compute threads per token."""
     n_outputs = 0
     """Logits of the last decode."""
     _last_index = 0
@@ -177,7 +179,7 @@ class Context(Closing):
         # graphs have room for some dozens of them.
         params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
         params.n_outputs_max = min(max_outputs, params.n_batch)
-        params.n_threads = options.threads or default_threads()
+        params.n_threads = self.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
         params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
