@@ -92,8 +92,6 @@ class Context(Closing):
     """
 
     native_s = 0.0
-    n_threads = 0
-    """Compute threads per token."""
     n_outputs = 0
     """Logits of the last decode."""
     _last_index = 0
@@ -147,6 +145,8 @@ class Context(Closing):
         self._batch = self._new_batch()
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         try:
+            if not model.no_alloc:
+                self._start_threads(options, params.n_threads)
             self._find_rollback()
         except BaseException:
             self.close()
@@ -179,7 +179,7 @@ class Context(Closing):
         # graphs have room for some dozens of them.
         params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
         params.n_outputs_max = min(max_outputs, params.n_batch)
-        params.n_threads = self.n_threads = options.threads or default_threads()
+        params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
         params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
@@ -194,6 +194,9 @@ class Context(Closing):
         # llama-server's default, which is not the library's.
         params.swa_full = options.swa_full
         return params
+
+    def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
+        """Make the compute threads of a target; llama.cpp has others for itself."""
 
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)

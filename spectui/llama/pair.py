@@ -65,8 +65,10 @@ class TargetContext(Context):
         if not model.no_alloc:
             # As a slot of llama-server (``n_ctx_slot``). A plan tells what is allocated.
             self.n_ctx = min(self.n_ctx, C.llama_model_n_ctx_train(model.c))
-            self._pools = ThreadPools(self.c, options, n_threads=self.n_threads)
-            self.warnings = self._pools.warnings
+
+    def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
+        self._pools = ThreadPools(self.c, options, n_threads=n_threads)
+        self.warnings = self._pools.warnings
 
     def close(self) -> None:
         """Free caches and buffers, then end the threads."""

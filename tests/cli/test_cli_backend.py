@@ -191,13 +191,17 @@ def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
     command = f"./other/llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256"
     given = ("--prompts", prompts, "-n", 8, "--json", "-")
     monkeypatch.setenv("PATH", str(binary.parent), prepend=":")
-    assert spectui("bench", "--from", f"{command} -lm mlock", *given) == 0, spectui.err
+    assert spectui("bench", "--from", f"{command} --rope-scale 2", *given) == 0, spectui.err
     found = json.loads(spectui.out)
     assert (found["backend"], found["server"]["path"]) == ("server", str(binary))
-    told = f"measured through {binary}, since spectui's own engine does not apply -lm mlock"
+    told = f"measured through {binary}, since spectui's own engine does not apply --rope-scale 2"
     assert told in spectui.err
-    # Nothing that places a model or changes it; and what was typed.
-    for more in ((f"{command} --mmproj m.gguf",), (f"{command} -lm mlock", *ENGINE)):
+    # Nothing that places a model or changes it; what the engine applies; and what was typed.
+    for more in (
+        (f"{command} --mmproj m.gguf",),
+        (f"{command} --mlock --no-repack --poll 0 --cpu-range 0-",),
+        (f"{command} --rope-scale 2", *ENGINE),
+    ):
         assert spectui("bench", "--from", *more, *given) == 0, spectui.err
         assert json.loads(spectui.out)["backend"] == "engine"
 
