@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import EXPERTS, first_experts
+from spectui.commands.arguments import EXPERTS, first_dense, first_experts
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
     SPEC_DEFAULT,
@@ -134,15 +134,28 @@ def experts_first(
     return f"{pattern}=CPU"
 
 
+def _dense_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
+    """Pattern for ``--n-cpu-ffn`` by the same rule."""
+    n_layers = _number_of_layers(options, "n-cpu-ffn")
+    parts = [part for value in overrides for part in value.split(",")]
+    if not any(_moves(part, n_layers, "") for part in parts):
+        return None
+    return f"{first_dense(n_layers).pattern}=CPU"
+
+
 def _n_layers(options: Mapping[str, tuple[str, ...]], suffix: str) -> int:
     if f"cpu-moe{suffix}" in options:
         return _MOST_LAYERS
-    given = options.get(f"n-cpu-moe{suffix}", ("0",))[-1]
+    return _number_of_layers(options, f"n-cpu-moe{suffix}")
+
+
+def _number_of_layers(options: Mapping[str, tuple[str, ...]], name: str) -> int:
+    given = options.get(name, ("0",))[-1]
     return min(int(given), _MOST_LAYERS) if given.isascii() and given.isdigit() else 0
 
 
-def _moves(override: str, n_layers: int) -> bool:
-    """Whether the override puts experts of the first layers anywhere but in RAM."""
+def _moves(override: str, n_layers: int, ending: str = "_exps") -> bool:
+    """Whether the override puts FFN weights of the first layers anywhere but in RAM."""
     pattern, _, buffer = override.partition("=")
     if buffer == "CPU":
         return False
@@ -152,7 +165,7 @@ def _moves(override: str, n_layers: int) -> bool:
         # llama-server's dialect of regular expressions is another one.
         return n_layers > 0
     return any(
-        compiled.search(f"blk.{layer}.ffn_{part}_exps.weight")
+        compiled.search(f"blk.{layer}.ffn_{part}{ending}.weight")
         for layer in range(n_layers)
         for part in _PARTS
     )
@@ -329,6 +342,10 @@ def _joined(
             for option in (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}"):
                 options.pop(option, None)
             before = (*before, pattern)
+        dense = None if suffix else _dense_first(options, values)
+        if dense is not None:
+            del options["n-cpu-ffn"]
+            before = (*before, dense)
     return (*before, *values)
 
 

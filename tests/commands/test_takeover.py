@@ -262,6 +262,27 @@ def test_threads_that_cannot_be_are_refused(words: str, said: str) -> None:
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
 
 
+@pytest.mark.parametrize(
+    ("words", "overrides"),
+    [
+        (r"-ncffn 2 -ot blk\.1\.ffn_up=CUDA0", (r"blk\.(0|1)\.ffn_(up|down|gate)\.", None)),
+        (r"-ncffn 1 -ot blk\.1\.ffn_up=CUDA0", (None,)),
+        (r"-ot blk\.1\.ffn_up=CUDA0 -ncffn 2", (None,)),
+        (r"-ncffn 2 -ot exps=CUDA0", (None,)),
+    ],
+)
+def test_the_first_placement_of_a_dense_layer_counts(
+    words: str, overrides: tuple[str | None, ...]
+) -> None:
+    target = take_over(read_command(f"llama-server -m t {words}")).to_setup().target
+    buffers = [one.buffer for one in target.override_tensor]
+    assert buffers == ["CPU", "CUDA0"][-len(overrides) :]
+    if len(overrides) > 1:
+        assert (target.override_tensor[0].pattern, target.n_cpu_ffn) == (overrides[0], 0)
+    else:
+        assert target.n_cpu_ffn > 0
+
+
 def test_every_option_of_threads_and_loading_comes_back() -> None:
     words = "-t 4 -tb 6 --cpu-mask 0x5 --cpu-strict 1 --prio 2 --poll 3 --cpu-mask-batch 0xa0 "
     words += "--cpu-strict-batch 1 --prio-batch 1 --poll-batch 0 --numa isolate --n-cpu-ffn 2 "
