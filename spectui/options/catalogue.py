@@ -246,6 +246,7 @@ NO_REPACK = Option(
     flags=("--no-repack", "-nr"),
     values=Switch(),
     help="Leave weights in RAM as they are in the file.",
+    variables=("NO_REPACK", None),
     lacking=_IK,
 )
 NO_HOST = Option(

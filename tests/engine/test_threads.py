@@ -9,10 +9,12 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spectui.server import LlamaServer
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -90,8 +92,13 @@ class Run:
     def __init__(self, tiny: TinyPath) -> None:
         self._models = f"-m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)}"
 
+    def command(self, words: str) -> str:
+        """The command for the pair."""
+        drafts = "--spec-type draft-simple --spec-draft-n-max 4"
+        return f"llama-server {self._models} -c 256 -ub 64 -t 2 {drafts} {words}"
+
     def __call__(self, words: str = "", *, has_rights: bool = True) -> dict[str, Any]:
-        command = f"llama-server {self._models} -c 256 -ub 64 -t 2 --spec-draft-n-max 4 {words}"
+        command = self.command(words)
         ended = subprocess.run(
             [sys.executable, "-c", PROGRAM, command],
             check=False,
@@ -215,6 +222,38 @@ def test_locked_weights_are_in_ram(run: Run, plain: dict[str, Any], tiny: TinyPa
         else:
             assert found["locked_kib"] << 10 > 0.5 * sum(sizes)
         assert outcome(found) == outcome(plain)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--cpu-mask 1 --prio -1",
+        "-Cr 0-1 --cpu-strict 1 --cpu-mask-draft 1 --prio-draft 1",
+        "-C 1 -C 2 --cpu-mask-batch 1 --poll 0",
+    ],
+)
+def test_threads_are_where_the_real_servers_are(
+    run: Run, llama_server_binary: Path, tmp_path: Path, words: str
+) -> None:
+    if not {0, 1} <= os.sched_getaffinity(0):
+        pytest.skip("needs the first two processors")
+    found, command = run(words), run.command(words)
+    arguments = [*command.split()[1:], "-np", "1"]
+    plain = (found["cpus_text"], found["niceness"], found["scheduler"])
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        theirs = server.complete(tuple(range(5, 45)), n_predict=24)
+        threads = {marks_of(Path(one)) for one in Path(f"/proc/{server.pid}/task").iterdir()}
+    assert {tuple(one) for one in found["threads"]} - {plain} == threads - {plain}
+    assert outcome(found)[1:] == (theirs.n_drafted, theirs.n_accepted)
+
+
+def marks_of(task: Path) -> tuple[str, int, int]:
+    """Processors, niceness and scheduler of a thread."""
+    lines = (task / "status").read_text().splitlines()
+    (cpus,) = [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
+    number = int(task.name)
+    return cpus, os.getpriority(os.PRIO_PROCESS, number), os.sched_getscheduler(number)
 
 
 OF_NODES = """
