@@ -87,6 +87,7 @@ def server_arguments(
         *arguments,
         *_placement(draft, _DRAFT, dialect, inherits=target.devices.names),
         *_cache_types(draft, _DRAFT, dialect, explicit=explicit),
+        *_threads_of_draft(context, dialect),
         *speculation_arguments(speculation, dialect),
     ]
 
@@ -113,6 +114,15 @@ def _loading(target: ModelOptions, dialect: Dialect) -> list[str]:
         words += [catalogue.LAZY_MODE.long_flag, target.lazy_mode]
     words += [] if target.repack else [catalogue.NO_REPACK.long_flag]
     return [*words, catalogue.NO_HOST.long_flag] if target.no_host else words
+
+
+def _threads_of_draft(context: ContextOptions, dialect: Dialect) -> list[str]:
+    said = (
+        (catalogue.THREADS_DRAFT, context.threads_draft),
+        (catalogue.THREADS_BATCH_DRAFT, context.threads_batch_draft),
+    )
+    numbers = ((option.flag_in(dialect), number) for option, number in said)
+    return [word for flag, n in numbers if flag is not None and n for word in (flag, str(n))]
 
 
 def _processors(context: ContextOptions) -> list[str]:

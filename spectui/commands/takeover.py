@@ -36,7 +36,7 @@ _CPUS = frozenset(f"cpu-{one}{which}" for one in ("mask", "range") for which in 
 _REPEATABLE = frozenset({*_OVERRIDES, "override-kv", *_CPUS})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
-_THREADS = frozenset({"threads", "threads-batch"})
+_THREADS = frozenset({"threads", "threads-batch", "threads-draft", "threads-batch-draft"})
 _UNDOES = {
     "mmap": ("no-mmap",),
     "no-direct-io": ("direct-io",),

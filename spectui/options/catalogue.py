@@ -333,6 +333,24 @@ THREADS_BATCH = Option(
 )
 
 
+THREADS_DRAFT = Option(
+    flags=("-td", "--threads-draft", "--spec-draft-threads"),
+    values=Whole(0, MAX_THREADS),
+    help="Compute threads of the draft (default: as -t).",
+    default=_default(ContextOptions, "threads_draft"),
+    metavar="N",
+    shows_default=False,
+    written="--spec-draft-threads",
+)
+THREADS_BATCH_DRAFT = Option(
+    flags=("-tbd", "--threads-batch-draft", "--spec-draft-threads-batch"),
+    values=Whole(0, MAX_THREADS),
+    help="Compute threads of the draft for batches (default: as the target's).",
+    default=_default(ContextOptions, "threads_batch_draft"),
+    metavar="N",
+    shows_default=False,
+    written="--spec-draft-threads-batch",
+)
 CPU_MASK = Option(
     flags=("--cpu-mask", "-C"),
     help="Processors for the compute threads, as hexadecimal bits.",
@@ -434,7 +452,7 @@ CONTEXT = (
         variables=("FLASH_ATTN", "FLASH_ATTN"),
         default=_default(ContextOptions, "flash_attn"),
     ),
-    *(THREADS, THREADS_BATCH, *CPU, NUMA, SWA_FULL),
+    *(THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT, *CPU, NUMA, SWA_FULL),
 )
 """Options that both contexts share."""
 

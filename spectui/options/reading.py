@@ -273,6 +273,8 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
         flash_attn=FlashAttention(values["flash_attn"]),
         threads=values["threads"],
         threads_batch=values["threads_batch"],
+        threads_draft=values["threads_draft"],
+        threads_batch_draft=values["threads_batch_draft"],
         cpu=_cpu_of(values, ""),
         cpu_batch=_cpu_of(values, "_batch"),
         numa=None if values["numa"] is None else Numa(values["numa"]),

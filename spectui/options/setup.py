@@ -236,6 +236,10 @@ class ContextOptions:
     """``-t``: compute threads per generated token, 0 for as many as llama-server."""
     threads_batch: int = 0
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
+    threads_draft: int = 0
+    """``-td``: those of a draft in a file of its own, per token; 0 for as many as ``threads``."""
+    threads_batch_draft: int = 0
+    """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
     cpu: CpuOptions = CpuOptions()
     """Of the threads per generated token."""
     cpu_batch: CpuOptions = CpuOptions()

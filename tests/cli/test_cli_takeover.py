@@ -317,10 +317,8 @@ def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line:
     [
         ("--host x --port 8 --metrics --slots --no-webui --api-key k -n 9 -cb", ()),
         ("--lazy-mode auto -ndio --load-mode none", ()),
-        (
-            "--mlock --load-mode mmap+mlock -lm dio -lzm on --direct-io -nr --no-host --numa isolate",
-            (),
-        ),
+        ("--mlock --load-mode mmap+mlock -lm dio -lzm on --direct-io -nr --no-host", ()),
+        ("--numa isolate", ()),
         ("-np 1 --repeat-penalty 1.0 --dry-multiplier 0 --mirostat 0 --fit off", ()),
         ("-np 2 --repeat-penalty 1.1", ("-np 2", "--repeat-penalty 1.1")),
         ("--lora a.gguf --mmproj m --rpc h:1 --grammar g", ("--lora a.gguf",)),

@@ -151,10 +151,9 @@ def without_lacking(setup: ExportSetup, dialect: Dialect) -> ExportSetup:
     lazy, default = ModelOptions(path=Path()).lazy_mode, CpuOptions()
     if dialect is Dialect.LLAMA_CPP:
         return setup
-    found = setup
-    for role, model in (("target", setup.target), ("draft", setup.draft)):
-        if model is not None:
-            found = dataclasses.replace(found, **{role: dataclasses.replace(model, lazy_mode=lazy)})
+    target = dataclasses.replace(setup.target, lazy_mode=lazy)
+    draft = setup.draft and dataclasses.replace(setup.draft, lazy_mode=lazy)
+    found = dataclasses.replace(setup, target=target, draft=draft)
     if dialect is Dialect.LEGACY:
         return found
     context = dataclasses.replace(found.context, cpu=default, cpu_batch=default)

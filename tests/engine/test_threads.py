@@ -14,6 +14,12 @@ from typing import Any
 
 import pytest
 
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.engine.commands import LoadDraft, LoadTarget
+from spectui.engine.models import LoadedModels
+from spectui.llama.context import AbortFlag
+from spectui.llama.library import C
 from spectui.server import LlamaServer
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -254,6 +260,34 @@ def marks_of(task: Path) -> tuple[str, int, int]:
     (cpus,) = [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
     number = int(task.name)
     return cpus, os.getpriority(os.PRIO_PROCESS, number), os.sched_getscheduler(number)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("", ((2, 2), (2, 2))),
+        ("-tb 3", ((2, 3), (2, 3))),
+        ("-td 1", ((2, 2), (1, 2))),
+        ("-tb 3 -tbd 1", ((2, 3), (2, 1))),
+        ("-td 1 -tbd 3", ((2, 2), (1, 3))),
+    ],
+)
+def test_a_draft_may_have_other_threads(
+    run: Run, words: str, wanted: tuple[tuple[int, int], ...]
+) -> None:
+    setup, models = (
+        take_over(read_command(run.command(words))).to_setup(),
+        LoadedModels(AbortFlag()),
+    )
+    assert setup.draft is not None
+    target = LoadTarget(options=setup.target, context=setup.context, max_draft=2)
+    models.load_target(target, lambda *_: None, lambda: False)
+    models.load_draft(LoadDraft(options=setup.draft), lambda *_: None, lambda: False)
+    found = tuple(
+        (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
+    )
+    models.close()
+    assert found == wanted
 
 
 OF_NODES = """

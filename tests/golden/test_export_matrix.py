@@ -82,6 +82,7 @@ SETUPS: dict[str, Plain] = {
         ),
         context={
             "threads_batch": 4,
+            "threads_draft": 1,
             "cpu": {"cpus": [0, 2], "strict": True, "prio": 2, "poll": 0},
             "cpu_batch": {"cpus": [1, 3], "prio": 1},
             "numa": "distribute",

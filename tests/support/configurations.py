@@ -137,6 +137,8 @@ def _context(draw: random.Random) -> ContextOptions:
         flash_attn=draw.choice(list(FlashAttention)),
         threads=draw.choice((0, 1, 2)),
         threads_batch=draw.choice((0, 1, 2)),
+        threads_draft=draw.choice((0, 0, 1, 2)),
+        threads_batch_draft=draw.choice((0, 0, 1, 2)),
         # No higher ones: others use the machine.
         cpu=replace(_cpu(draw), prio=draw.choice((0, 0, -1))),
         cpu_batch=_cpu(draw),
