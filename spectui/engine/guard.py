@@ -152,9 +152,7 @@ class Guard(Closing):
         found = demands(coming, free)
         if has_target and not request.target.devices.split:
             found = _pooled(found)
-        unlocked = found
-        if is_locked:
-            found = tuple(one.locked for one in found)
+        unlocked, found = found, tuple(one.locked if is_locked else one for one in found)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not (from_disk or self._from_disk)):

@@ -145,9 +145,7 @@ class Context(Closing):
         self._batch = self._new_batch()
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         try:
-            if not model.no_alloc:
-                self._start_threads(options, params.n_threads)
-            self._find_rollback()
+            self._begin(options, params.n_threads)
         except BaseException:
             self.close()
             raise
@@ -200,6 +198,11 @@ class Context(Closing):
 
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
+
+    def _begin(self, options: ContextOptions, n_threads: int) -> None:
+        if not self.model.no_alloc:
+            self._start_threads(options, n_threads)
+        self._find_rollback()
 
     def _find_rollback(self) -> None:
         if self.model.no_alloc:
