@@ -436,11 +436,12 @@ class _Fitting:
         # A target that MTP layers of a file draft for keeps snapshots for them.
         beside = self._draft if self._request.mtp else None
         wanted = replace(self._request, target=target, draft=beside, context=context)
-        buffers = [*self._plan(wanted).target.buffers]
+        plans = [self._plan(wanted).target]
         if self._draft is not None or self._request.mtp:
             # What drafts is where it would be with all layers on the devices.
             own = self._plan(replace(self._request, draft=self._draft, context=context)).draft
-            buffers += [] if own is None else own.buffers
+            plans += [] if own is None else [own]
+        buffers = (one for plan in plans for one in (*plan.buffers, *plan.misplanned))
         return self._by_device(one for one in buffers if counts(one))
 
     def _by_device(self, buffers: Iterable[Buffer]) -> tuple[int, ...]:

@@ -64,6 +64,9 @@ class ModelPlan:
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
     """Bytes that its decodes read."""
+    misplanned: tuple[Buffer, ...] = ()
+    """Bytes by which llama.cpp's own plan is off, which ``--fit`` goes by: more, or fewer, than
+    what is allocated."""
     mtp: "ModelPlan | None" = None
     """MTP layers with a context of their own, if they were asked for; the weights of a target's own
     are among the model's."""

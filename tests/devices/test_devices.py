@@ -2,6 +2,8 @@
 
 import json
 import re
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +107,61 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
     assert refused.code == 2
     assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
+
+
+PLANNED = """
+    import sys
+    from pathlib import Path
+    from spectui.engine.planning import Planner
+    from spectui.llama.planned import PlanRequest
+    from spectui.options.setup import ContextOptions, Devices, ModelOptions, TensorOverride
+    from tests.support.allocation import KINDS, allocate, planned_bytes
+    from tests.support.models import Tiny
+    from tests.support.mtp import WRITERS
+
+    folder, *rpc = sys.argv[1:]
+    placements = [
+        dict(devices=Devices(rpc=tuple(rpc), split=(1.0, 3.0))),
+        dict(
+            devices=Devices(rpc=tuple(rpc)),
+            override_tensor=(TensorOverride(pattern="attn", buffer=f"RPC0[{rpc[1]}]"),),
+        ),
+    ]
+    context = ContextOptions(ctx_size=1024, ubatch_size=128, threads=1)
+    with Planner(rpc=rpc) as planner:
+        for kind in ("lfm2", "window", "qwen35"):
+            path = Path(folder, kind)
+            KINDS[kind](path) if kind in KINDS else WRITERS[kind](Tiny(), path)
+            for placement in placements:
+                target = ModelOptions(path=path, mmap=False, **placement)
+                for offload in (True, False):
+                    request = PlanRequest(
+                        target=target,
+                        context=replace(context, kv_offload=offload),
+                        max_draft=8,
+                        mtp=kind in WRITERS,
+                    )
+                    plan = planner.plan(request)
+                    real = sum((one.exact for one in allocate(request) if one), Counter())
+                    assert planned_bytes(plan.buffers) == real, request
+                    n_off = sum(one.size_bytes for one in plan.target.misplanned)
+                    print(kind, len(real), n_off)
+"""
+
+
+def test_a_plan_on_two_devices_is_what_is_allocated_to_the_byte(
+    bench: Bench, start: Start, tmp_path: Path
+) -> None:
+    endpoints = [start().endpoint for _ in range(2)]
+    program = "from collections import Counter\nfrom dataclasses import replace\n"
+    program += textwrap.dedent(PLANNED)
+    with bench.python("-c", program, tmp_path, *endpoints) as process:
+        ended = finish(process)
+    assert ended.code == 0, ended.err
+    rows = [line.split() for line in ended.out.splitlines()]
+    assert len(rows) == 12
+    # Llama.cpp's own plan is off in some of them.
+    assert sum(n_off != "0" for _kind, _n, n_off in rows) >= 4
 
 
 WATCHING = """

@@ -49,6 +49,7 @@ class Arithmetic(Script):
     attention_bytes: int = 7
     part_bytes: int = 20
     """Of each of three parts of a layer; those of all its experts together."""
+    misplanned_bytes: int = 0
     output_bytes: int = 13
     cache_bytes: int = 0
     """Per layer and token."""
@@ -56,7 +57,9 @@ class Arithmetic(Script):
 
     def _target(self, request: PlanRequest) -> ModelPlan:
         sizes = self._tensors(request.target, request.context.ctx_size)
-        return self._plan(*(buffer(one, BufferKind.WEIGHTS, n) for one, n in sizes.items()))
+        plan = self._plan(*(buffer(one, BufferKind.WEIGHTS, n) for one, n in sizes.items()))
+        misplanned = (buffer("CUDA0", BufferKind.COMPUTE, self.misplanned_bytes),)
+        return replace(plan, misplanned=misplanned)
 
     def _tensors(self, target: ModelOptions, ctx_size: int) -> Counter[str]:
         sizes: Counter[str] = Counter()
@@ -162,6 +165,13 @@ def test_what_fits_stays_as_it_is() -> None:
     plan = Arithmetic()
     fitted = fit(plan, REQUEST, gpus(10_000))
     assert (fitted.target, fitted.sentence) == (TARGET, None)
+
+
+def test_what_llama_cpp_plans_amiss_counts_as_in_the_server() -> None:
+    room = sum(one.size_bytes for one in Arithmetic()(REQUEST).target.buffers)
+    for n_bytes, n_layers in ((0, -1), (-5, -1), (1, 10)):
+        plan = Arithmetic(misplanned_bytes=n_bytes)
+        assert fit(plan, REQUEST, gpus(room)).target.n_gpu_layers == n_layers
 
 
 def test_margins_are_by_device_and_one_is_for_all() -> None:
