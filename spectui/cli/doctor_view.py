@@ -362,7 +362,13 @@ def _known(n_bytes: int | None) -> str:
 
 def _what_fits(examination: Examination) -> Iterator[str]:
     """Yield the configurations that would fit."""
-    if examination.largest_context is None:
+    tight = [one for one in examination.demands if one.is_tight]
+    if examination.largest_context is None and examination.fits and tight:
+        margins = " and ".join(
+            f"{bytes_text(one.margin_bytes)} free on {one.where}" for one in tight
+        )
+        yield f"No context leaves {margins}."
+    elif examination.largest_context is None:
         yield "No context fits."
     else:
         yield _largest_context(examination, examination.largest_context)

@@ -113,6 +113,8 @@ def _examine(
         drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
     text = None if chosen is None else chosen.sentence
     notes = () if text is None else (Finding(severity=Severity.NOTE, text=text),)
+    devices, gpus = request.target.devices, around.backend.gpus
+    around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     examiner = Examiner(planner, around, progress.say)
     return examiner.examine(request, drafts, mtp=_mtp(options)), notes
 

@@ -232,7 +232,9 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
             advice = "choose a smaller quantization, or close other programs"
             yield _warning(f"{demand.slowness}; {advice}")
         elif demand.tightness is not None:
-            yield _warning(f"{demand.tightness}: use a smaller -c")
+            can_shrink = examination.largest_context is not None
+            advice = "use a smaller -c" if can_shrink else "keep fewer layers there with -ngl"
+            yield _warning(f"{demand.tightness}: {advice}")
 
 
 def _advice(demand: Demand, examination: Examination) -> str:

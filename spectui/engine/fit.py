@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.engine.fitting import PlanCall, alone
+from spectui.engine.fitting import PlanCall, alone, devices_of
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import CONTEXT_STEP, PlanRequest
 from spectui.models.weights import EXPERTS_FFN
-from spectui.options.setup import Devices, Fit, ModelOptions, SplitMode, TensorOverride
+from spectui.options.setup import Fit, ModelOptions, SplitMode, TensorOverride
 
 _ALL_BUT_ATTENTION = r"\.ffn_(up|gate|gate_up|down)"
 _ALL_BUT_UP = r"\.ffn_(gate|gate_up|down)"
@@ -28,22 +28,6 @@ _UINT32 = 1 << 32
 """Llama.cpp counts layers in words of 32 bits."""
 _HOST_TYPES = frozenset({HOST, "CPU_Mapped"})
 """Buffer types of the host that llama.cpp counts where there is no device."""
-
-
-def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
-    """Devices that a model is put on, in its order.
-
-    Args:
-        placed: options of the model.
-        present: devices that there are. Names of others are passed over: loading refuses them.
-    """
-    found = tuple(present)
-    if placed.names is not None:
-        by_name = {one.title: one for one in present}
-        found = tuple(by_name[name] for name in placed.names if name in by_name)
-    if placed.split_mode is SplitMode.NONE:
-        found = found[placed.main : placed.main + 1]
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

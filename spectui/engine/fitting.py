@@ -10,12 +10,28 @@ from spectui.errors import DoesNotFitError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST, DeviceMemory
 from spectui.llama.planned import CONTEXT_STEP, ModelPlan, Plan, PlanRequest
-from spectui.options.setup import ModelOptions, TensorOverride
+from spectui.options.setup import Devices, Fit, ModelOptions, SplitMode, TensorOverride
 
-MARGIN_BYTES = 1 << 30
-"""Bytes that a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default:
-pools of the driver and the desktop grow after the models are loaded."""
+MARGIN_BYTES = Fit().margin_bytes(0)
+"""Bytes that a search leaves free on a GPU of which ``--fit-target`` says nothing: pools of the
+driver and the desktop grow after the models are loaded."""
 _UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
+
+
+def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
+    """Devices that a model is put on, in its order.
+
+    Args:
+        placed: options of the model.
+        present: devices that there are. Names of others are passed over: loading refuses them.
+    """
+    found = tuple(present)
+    if placed.names is not None:
+        by_name = {one.title: one for one in present}
+        found = tuple(by_name[name] for name in placed.names if name in by_name)
+    if placed.split_mode is SplitMode.NONE:
+        found = found[placed.main : placed.main + 1]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +46,22 @@ class FreeMemory:
     """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
     limit: str | None = None
     """Limit of the host's, as ``HostMemory.limit``."""
+    margins: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that stay free on GPUs, by name; ``MARGIN_BYTES`` on others."""
+
+    def with_margins(
+        self, options: Fit | None, placed: Devices, gpus: Sequence[DeviceMemory]
+    ) -> "FreeMemory":
+        """The same with the margins of ``--fit-target``.
+
+        Args:
+            options: with the margins; None for the usual ones.
+            placed: devices of the target, by whose order margins are given.
+            gpus: devices that there are.
+        """
+        fit = options or Fit()
+        used = enumerate(devices_of(placed, gpus))
+        return replace(self, margins={gpu.name: fit.margin_bytes(number) for number, gpu in used})
 
     @property
     def total_bytes(self) -> int:
@@ -76,6 +108,8 @@ class Demand:
     """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
     limit: str | None = None
     """Limit of the free ones, as ``FreeMemory.limit``."""
+    margin_bytes: int = 0
+    """Bytes that are to stay free; of the host none."""
 
     @property
     def where(self) -> str:
@@ -104,9 +138,9 @@ class Demand:
 
     @property
     def is_tight(self) -> bool:
-        """Whether it fits on a GPU, and leaves less than the margin there."""
-        is_used = self.memory != HOST and self.allocated_bytes > 0
-        return is_used and self.left_bytes is not None and 0 <= self.left_bytes < MARGIN_BYTES
+        """Whether it fits, and leaves less than the margin."""
+        left = self.left_bytes
+        return self.allocated_bytes > 0 and left is not None and 0 <= left < self.margin_bytes
 
     @property
     def shortage(self) -> str | None:
@@ -143,7 +177,7 @@ class Demand:
             return None
         return (
             f"{bytes_text(self.left_bytes or 0)} stay free on {self.where}; below "
-            f"{bytes_text(MARGIN_BYTES)} the driver or another program can end a run"
+            f"{bytes_text(self.margin_bytes)} the driver or another program can end a run"
         )
 
     @property
@@ -174,6 +208,7 @@ def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
             includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
             slow_bytes=free.slow_bytes if memory == HOST else 0,
             limit=free.limit if memory == HOST else None,
+            margin_bytes=0 if memory == HOST else free.margins.get(memory, MARGIN_BYTES),
         )
         for memory in sorted(memories, key=lambda memory: (memory == HOST, memory))
     )
@@ -198,9 +233,7 @@ def least_left(found: Sequence[Demand], *, from_disk: bool = False) -> int:
         from_disk: whether mapped weights need no room.
     """
     left = [
-        demand.left_bytes
-        + (demand.mapped_bytes if from_disk else 0)
-        - (0 if demand.memory == HOST else MARGIN_BYTES)
+        demand.left_bytes + (demand.mapped_bytes if from_disk else 0) - demand.margin_bytes
         for demand in found
         if demand.left_bytes is not None and demand.allocated_bytes + demand.mapped_bytes
     ]
@@ -217,7 +250,7 @@ _FAR = 4
 def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the largest ``-c`` that fits, up to the context that the target was trained for.
 
-    GPUs keep ``MARGIN_BYTES``. Mapped weights that RAM cannot hold with the smallest context are
+    GPUs keep their margins. Mapped weights that RAM cannot hold with the smallest context are
     read from disk with any: then they bound nothing.
 
     Args:
@@ -279,7 +312,7 @@ def with_n_cpu_moe(options: ModelOptions, n_layers: int) -> ModelOptions:
 def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the smallest ``--n-cpu-moe`` with which the target fits on the GPUs.
 
-    GPUs keep ``MARGIN_BYTES``. RAM has to hold what is allocated there; mapped experts may be read
+    GPUs keep their margins. RAM has to hold what is allocated there; mapped experts may be read
     from disk.
 
     Args:
@@ -325,7 +358,7 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
 def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the largest ``-ngl`` with which a pair fits: on the GPUs, and what is left over in RAM.
 
-    GPUs keep ``MARGIN_BYTES``. RAM has to hold what is allocated there.
+    GPUs keep their margins. RAM has to hold what is allocated there.
 
     Args:
         plan: asked some five times; more layers on the GPUs never take less of them.

@@ -10,7 +10,7 @@ Three answers, by ``demands``:
   rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
   that has no room. So does a mixture of experts, a part at a time: each token is routed to other
   experts, at random as far as the page cache is concerned. Somebody has to want that.
-- *It fits.* Where a GPU keeps less than ``MARGIN_BYTES``, that is said.
+- *It fits.* Where a GPU keeps less than its margin, that is said.
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
 who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
@@ -43,7 +43,7 @@ from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.options.setup import Setup
+from spectui.options.setup import ModelOptions, Setup
 
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
@@ -143,7 +143,7 @@ class Guard(Closing):
             plan = None if is_taken else self._planned(request, n_slots)
             if plan is None:
                 return None
-            free = self.free(rpc=request.target.devices.rpc)
+            free = self.free(target=request.target)
         found = demands(_beside_its_target(plan) if has_target else plan, free)
         if has_target and not request.target.devices.split:
             found = _pooled(found)
@@ -179,7 +179,7 @@ class Guard(Closing):
             plans = [plan for one in requests if (plan := self._planned(one, n_slots)) is not None]
             if len(plans) < len(requests):
                 return None
-            free = self.free(rpc=requests[0].target.devices.rpc)
+            free = self.free(target=requests[0].target)
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
@@ -200,13 +200,17 @@ class Guard(Closing):
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)
 
-    def free(self, gone: Iterable[Buffer] = (), *, rpc: tuple[str, ...] = ()) -> FreeMemory:
+    def free(
+        self, gone: Iterable[Buffer] = (), *, target: ModelOptions | None = None
+    ) -> FreeMemory:
         """Read what is free, with nobody planning.
 
         Args:
             gone: buffers of this process that will be free by then.
-            rpc: ``HOST:PORT`` of RPC servers whose devices there are.
+            target: what is to be loaded, with the RPC servers whose devices there are, and the
+                margins that it leaves on devices.
         """
+        rpc = () if target is None else target.devices.rpc
         if self._is_here:
             self.close()
             # Where a server cannot be used, who loads a model says so.
@@ -216,7 +220,8 @@ class Guard(Closing):
         else:
             gpus = self._opened(rpc).gpus()
             self.close()
-        return _with_gone((self._free or free_memory)(gpus), gone)
+        free = _with_gone((self._free or free_memory)(gpus), gone)
+        return free if target is None else free.with_margins(target.fit, target.devices, gpus)
 
     def close(self) -> None:
         """End the process that plans."""
@@ -323,6 +328,7 @@ def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
         allocated_bytes=sum(one.allocated_bytes for one in gpus),
         mapped_bytes=0,
         free_bytes=sum(free) if len(free) == len(gpus) else None,
+        margin_bytes=max(one.margin_bytes for one in gpus),
     )
     return whole, *(one for one in found if one.memory == HOST)
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.devices.conftest import Bench, Start, finish
+from tests.support.models import Tiny, write_tiny
+from tests.support.rpc import small_device
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.device, pytest.mark.ci]
@@ -39,6 +41,23 @@ def test_the_doctor_plans_on_every_device_and_measures_its_link(
     assert text.code == 0, text.err
     assert all(name in text.out for name in names)
     assert " ".join(text.out.split()).count("for a question and its answer") == n
+
+
+def test_the_doctors_margin_is_that_of_fit_target(bench: Bench, start: Start) -> None:
+    target = bench.home / "deep.gguf"
+    write_tiny(Tiny(n_layers=12), target)
+    with small_device(start().endpoint, 24 << 20) as endpoint:
+        given = ["doctor", "-m", target, "--rpc", endpoint, "-c", 4096, "-t", 1]
+        text = bench(*given, "-ngl", 5)
+        assert text.code == 0, text.err
+        assert "No context leaves 1.1 GB free on RPC0" in " ".join(text.out.split())
+        for n_layers in (5, "auto"):
+            found = document(bench, *given, "-ngl", n_layers, "--fit-target", 9, "--json", "-")
+            (margin,) = (one["margin_bytes"] for one in found["memory"] if one["memory"] != "CPU")
+            assert margin == 9 << 20
+            # What is left, whatever --fit has chosen.
+            assert found["largest_context"] >= 4096
+            assert not [one for one in found["findings"] if "stay free" in one["text"]]
 
 
 PLACEMENTS: dict[str, tuple[list[object], set[int]]] = {
