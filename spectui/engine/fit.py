@@ -37,6 +37,7 @@ class Fitted:
     target: ModelOptions
     """The target as it is loaded."""
     ctx_size: int
+    """Tokens of each slot."""
     n_ctx_train: int
     """Longest context of the target."""
     n_layers: int
@@ -271,8 +272,11 @@ class _Fitting:
         least = sum(self._used(self._request.target))
         if room <= least:
             return False
-        n = shortest + (longest - shortest) * (room - least) // (used - least)
-        self._ctx_size = max(n - n % CONTEXT_STEP, shortest)
+        # Of all slots together, and divided again.
+        n_slots = self._request.n_slots
+        n = n_slots * shortest
+        n += n_slots * (longest - shortest) * (room - least) // (used - least)
+        self._ctx_size = max(n // (n_slots * CONTEXT_STEP) * CONTEXT_STEP, shortest)
         return n_devices <= 1
 
     def _has_room_for_experts(self) -> bool:

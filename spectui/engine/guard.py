@@ -38,9 +38,9 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner
 from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
-from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.buffers import HOST, Buffer, DeviceMemory
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
-from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.options.setup import ModelOptions, Setup
@@ -53,7 +53,6 @@ _MOST_HEADS = 128
 """Attention heads of the largest models."""
 _MOST_WIDE = 1 << 18
 """Numbers per token between two layers, at most."""
-_OF_SLOTS = frozenset({BufferKind.KV, BufferKind.RECURRENT})
 _SPARE = 2
 """Factor on an upper bound from headers, with which no plan is needed."""
 _MOST_REMEDIES = 3
@@ -61,7 +60,7 @@ _NO_REMEDY = "choose a smaller quantization, or close other programs"
 
 
 def request_of(setup: Setup) -> PlanRequest:
-    """The request for all that a setup loads, with the context of one slot."""
+    """The request for all that a setup loads."""
     speculation = setup.speculation
     return PlanRequest(
         target=setup.target,
@@ -69,6 +68,7 @@ def request_of(setup: Setup) -> PlanRequest:
         mtp=speculation is not None and speculation.is_mtp,
         context=setup.context,
         max_draft=1 if speculation is None else speculation.longest,
+        n_slots=setup.n_slots,
     )
 
 
@@ -118,7 +118,6 @@ class Guard(Closing):
         *,
         has_target: bool = False,
         from_disk: bool = False,
-        n_slots: int = 1,
     ) -> str | None:
         """Refuse what cannot fit, and what would thrash unless that is wanted.
 
@@ -126,7 +125,6 @@ class Guard(Closing):
             request: what is to be loaded.
             has_target: whether its target is loaded already, and only the draft is to come.
             from_disk: whether its weights may be read from disk again and again.
-            n_slots: slots of a server, each with caches of its own.
 
         Returns:
             A warning; None where there is room to spare.
@@ -136,11 +134,11 @@ class Guard(Closing):
             ReadsFromDiskError: it would thrash.
         """
         with self:
-            if self._is_obvious(request, n_slots=n_slots):
+            if self._is_obvious(request):
                 return None
             # An RPC server takes one client at a time, which is who has loaded the target.
             is_taken = has_target and bool(request.target.devices.rpc)
-            plan = None if is_taken else self._planned(request, n_slots)
+            plan = None if is_taken else self._planned(request)
             if plan is None:
                 return None
             free = self.free(target=request.target)
@@ -152,20 +150,19 @@ class Guard(Closing):
         if shortages or (slow and not (from_disk or self._from_disk)):
             if has_target:
                 free = _with_gone(free, plan.target.buffers)
-            advice = self._advice(request, free, n_slots)
+            advice = self._advice(request, free)
             sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
         tight = [text for one in found if (text := one.tightness)]
         return "; ".join((*slow, *tight)) or None
 
-    def fit_together(self, *requests: PlanRequest, n_slots: int = 1) -> bool | None:
+    def fit_together(self, *requests: PlanRequest) -> bool | None:
         """Whether servers with these models run side by side, and GPUs keep their margin.
 
         A file that several of them map is in the page cache once.
 
         Args:
             requests: a server each.
-            n_slots: slots of each server.
 
         Returns:
             None where one of them cannot be planned.
@@ -173,10 +170,10 @@ class Guard(Closing):
         Raises:
             DoesNotFitError: one of them does not even fit alone.
         """
-        if self._is_obvious(*requests, n_slots=n_slots):
+        if self._is_obvious(*requests):
             return True
         with self:
-            plans = [plan for one in requests if (plan := self._planned(one, n_slots)) is not None]
+            plans = [plan for one in requests if (plan := self._planned(one)) is not None]
             if len(plans) < len(requests):
                 return None
             free = self.free(target=requests[0].target)
@@ -236,11 +233,8 @@ class Guard(Closing):
             self._planner = Planner(rpc=rpc)
         return self._planner
 
-    def _planned(self, request: PlanRequest, n_slots: int = 1) -> Plan | None:
+    def _planned(self, request: PlanRequest) -> Plan | None:
         """The plan; None where none can be made.
-
-        Of several slots it is a little less than what llama-server takes: compute buffers are those
-        of one.
 
         Raises:
             DoesNotFitError: not even what a plan allocates could be had.
@@ -264,11 +258,9 @@ class Guard(Closing):
             if plan is None or len(planner.gpus()) < _SEVERAL:
                 self._plans[key] = plan
             # Among several GPUs layers are split by what is free at that moment.
-        return None if plan is None else _with_slots(plan, n_slots)
+        return plan
 
-    def _is_obvious(
-        self, *requests: PlanRequest, free: FreeMemory | None = None, n_slots: int = 1
-    ) -> bool:
+    def _is_obvious(self, *requests: PlanRequest, free: FreeMemory | None = None) -> bool:
         """Whether headers tell that there is room, which saves a second of planning.
 
         Only where RAM alone is used, and as much again is left.
@@ -276,39 +268,19 @@ class Guard(Closing):
         if has_gpu() or any(one.target.devices.rpc for one in requests):
             return False
         try:
-            needed = n_slots * sum(map(_most_bytes, requests))
+            needed = sum(one.n_slots * _most_bytes(one) for one in requests)
         except (SpectuiError, OSError):
             return False
         host = (free or (self._free or free_memory)(())).by_memory.get(HOST)
         return host is not None and _SPARE * needed <= host
 
-    def _advice(self, request: PlanRequest, free: FreeMemory, n_slots: int) -> str:
+    def _advice(self, request: PlanRequest, free: FreeMemory) -> str:
         """Options that would fit, each tried by a plan; or what to do where none would."""
         found: list[str] = []
         with self, suppress(SpectuiError, RuntimeError):
             plan: PlanCall = cache(self._opened(request.target.devices.rpc).plan)
-
-            def with_slots(changed: PlanRequest) -> Plan:
-                return _with_slots(plan(changed), n_slots)
-
-            found.extend(remedies(with_slots, request, free)[:_MOST_REMEDIES])
+            found.extend(remedies(plan, request, free)[:_MOST_REMEDIES])
         return f"use {', or '.join(found)}" if found else _NO_REMEDY
-
-
-def _with_slots(plan: Plan, n_slots: int) -> Plan:
-    """The plan of a server, whose slots have caches of their own."""
-    if n_slots == 1:
-        return plan
-
-    def times(model: ModelPlan) -> ModelPlan:
-        buffers = (
-            replace(one, size_bytes=n_slots * one.size_bytes) if one.kind in _OF_SLOTS else one
-            for one in model.buffers
-        )
-        return replace(model, buffers=tuple(buffers))
-
-    draft = None if plan.draft is None else times(plan.draft)
-    return replace(plan, target=times(plan.target), draft=draft)
 
 
 def _beside_its_target(plan: Plan) -> Plan:

@@ -177,11 +177,18 @@ def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
     if request.max_draft is None:
         # The target's tokens bound what a draft says, not what it takes.
         vocabulary = model.vocabulary
-        with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
+        with DraftContext(
+            model, context, target_vocabulary=vocabulary, abort=abort, n_slots=request.n_slots
+        ) as draft:
             return _planned(draft, traffic)
     n_snapshots = request.max_draft if _loads_mtp(request) else 0
     with TargetContext(
-        model, context, max_draft=request.max_draft, abort=abort, n_snapshots=n_snapshots
+        model,
+        context,
+        max_draft=request.max_draft,
+        abort=abort,
+        n_snapshots=n_snapshots,
+        n_slots=request.n_slots,
     ) as target:
         plan = _planned(target, traffic)
         if request.mtp_file is not None:

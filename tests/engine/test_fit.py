@@ -245,6 +245,7 @@ class Case:
     has_draft: bool = False
     ctx_size: int | None = 4096
     """None for an open one."""
+    n_slots: int = 1
 
 
 @pytest.mark.server
@@ -256,8 +257,17 @@ class Case:
         Case(n_experts=8, device_bytes=(13_000_000,), has_draft=True),
         Case(n_experts=8, device_bytes=(8_000_000, 9_000_000)),
         Case(n_experts=8, device_bytes=(13_000_000,), ctx_size=None),
+        Case(device_bytes=(12_000_000,), has_draft=True, ctx_size=12288, n_slots=3),
+        Case(device_bytes=(30_000_000,), ctx_size=None, n_slots=3),
     ],
-    ids=["dense", "experts beside a draft", "two devices", "an open context"],
+    ids=[
+        "dense",
+        "experts beside a draft",
+        "two devices",
+        "an open context",
+        "slots beside a draft",
+        "slots with open contexts",
+    ],
 )
 def test_the_choice_is_the_real_servers(
     tiny: TinyPath, tmp_path: Path, rpc: RpcBuild, case: Case
@@ -272,10 +282,12 @@ def test_the_choice_is_the_real_servers(
         request = PlanRequest(
             target=ModelOptions(path=path, devices=devices, fit=NO_MARGIN),
             draft=draft if case.has_draft else None,
-            context=ContextOptions(ctx_size=case.ctx_size or 4096, threads=1),
+            context=ContextOptions(ctx_size=(case.ctx_size or 4096) // case.n_slots, threads=1),
             max_draft=8 if case.has_draft else 0,
+            n_slots=case.n_slots,
         )
         fitted, ours = engine_chooses(request, open_context=case.ctx_size is None)
-        theirs = server_chooses(rpc.llama_server(tmp_path), arguments, endpoints)
+        binary = rpc.llama_server(tmp_path)
+        theirs = server_chooses(binary, arguments, endpoints, n_slots=case.n_slots)
     assert ours == theirs
     assert fitted.target != request.target or ours.shortened_to
