@@ -19,6 +19,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
     check_schedule,
+    open_context,
     served_extra,
     wanted_binary,
     wanted_slots,
@@ -142,7 +143,7 @@ class _Bench:
     def through_engine(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Measure in this process."""
         asked = self._setup(speculation, names_kind=names_kind)
-        setup = placed(asked, self.options.fit, self.progress.announce)
+        setup = placed(asked, self.options.fit, self.progress.announce, open_context())
         speculation = setup.speculation or speculation
         with open_engine(self.options, self.progress) as engine:
             target, draft = load_setup(engine, setup)

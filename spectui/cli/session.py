@@ -11,6 +11,7 @@ from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
+from spectui.cli.served_session import open_context
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -116,7 +117,7 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes_mtp and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    found = placed(beside, options.fit, progress.announce)
+    found = placed(beside, options.fit, progress.announce, open_context())
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target

@@ -86,7 +86,9 @@ def beside(target: ModelOptions, draft: ModelOptions) -> ModelOptions:
     return replace(draft, devices=replace(draft.devices, split=split))
 
 
-def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
+def fitted(
+    planner: Planner, request: PlanRequest, options: Fit | None, *, open_context: bool = False
+) -> Fitted | None:
     """What ``--fit`` chooses for a request; None where there is nothing to choose.
 
     Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
@@ -101,11 +103,11 @@ def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitte
     target = replace(request.target, fit=replace(options, is_open=False))
     request = replace(request, target=target)
     try:
-        return fit(planner.plan, request, gpus)
+        return fit(planner.plan, request, gpus, open_context=open_context)
     except (BadInputError, DoesNotFitError, UsageError):
         if alone(request) == request:
             raise
-        return fit(planner.plan, alone(request), gpus)
+        return fit(planner.plan, alone(request), gpus, open_context=open_context)
 
 
 def fit(
