@@ -119,17 +119,24 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 _REQUEST = struct.Struct("<BQ")
 _MEMORY = struct.Struct("<QQQ")
-_GET_DEVICE_MEMORY = 11
+_ALLOCATION = struct.Struct("<IQ")
+_NO_BUFFER = struct.pack("<QQQ", 16, 0, 0)
+_ALLOC_BUFFER, _GET_DEVICE_MEMORY = 0, 11
 
 
 @contextmanager
-def small_device(endpoint: str, free_bytes: int) -> Iterator[str]:
+def small_device(endpoint: str, free_bytes: int, *, has_bytes: int | None = None) -> Iterator[str]:
     """A server in front of another, whose devices say that they have so much memory, all free.
 
     Like any other it serves one client at a time.
+
+    Args:
+        endpoint: the other server.
+        free_bytes: what is said.
+        has_bytes: what each client can allocate before it is refused; None for all that there is.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_forward, args=(listener, endpoint, free_bytes))
+        thread = threading.Thread(target=_forward, args=(listener, endpoint, free_bytes, has_bytes))
         thread.start()
         try:
             yield f"127.0.0.1:{listener.getsockname()[1]}"
@@ -138,7 +145,9 @@ def small_device(endpoint: str, free_bytes: int) -> Iterator[str]:
             thread.join()
 
 
-def _forward(listener: socket.socket, endpoint: str, free_bytes: int) -> None:
+def _forward(
+    listener: socket.socket, endpoint: str, free_bytes: int, has_bytes: int | None
+) -> None:
     host, _, port = endpoint.rpartition(":")
     while True:
         try:
@@ -149,19 +158,31 @@ def _forward(listener: socket.socket, endpoint: str, free_bytes: int) -> None:
             back = threading.Thread(target=_copy, args=(server, client))
             back.start()
             with suppress(OSError):
-                _questions(client, server, free_bytes)
+                _questions(client, server, free_bytes, has_bytes)
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
             back.join()
 
 
-def _questions(client: socket.socket, server: socket.socket, free_bytes: int) -> None:
+def _questions(
+    client: socket.socket, server: socket.socket, free_bytes: int, has_bytes: int | None
+) -> None:
     """Pass on what a client asks, but for the memory. It waits for one answer after the other."""
+    left_bytes = has_bytes
     while len(head := client.recv(_REQUEST.size, socket.MSG_WAITALL)) == _REQUEST.size:
         command, size = _REQUEST.unpack(head)
         if command == _GET_DEVICE_MEMORY:
             client.recv(size, socket.MSG_WAITALL)
             client.sendall(_MEMORY.pack(16, free_bytes, free_bytes))
+            continue
+        if command == _ALLOC_BUFFER and left_bytes is not None:
+            asked = client.recv(size, socket.MSG_WAITALL)
+            wanted = _ALLOCATION.unpack(asked)[1]
+            if wanted > left_bytes:
+                client.sendall(_NO_BUFFER)
+                continue
+            left_bytes -= wanted
+            server.sendall(head + asked)
             continue
         server.sendall(head)
         # Who asks may be ended in the middle.
