@@ -155,6 +155,9 @@ def _forward(
         except OSError:
             return
         with client, socket.create_connection((host, int(port))) as server:
+            for one in (client, server):
+                # As the library does: a small message would else wait for the one before it.
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             back = threading.Thread(target=_copy, args=(server, client))
             back.start()
             with suppress(OSError):
