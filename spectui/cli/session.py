@@ -39,7 +39,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
         native_log.listen(lambda line: click.echo(line, err=True))
-    with Engine(progress.on_engine, from_disk=options.yes) as engine:
+    with Engine(progress.on_engine, from_disk=options.yes, margins=options.margins) as engine:
         try:
             yield engine
         finally:

@@ -31,9 +31,10 @@ from spectui.engine.events import (
     PairGenerated,
     Tokenized,
 )
+from spectui.engine.guard import Guard
 from spectui.engine.thread import EngineThread, Priority
 from spectui.models.ranking import ModelInspected
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions, Fit, ModelOptions
 
 Answer = TypeVar("Answer")
 
@@ -51,6 +52,7 @@ class Engine(Closing):
         *,
         shared: EngineThread | None = None,
         from_disk: bool = False,
+        margins: Fit | None = None,
     ) -> None:
         """Connect to an engine.
 
@@ -58,6 +60,7 @@ class Engine(Closing):
             on_event: called on the caller's thread.
             from_disk: whether it loads models even if weights will be read from disk again and
                 again.
+            margins: what stays free on GPUs, unless the engine is shared; None for the usual.
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
         """
@@ -65,7 +68,7 @@ class Engine(Closing):
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
         self._from_disk = from_disk
-        self._thread = shared or EngineThread()
+        self._thread = shared or EngineThread(guard=Guard(margins=margins))
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
         self._n_unanswered = 0

@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,54 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
     assert refused.code == 2
     assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
+
+
+_WEIGHTS = re.compile(r"(\S+) +model buffer size = +([\d.]+)")
+
+
+def test_a_search_moves_experts_for_drafts_and_its_command_places_what_was_measured(
+    bench: Bench, start: Start
+) -> None:
+    recipes = {
+        "target": Tiny(n_layers=6, n_experts=8),
+        "close": Tiny(n_layers=6, n_experts=8, noise=0.02),
+        "huge": Tiny(n_layers=48),
+    }
+    paths = {name: bench.home / f"{name}.gguf" for name in recipes}
+    for name, recipe in recipes.items():
+        write_tiny(recipe, paths[name])
+    prompts = bench.home / "prompts.jsonl"
+    prompts.write_text(
+        "".join(
+            json.dumps({"id": str(n), "category": "chat", "prompt": f"The fox {n}"}) + "\n"
+            for n in range(6)
+        )
+    )
+    with ExitStack() as stack:
+        devices = (small_device(start().endpoint, 5_000_000) for _ in range(2))
+        rpc = ",".join(stack.enter_context(one) for one in devices)
+        models = ["-m", paths["target"], "-md", paths["close"], "-md", paths["huge"]]
+        sizes = ["--rpc", rpc, "-ts", "1,1", "-c", 1024, "-ub", 64, "-t", 1, "--fit-target", 0]
+        search = ["--trials", 2, "--tune", "n_cpu_moe,draft", "--spec-type", "draft-simple"]
+        run = ["-n", 8, "--ignore-eos", "--prompts", prompts]
+        ended = bench("tune", *models, *sizes, *search, *run, "--verbose", "--json", "-")
+        assert ended.code == 0, ended.err
+        found = json.loads(ended.out)
+        again = bench("bench", "--from", found["best_command"], *run, "--quiet", "--verbose")
+        assert again.code == 0, again.err
+    reasons = {one["name"]: one["reason"] or "" for one in found["drafts"]}
+    assert "does not fit beside the target even with the experts of all" in reasons["huge"]
+    assert found["placements"]["alone"] == 0
+    n_moved = found["placements"]["beside"]["close"]
+    assert 0 < n_moved <= 6
+    # Nothing is nearly full: all that is to stay free does.
+    assert "stay free" not in ended.err
+    assert f"--n-cpu-moe {n_moved}" in found["best_command"]
+    assert "-ts 1,1" in found["best_command"]
+    # Two models, each on both devices and in RAM, as they were measured.
+    weights = set(_WEIGHTS.findall(again.err))
+    assert len(weights) >= 4
+    assert weights <= set(_WEIGHTS.findall(ended.err))
 
 
 PLANNED = """
