@@ -428,8 +428,11 @@ class _Fitting:
         wanted = replace(self._request, target=target, draft=beside, context=context)
         plans = [self._plan(wanted).target]
         if self._draft is not None or self._request.mtp:
-            # What drafts is where it would be with all layers on the devices.
-            own = self._plan(replace(self._request, draft=self._draft, context=context)).draft
+            # What drafts is where it would be with all layers on the devices. MTP layers of a
+            # server have one output a slot.
+            max_draft = 0 if self._request.mtp else self._request.max_draft
+            drafting = replace(self._request, draft=self._draft, max_draft=max_draft)
+            own = self._plan(replace(drafting, context=context)).draft
             plans += [] if own is None else [own]
         buffers = (one for plan in plans for one in (*plan.buffers, *plan.misplanned))
         return self._by_device(one for one in buffers if counts(one))

@@ -82,7 +82,8 @@ class Plan:
 
     target: ModelPlan
     draft: ModelPlan | None
-    """Or the MTP layers."""
+    """Or the MTP layers, with an output for each drafted token. Those of a llama-server have one
+    for each slot, so that their compute buffer may be less by the logits of the others."""
     incompatibility: str | None
     """Why the draft cannot serve the target; None if it can, and without a draft."""
     report: PairReport | None = None

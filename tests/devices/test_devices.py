@@ -2,16 +2,20 @@
 
 import json
 import re
+import shlex
 import textwrap
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spectui.server import LlamaServer
 from tests.devices.conftest import Bench, Start, finish
-from tests.support.models import Tiny, write_tiny
-from tests.support.rpc import small_device
+from tests.support.models import Tiny, vocabulary, write_tiny
+from tests.support.mtp import WRITERS
+from tests.support.rpc import Held, small_device
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.device, pytest.mark.ci]
@@ -127,6 +131,57 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
     assert refused.code == 2
     assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
+
+
+MTP_OUTPUTS_BYTES = 4 * len(vocabulary(Tiny())) * 4
+CONFIRMED: dict[str, tuple[bool, list[str]]] = {
+    "layers": (False, ["-ngl", "2", "-ngld", "1"]),
+    "experts": (False, ["-ngl", "99", "-ot", "exps=CPU", "-ts", "1,3"]),
+    "attention": (False, ["-ngl", "99", "-ot", "attn=RPC0[SECOND]", "--cpu-moe-draft"]),
+    "layers with MTP": (True, ["-ngl", "2"]),
+    "tensors with MTP": (True, ["-ngl", "99", "-ot", "ffn=CPU", "-ts", "1,2"]),
+}
+
+
+@pytest.mark.parametrize("name", CONFIRMED)
+def test_verify_confirms_placements_and_the_server_allocates_what_was_planned(
+    bench: Bench, start: Start, name: str
+) -> None:
+    has_mtp, placement = CONFIRMED[name]
+    models = ["-m", str(bench.target), "-md", str(bench.draft), "--spec-type", "draft-simple"]
+    if has_mtp:
+        WRITERS["qwen35"](Tiny(), bench.home / "mtp.gguf")
+        models = ["-m", str(bench.home / "mtp.gguf"), "--spec-type", "draft-mtp"]
+    held: list[Held] = [{}, {}]
+    with ExitStack() as stack:
+        devices = (small_device(start().endpoint, 1 << 34, held=one) for one in held)
+        rpc = [stack.enter_context(one) for one in devices]
+        placement = [one.replace("SECOND", rpc[1]) for one in placement]
+        arguments = [*models, "--rpc", ",".join(rpc), *placement, "-c", "1536", "-t", "1"]
+        arguments += ["--spec-draft-n-max", "4", "-ub", "128"]
+        command = shlex.join(["llama-server", *arguments])
+        plan = document(bench, "doctor", "--from", command, "--draft-max", 4, "--json", "-")
+        verified = document(
+            bench,
+            *("verify", "--from", command, "--server-bin", bench.server_bin),
+            *(*RUN, "--prompts", bench.prompts),
+        )
+        served = verified["server"]["arguments"]["on"]
+        with LlamaServer(bench.server_bin, served, log_path=bench.home / "server.log") as server:
+            server.complete("The quick brown fox", n_predict=24)
+            allocated = [sum(one.values()) for one in held]
+    planned = Counter[str]()
+    for one in plan["buffers"]:
+        planned[one["device"]] += one["size_bytes"]
+    gaps = [planned[f"RPC0[{rpc[n]}]"] - allocated[n] for n in range(2)]
+    assert all(allocated)
+    if has_mtp:
+        # MTP layers of the engine have an output for each drafted token, those of a server one.
+        assert all(0 <= gap < MTP_OUTPUTS_BYTES for gap in gaps)
+        assert "MTP layers begin" in verified["counts_reason"]
+    else:
+        assert gaps == [0, 0]
+        assert verified["counts"]["n_equal"] == verified["counts"]["n_compared"] == 1
 
 
 _WEIGHTS = re.compile(r"(\S+) +model buffer size = +([\d.]+)")
