@@ -11,7 +11,7 @@ from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import Finding, n_cpu_moe_text
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.engine.fitting import Demand
+from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan

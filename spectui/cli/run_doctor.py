@@ -21,8 +21,8 @@ from spectui.doctor.examination import (
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
+from spectui.engine.demand import Demand
 from spectui.engine.fit import fitted
-from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import DeviceMemory

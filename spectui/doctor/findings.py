@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
-from spectui.engine.fitting import Demand, expert_overrides
+from spectui.engine.demand import Demand
+from spectui.engine.fitting import expert_overrides
 from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.engine.fitting import PlanCall, alone, devices_of
+from spectui.engine.demand import devices_of
+from spectui.engine.fitting import PlanCall, alone
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.format import bytes_text

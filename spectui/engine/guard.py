@@ -26,15 +26,9 @@ from functools import cache
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.engine.demand import Demand, FreeMemory, demands, free_memory, least_left
 from spectui.engine.fit import fitted
-from spectui.engine.fitting import (
-    Demand,
-    FreeMemory,
-    PlanCall,
-    demands,
-    free_memory,
-    least_left,
-)
+from spectui.engine.fitting import PlanCall
 from spectui.engine.planning import Planner
 from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair, ProbeExperts, RecordChains
+from spectui.engine.demand import FreeMemory
 from spectui.engine.events import ChainsRecorded, ExpertsProbed
-from spectui.engine.fitting import FreeMemory
 from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError

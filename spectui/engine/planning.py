@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from spectui.closing import Closing
-from spectui.engine.fitting import FreeMemory, free_memory
+from spectui.engine.demand import FreeMemory, free_memory
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import (

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 
+from spectui.engine.demand import FreeMemory, can_load
 from spectui.engine.fitting import (
-    FreeMemory,
     PlanCall,
     alone,
-    can_load,
     expert_overrides,
     smallest_n_cpu_moe,
     with_n_cpu_moe,

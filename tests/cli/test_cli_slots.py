@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.measure.served_models import keeps_off

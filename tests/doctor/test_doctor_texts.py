@@ -9,7 +9,8 @@ from spectui.cli.doctor_view import draft_lines, told
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.fitting import Demand, FreeMemory, with_smallest_context
+from spectui.engine.demand import Demand, FreeMemory
+from spectui.engine.fitting import with_smallest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import Backend, Plan, PlanRequest

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.engine.demand import devices_of
 from spectui.engine.fit import Fitted, fit
-from spectui.engine.fitting import devices_of
 from spectui.llama.buffers import HOST, BufferKind, DeviceMemory
 from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.options.setup import (

@@ -6,17 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.fitting import (
+from spectui.engine.demand import (
     MARGIN_BYTES,
     Demand,
     FreeMemory,
     can_load,
     demands,
-    expert_overrides,
-    largest_context,
     reads_from_disk,
-    smallest_n_cpu_moe,
 )
+from spectui.engine.fitting import expert_overrides, largest_context, smallest_n_cpu_moe
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride

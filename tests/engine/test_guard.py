@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from spectui.closing import Closing
 from spectui.engine import guard as guard_module
 from spectui.engine.commands import Generate, LoadTarget
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory, demands, least_left
 from spectui.engine.driver import Engine
 from spectui.engine.events import LoadProgress, LoadWarned, ModelLoaded
-from spectui.engine.fitting import (
-    MARGIN_BYTES,
-    FreeMemory,
-    demands,
-    least_left,
-    with_n_cpu_moe,
-)
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread

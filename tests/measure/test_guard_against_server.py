@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
