@@ -118,10 +118,8 @@ class Context(Closing):
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
             abort: ends a decode when set.
-            n_snapshots: of a recurrent state to keep, where the architecture can; each takes as
-                much memory as the state itself.
-            n_slots: slots of a llama-server that is planned, each with so large a cache and so many
-                outputs; nothing here decodes with more than one.
+            n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
+            n_slots: of a llama-server that is planned; what decodes here has one.
             routing: watches which experts tokens are routed to, at the cost of speed.
 
         Raises:
@@ -129,10 +127,8 @@ class Context(Closing):
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a size or a KV cache type that cannot be.
         """
-        self.model = model
-        self.vocabulary = model.vocabulary
-        self._abort = abort
-        self._routing = routing
+        self.model, self.vocabulary = model, model.vocabulary
+        self._abort, self._routing = abort, routing
         self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
