@@ -18,14 +18,24 @@ import psutil
 from spectui.children import Channel, ProtocolError, parent_channel
 from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import EngineFailed, Event
+from spectui.engine.guard import Guard
 from spectui.engine.host_memory import host_memory
 from spectui.engine.worker import LocalWorker
 from spectui.errors import SpectuiError, UsageError
 from spectui.llama.devices import has_gpu
 from spectui.llama.library import native_log
+from spectui.options.setup import Fit
 
 _OOM_SCORE = "900"
 """Of at most 1000: where memory ends, the kernel ends this process before those of the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first message."""
+
+    margins: Fit | None
+    """What stays free on GPUs; None for the usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +99,15 @@ class _Commands:
 
 def main() -> None:
     """Answer commands until ``Shutdown``, or until the connection closes."""
-    with parent_channel((*get_args(Command), Cancel)) as channel, suppress(OSError):
+    with (
+        parent_channel((*get_args(Command), Cancel, Start)) as channel,
+        suppress(OSError, EOFError),
+    ):
         _end_before_others()
         _bound_memory()
         native_log.listen(lambda line: channel.send(Logged(line)))
-        worker = LocalWorker()
+        start: Start = channel.receive()
+        worker = LocalWorker(Guard(margins=start.margins))
         commands = _Commands(channel, worker)
         while (command := commands.next()) is not None:
             channel.send(_answer(worker, command, channel, commands))

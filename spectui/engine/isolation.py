@@ -13,7 +13,7 @@ from typing import get_args
 import psutil
 
 from spectui.children import Child, ProtocolError
-from spectui.engine.child import Cancel, Logged
+from spectui.engine.child import Cancel, Logged, Start
 from spectui.engine.commands import (
     Command,
     ComparePair,
@@ -33,6 +33,7 @@ from spectui.engine.worker import LOST_SERVER, Sink
 from spectui.errors import EngineDiedError, SpectuiError
 from spectui.llama.library import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
+from spectui.options.setup import Fit
 
 _LOOK_S = 1.0
 PATIENCE = 120
@@ -89,12 +90,14 @@ class _Pulse:
 class ProcessWorker:
     """A ``Worker`` whose models are in a child process."""
 
-    def __init__(self, *, patience: int = PATIENCE) -> None:
+    def __init__(self, *, margins: Fit | None = None, patience: int = PATIENCE) -> None:
         """Start nothing yet.
 
         Args:
+            margins: what stays free on GPUs; None for the usual.
             patience: seconds for which a process may neither compute nor read while it works.
         """
+        self._margins = margins
         self._patience = patience
         self._child: Child | None = None
         self._target: LoadTarget | None = None
@@ -215,6 +218,8 @@ class ProcessWorker:
             if self._child is None:
                 self._child = Child("spectui.engine.child", (*get_args(Event), Logged))
                 self._n_sent = 0
+                with suppress(OSError):
+                    self._child.channel.send(Start(self._margins))
             self._n_sent += 1
             with suppress(OSError):
                 self._child.channel.send(command)

@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 
 from spectui.children import Child, ProtocolError
 from spectui.closing import Closing
-from spectui.engine.fitting import FreeMemory, free_memory
+from spectui.engine.demand import FreeMemory, free_memory
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import (
@@ -217,11 +217,17 @@ class Planner(Closing):
             max_draft=request.max_draft,
             mtp=request.mtp and request.draft is None,
             mtp_file=request.draft if request.mtp else None,
+            n_slots=request.n_slots,
         )
         if request.draft is None or request.mtp:
             _file, plan = _planned(self._ask({_Role.TARGET: target})[_Role.TARGET])
             return Plan(target=replace(plan, mtp=None), draft=plan.mtp, incompatibility=None)
-        draft = ModelRequest(options=request.draft, context=request.context, max_draft=None)
+        draft = ModelRequest(
+            options=request.draft,
+            context=request.context,
+            max_draft=None,
+            n_slots=request.n_slots,
+        )
         found = self._pair(target, draft)
         compared = self._report({role: file for role, (file, _plan) in found.items()})
         plans = {role: plan for role, (_file, plan) in found.items()}

@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from spectui.closing import Closing
 from spectui.engine import guard as guard_module
 from spectui.engine.commands import Generate, LoadTarget
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory, demands, least_left
 from spectui.engine.driver import Engine
 from spectui.engine.events import LoadProgress, LoadWarned, ModelLoaded
-from spectui.engine.fitting import (
-    MARGIN_BYTES,
-    FreeMemory,
-    demands,
-    least_left,
-    with_n_cpu_moe,
-)
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
@@ -569,19 +564,24 @@ def test_two_servers_share_what_they_map(lasting: Planner, tiny: TinyPath) -> No
 
 
 def test_slots_have_caches_of_their_own(lasting: Planner, tiny: TinyPath) -> None:
-    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    one_slot = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    request = replace(one_slot, n_slots=4)
     plan = lasting.plan(request)
-    cache = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.KV)
-    needed = sum(sizes_of(plan)) + 3 * cache
-    assert scripted(needed).check(request, n_slots=4) is None
+    caches = [
+        sum(one.size_bytes for one in found.buffers if one.kind is BufferKind.KV)
+        for found in (lasting.plan(one_slot), plan)
+    ]
+    assert caches[1] == 4 * caches[0]
+    needed = sum(sizes_of(plan))
+    assert scripted(needed).check(request) is None
     with pytest.raises(DoesNotFitError):
-        scripted(needed - 1).check(request, n_slots=4)
+        scripted(needed - 1).check(request)
 
 
-def test_a_setups_request_is_that_of_a_slot(tiny: TinyPath) -> None:
+def test_a_setups_request_has_its_slots(tiny: TinyPath) -> None:
     target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
     setup = Setup(target=target, draft=draft, context=SMALL, speculation=None, n_slots=3)
-    assert request_of(setup) == PlanRequest(target=target, context=SMALL, max_draft=1)
+    assert request_of(setup) == PlanRequest(target=target, context=SMALL, max_draft=1, n_slots=3)
 
 
 def test_a_gpu_that_is_nearly_full_is_told(tiny: TinyPath, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     EngineFailed,
@@ -24,7 +25,6 @@ from spectui.engine.events import (
     TokenEmitted,
     Tokenized,
 )
-from spectui.engine.fitting import FreeMemory
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
