@@ -179,6 +179,8 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
+    # The machine of another process would be the real one.
+    monkeypatch.setenv("SPECTUI_ISOLATE", "0")
 
 
 _MEASURED = {
