@@ -94,10 +94,12 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
     yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
     for gpu in backend.gpus:
         link = around.links.get(gpu.description)
-        what = f"{gpu.description}, " if link is None else ""
+        # Of an RPC server its address, of a GPU its product name.
+        name = gpu.name if link is None else gpu.title
         part = ", a part of the RAM" if gpu.in_ram else ""
         far = "" if link is None else _link_text(link)
-        yield f"{gpu.name}: {what}{_free(gpu.total_bytes, gpu.free_bytes)}{part}{far}"
+        free = _free(gpu.total_bytes, gpu.free_bytes)
+        yield f"{name}: {gpu.description}, {free}{part}{far}"
     if not backend.gpus:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
@@ -108,7 +110,7 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
 
 def _link_text(link: Link) -> str:
     return (
-        f"; its link: {1e3 * link.round_trip_s:.2g} ms for a question and its answer, "
+        f"; its link: {1e3 * link.round_trip_s:.2g} ms for a round trip, "
         f"{_speed_text(link.sent_bytes_per_s)} there, {_speed_text(link.received_bytes_per_s)} back"
     )
 

@@ -311,6 +311,7 @@ def _bound(bound: SpeedBound | None) -> Json | None:
 def _demand(demand: Demand) -> Json:
     return {
         **asdict(demand),
+        "title": demand.where,
         **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
         **or_reason("limit", demand.limit, "no cgroup's limit bounds it"),
         "fits": demand.fits,

@@ -47,6 +47,8 @@ class FreeMemory:
     """Limit of the host's, as ``HostMemory.limit``."""
     margins: Mapping[str, int] = field(default_factory=dict)
     """Bytes that stay free on GPUs, by name; ``MARGIN_BYTES`` on others."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Names of devices as llama.cpp lists them, where they differ from those of their memories."""
 
     def with_margins(
         self, options: Fit | None, placed: Devices, gpus: Sequence[DeviceMemory]
@@ -86,6 +88,7 @@ def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
         in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
         slow_bytes=host.slow_bytes,
         limit=host.limit,
+        titles={gpu.name: gpu.title for gpu in gpus if gpu.title != gpu.name},
     )
 
 
@@ -109,13 +112,15 @@ class Demand:
     """Limit of the free ones, as ``FreeMemory.limit``."""
     margin_bytes: int = 0
     """Bytes that are to stay free; of the host none."""
+    title: str = ""
+    """Name of the device as llama.cpp lists it, such as ``RPC1``; empty where it is ``memory``."""
 
     @property
     def where(self) -> str:
         """Name of the memory for display, and the GPUs that share it."""
         if self.includes:
             return f"RAM (with {', '.join(self.includes)})"
-        return "RAM" if self.memory == HOST else self.memory
+        return "RAM" if self.memory == HOST else self.title or self.memory
 
     @property
     def locked(self) -> "Demand":
@@ -215,8 +220,11 @@ def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
             slow_bytes=free.slow_bytes if memory == HOST else 0,
             limit=free.limit if memory == HOST else None,
             margin_bytes=0 if memory == HOST else free.margins.get(memory, MARGIN_BYTES),
+            title=free.titles.get(memory, ""),
         )
-        for memory in sorted(memories, key=lambda memory: (memory == HOST, memory))
+        for memory in sorted(
+            memories, key=lambda memory: (memory == HOST, free.titles.get(memory, memory))
+        )
     )
 
 

@@ -315,7 +315,7 @@ def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
         return found
     free = [one.free_bytes for one in gpus if one.free_bytes is not None]
     whole = Demand(
-        memory=" and ".join(one.memory for one in gpus),
+        memory=" and ".join(one.where for one in gpus),
         allocated_bytes=sum(one.allocated_bytes for one in gpus),
         mapped_bytes=0,
         free_bytes=sum(free) if len(free) == len(gpus) else None,

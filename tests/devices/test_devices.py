@@ -44,8 +44,9 @@ def test_the_doctor_plans_on_every_device_and_measures_its_link(
     assert set(found["free_bytes"]) == {*names, "CPU"}
     text = bench("doctor", *bench.pair(*servers), "-ot", "exps=CPU")
     assert text.code == 0, text.err
-    assert all(name in text.out for name in names)
-    assert " ".join(text.out.split()).count("for a question and its answer") == n
+    listed = [f"RPC{number}: {server.endpoint}, " for number, server in enumerate(servers)]
+    assert all(one in text.out for one in listed)
+    assert " ".join(text.out.split()).count("for a round trip") == n
 
 
 def test_the_doctors_margin_is_that_of_fit_target(bench: Bench, start: Start) -> None:
