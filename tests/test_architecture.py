@@ -116,6 +116,7 @@ def named(place: str) -> set[str]:
     return {name.removeprefix("spectui/") for name in re.findall(r"`([\w/.]+\.py)`", row)}
 
 
+@pytest.mark.ci
 def test_a_drafter_costs_the_files_that_are_named(scratch: Path, tiny: TinyPath) -> None:
     assert {name for name in named("drafter") if "<" not in name} >= DRAFTER.keys()
     change(scratch, DRAFTER)

@@ -13,7 +13,7 @@ from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
 from tests.support.rpc import RpcBuild
 
 pytest_plugins = ["tests.support.fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.models]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.models]
 
 DEVICE_BYTES = 13_000_000
 CHOICE = "fitted to 13 MB on RPC0: 13 of 13 layers, experts of 3 in RAM"

@@ -102,6 +102,7 @@ def test_what_would_be_slow_needs_yes(
     assert "mind that " in spectui.err
 
 
+@pytest.mark.ci
 def test_drafts_without_room_are_left_out_of_a_search(
     spectui: Spectui, tiny: TinyPath, prompts: Path, free: Callable[[int], None]
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_server_without_room_is_not_started(
     assert run("bench", "--backend", "server", "--server-bin", server) == 0, spectui.err
 
 
+@pytest.mark.ci
 def test_two_servers_without_room_run_one_after_the_other(
     run: Run, tmp_path: Path, tiny: TinyPath, free: Callable[[int], None]
 ) -> None:
@@ -164,6 +166,7 @@ def test_two_servers_without_room_run_one_after_the_other(
     assert run.document("bench", *server)["server"]["keeps_both"] is False
 
 
+@pytest.mark.ci
 def test_two_servers_that_were_asked_for_are_refused(
     run: Run, spectui: Spectui, tmp_path: Path, tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:

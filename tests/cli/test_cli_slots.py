@@ -24,7 +24,7 @@ from tests.support.program import end, said_until, servers_of, spawn
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 TURNS = (
     "The verdict turns: with 1 slot +25 %, use it; with 2 slots +25 %, use it; with 4 slots "

@@ -107,6 +107,7 @@ def test_noise_depends_on_name_and_seed_only() -> None:
     assert not np.array_equal(noise, gaussian("a", 2, (7,)))
 
 
+@pytest.mark.ci
 def test_same_seed_same_bytes(thin: Path, tmp_path: Path) -> None:
     again = build_thin(tmp_path / "new" / "folder")
     assert again.name == thin.name
@@ -329,6 +330,7 @@ def test_ghost_layers_write_little_into_the_residual(dense: GGUFReader) -> None:
     assert std(4, "attn_q") == pytest.approx(std(3, "attn_q"), rel=0.01)
 
 
+@pytest.mark.ci
 @pytest.mark.models
 def test_moe_target() -> None:
     reader = GGUFReader(ensure_demo_models([DemoModel.MOE])[DemoModel.MOE])

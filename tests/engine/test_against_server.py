@@ -55,6 +55,7 @@ def test_drafts_and_output_equal_the_servers(
             assert ours == theirs
 
 
+@pytest.mark.ci
 def test_what_is_drawn_equals_the_servers(
     served_engine: Engine,
     served_pair: tuple[ModelOptions, ModelOptions],

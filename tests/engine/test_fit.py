@@ -248,6 +248,7 @@ class Case:
     n_slots: int = 1
 
 
+@pytest.mark.ci
 @pytest.mark.server
 @pytest.mark.models
 @pytest.mark.parametrize(

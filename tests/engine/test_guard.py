@@ -126,6 +126,7 @@ def request_for(models: dict[str, Path], target: str, draft: str | None, n: int)
     )
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "draft", "n_ctx"), PAIRS)
 def test_the_plan_decides_to_the_byte(
@@ -294,6 +295,7 @@ def advised(error: DoesNotFitError) -> list[str]:
     return after.split(", or ") if found else []
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("n_bytes", [18 << 30, 24 << 30, 36 << 30])
 @pytest.mark.parametrize("flash", [FlashAttention.AUTO, FlashAttention.OFF])

@@ -12,7 +12,7 @@ from tests.support.models import CLOSE_DRAFT, MOE, TinyPath
 from tests.support.rpc import rpc_build
 
 pytest_plugins = ["tests.support.fixtures"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.ci, pytest.mark.slow]
 
 PROGRAM = """
 import json, sys

@@ -189,6 +189,7 @@ def test_never_more_than_there_is_room_for_and_what_is_met_stays(
         assert asked.store.n_bytes == before
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("n_kept", [12, 2])
 def test_tune_evaluates_once_what_fits_of_eight_long_prompts(
     n_kept: int,

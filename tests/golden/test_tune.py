@@ -43,6 +43,7 @@ def test_verdicts(golden: Golden, place: Place) -> None:
     golden("tune/resumed", {"resumed.txt": again.text, "export.txt": exported.text})
 
 
+@pytest.mark.ci
 def test_drafts(golden: Golden, place: Place) -> None:
     several = ("-md", "rough.gguf", "-md", "misfit.gguf", *MODEL)
     texts = {
@@ -54,6 +55,7 @@ def test_drafts(golden: Golden, place: Place) -> None:
     golden("tune/drafts", texts)
 
 
+@pytest.mark.ci
 def test_interrupted(golden: Golden, place: Place) -> None:
     place.interrupt_at("trial 2")
     texts = place.both("interrupted", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "mine")
@@ -67,6 +69,7 @@ def test_disturbed(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch
     golden("tune/disturbed", tuned(place, memory_bound, "disturbed", *PAIR, *MODEL, *LENGTH, *FEW))
 
 
+@pytest.mark.ci
 def test_server(golden: Golden, place: Place) -> None:
     texts: dict[str, str] = {}
     servers: dict[str, Ways] = {
@@ -100,6 +103,7 @@ def dear_prompts(model: str, n_tokens: int) -> float:
     return 0.001 * n_tokens if is_prompt else memory_bound(model, n_tokens)
 
 
+@pytest.mark.ci
 def test_requests(golden: Golden, place: Place) -> None:
     depths, requests = ("--depth", "0,60,200"), ("--request", "12+24", "--request", "200+16")
     trials = ("--trials", 3)

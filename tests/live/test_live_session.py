@@ -427,6 +427,7 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     assert watched.events.index(TuningChanged(state=state)) < watched.events.index(measured)
 
 
+@pytest.mark.ci
 def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(
     watched: Watched, setup: LiveSetup, tmp_path: Path
 ) -> None:
@@ -478,6 +479,7 @@ def test_a_turn_of_the_chat_goes_first_and_tuning_goes_on(
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
 
 
+@pytest.mark.ci
 def test_a_paused_search_waits_while_the_chat_goes_on_and_then_begins_with_an_anchor(
     watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -516,6 +518,7 @@ def noted(names: list[str], name: str, method: Callable[..., object]) -> Callabl
     return call
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     watched: Watched, setup: LiveSetup, *, paused: bool
@@ -556,6 +559,7 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     assert "spectui export and verify will not know of this verdict: the storage" in reason
 
 
+@pytest.mark.ci
 def test_a_promise_of_the_screen_is_verified(
     watched: Watched,
     setup: LiveSetup,
@@ -583,6 +587,7 @@ def test_a_promise_of_the_screen_is_verified(
     assert arguments[arguments.index("-t") + 1] == "1"
 
 
+@pytest.mark.ci
 def test_turns_of_a_chat_are_not_kept_for_a_promise(
     watched: Watched,
     setup: LiveSetup,

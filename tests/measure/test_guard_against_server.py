@@ -23,7 +23,7 @@ from tests.support.mtp import write_qwen35
 from tests.support.plans import room
 
 pytest_plugins = ["tests.support.fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.server]
 
 _STAMP = re.compile(r"^[\d. ]+ \w ", re.MULTILINE)
 """In front of every line of a server's log."""

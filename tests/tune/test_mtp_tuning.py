@@ -33,7 +33,7 @@ from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import WRITERS, write_qwen35
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.ci, pytest.mark.slow]
 
 MAX_DRAFT = 8
 PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
