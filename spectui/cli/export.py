@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.output import check_writable, complain, say
+from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch, printable
@@ -173,6 +174,7 @@ def _from_command(text: str, format_: str) -> ServerCommand:
         BadInputError: spectui cannot read it, or it does not say what to serve.
     """
     command = read_command(text)
+    mind_secrets(command)
     if not (command.is_section and format_ == Format.INI):
         check_serves(command.items)
     return command

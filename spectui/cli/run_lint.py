@@ -12,6 +12,7 @@ from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import open_progress
+from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
@@ -135,6 +136,7 @@ def examine(command_line: str, reader: Reader, *, with_models: bool, quiet: bool
         BadInputError: there is no single command.
     """
     command = read_command(command_line)
+    mind_secrets(command)
     if not command.items:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_models: tuple[Finding, ...] = ()

@@ -200,7 +200,13 @@ def _found(given: str) -> Path:
     path = Path(given)
     if os.sep not in given:
         # As a shell does: what lies in the working folder must not be taken for the installed one.
-        path = Path(shutil.which(given) or given)
+        found = shutil.which(given)
+        if found is None:
+            raise ServerError(
+                f"cannot start {given} (there is no such program on the PATH); give the path of an "
+                f"executable llama-server, as ./{given} where it is in the working folder"
+            )
+        path = Path(found)
     reason = None
     if not path.exists():
         reason = "no such file"

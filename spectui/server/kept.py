@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 
@@ -23,7 +24,11 @@ _UNREADABLE = re.compile(r"\?{3,}")
 
 
 class KeptProcess(Closing):
-    """A running program, in a session of its own. Its owner may even be killed: it ends as well."""
+    """A running program, in a session of its own. Its owner may even be killed: it ends as well.
+
+    It starts in an empty folder of its own, in which nobody else can lay a library for it to load,
+    and which goes with it.
+    """
 
     def __init__(
         self,
@@ -36,7 +41,7 @@ class KeptProcess(Closing):
         """Start it.
 
         Args:
-            command: program and arguments; no shell sees them.
+            command: program and arguments; no shell sees them. Paths are absolute.
             output: file descriptor for its stdout and stderr.
             grace_s: time to end after a request; 0 kills it at once.
             environment: its variables; None for this process's own.
@@ -45,6 +50,7 @@ class KeptProcess(Closing):
             ServerError: it cannot be started.
         """
         self._grace_s = grace_s
+        self._folder = TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
         report, theirs = os.pipe()
         try:
             self._keeper = subprocess.Popen(  # noqa: S603 - this very program, without a shell
@@ -57,9 +63,11 @@ class KeptProcess(Closing):
                 # Ctrl-C is for the owner, who ends the program.
                 start_new_session=True,
                 env=environment,
+                cwd=self._folder.name,
             )
         except BaseException:
             os.close(report)
+            self._folder.cleanup()
             raise
         finally:
             os.close(theirs)
@@ -102,6 +110,7 @@ class KeptProcess(Closing):
             # The keeper's end is the program's.
             self._keeper.kill()
             self._keeper.wait()
+            self._folder.cleanup()
 
 
 def _started(report: int, program: str) -> int:

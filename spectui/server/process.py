@@ -12,7 +12,9 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from spectui.closing import Closing
+from spectui.commands.items import divide, words_of
 from spectui.commands.measured import own_environment
+from spectui.commands.sources.source import absolute
 from spectui.errors import ServerError
 from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
@@ -187,8 +189,9 @@ class LlamaServer(LlamaClient):
 
     Args:
         binary: the user's or the project's own llama-server.
-        arguments: its command line. Host and port are set by spectui and win over the user's; the
-            API key travels in the environment, where other users cannot read it.
+        arguments: its command line, with paths from this process's folder. Host and port are set
+            by spectui and win over the user's; the API key travels in the environment, where other
+            users cannot read it.
         log_path: file for the server's stdout and stderr; where another process writes it, one
             beside it (``log_path`` tells which).
         failed_log_path: where that file is moved once an error refers to it, so that the next
@@ -227,7 +230,8 @@ class LlamaServer(LlamaClient):
         self._was_told_to_end = False
         self._log = ServerLog(log_path)
         self.log_path = self._log.path
-        command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
+        own = words_of(absolute(item) for item in divide(arguments))
+        command = [str(binary.absolute()), *own, "--host", "127.0.0.1", "--port", str(port)]
         environment = {**own_environment(os.environ), "LLAMA_API_KEY": api_key}
         try:
             self._process = KeptProcess(
