@@ -17,6 +17,7 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.options.stored import speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
+from spectui.reading import LARGE_BYTES, read_file
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,11 +158,11 @@ def read_session(path: Path) -> Session:
         BadInputError: unreadable, or no session.
     """
     try:
-        first, *lines = path.read_bytes().splitlines()
+        first, *lines = read_file(path, LARGE_BYTES).splitlines()
         header = _header_decoder.decode(first)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror})") from error
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise BadInputError(f"{path} is no session of spectui's ({error}); delete it") from error
     return Session(path=path, header=header, entries=tuple(_entries(lines)))
 
@@ -170,7 +171,7 @@ def _entries(lines: list[bytes]) -> Iterator[Entry]:
     for line in lines:
         try:
             entry = _decode(line)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             # Cut off by a kill, or damaged: what follows cannot be trusted.
             return
         if not isinstance(entry, Header):

@@ -14,6 +14,7 @@ from spectui.errors import BadInputError
 from spectui.monitor.machine import Machine
 from spectui.monitor.readings import Snapshot
 from spectui.monitor.sampler import Source
+from spectui.reading import LARGE_BYTES, read_file
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ def load(path: Path) -> tuple[Header, tuple[Snapshot, ...]]:
         BadInputError: it cannot be read, or a line is wrong.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_file(path, LARGE_BYTES).splitlines()
     except OSError as error:
         raise BadInputError(
             f"cannot read the recording {path} ({error.strerror}); {_ADVICE}"
