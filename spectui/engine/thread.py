@@ -36,11 +36,12 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.engine.fit import beside
-from spectui.engine.generation import Generation, probe_margin, render_chat
+from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
+from spectui.engine.templates import Templates
 from spectui.errors import CancelledError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.library import aborts
@@ -163,6 +164,7 @@ class EngineThread:
         self._abort = AbortFlag()
         self._models = LoadedModels(self._abort)
         self._guard = guard or Guard()
+        self._templates = Templates()
         self._request: PlanRequest | None = None
         """Request of the target that was loaded last."""
         self._inspector = Inspector(self._guard, lambda: self._models.buffers)
@@ -352,6 +354,7 @@ class EngineThread:
                 return self._look(command, cancelled)
             case Shutdown():
                 self._guard.close()
+                self._templates.close()
                 self._inspector.close()
                 models.close()
                 return EngineClosed()
@@ -432,7 +435,11 @@ class EngineThread:
         model = self._models.target_model
         if model is None:
             raise UsageError("no target is loaded; give one with -m")
-        text = command.text if command.text is not None else render_chat(model, command.messages)
+        text = (
+            command.text
+            if command.text is not None
+            else self._templates.render(model, command.messages)
+        )
         return Tokenized(tokens=model.vocabulary.tokenize(text))
 
 
