@@ -18,6 +18,7 @@ from spectui.options.speculation import Speculation
 from spectui.options.stored import speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
 from spectui.reading import LARGE_BYTES, read_file
+from spectui.writing import open_private
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +136,7 @@ class SessionLog:
             stamp = self._header.started.strftime("%Y%m%dT%H%M%S")
             # The process id keeps two that start in the same second apart.
             self.path = self._folder / f"{stamp}-{os.getpid()}.jsonl"
-            self._file = self.path.open("ab")
+            self._file = os.fdopen(open_private(self.path, os.O_WRONLY | os.O_APPEND), "ab")
             self._file.write(_encoder.encode(self._header) + b"\n")
         return self._file
 

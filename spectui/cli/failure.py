@@ -1,5 +1,6 @@
 """Failure of a command: one sentence on stderr and an exit code."""
 
+import os
 import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -9,7 +10,9 @@ import click
 
 from spectui.cli.output import complain
 from spectui.errors import SpectuiError
-from spectui.paths import data_dir
+from spectui.format import printable
+from spectui.paths import data_dir, ensure_dir
+from spectui.writing import open_private
 
 _DEFECT = 1
 _USAGE = 2
@@ -55,9 +58,11 @@ def _is_logged(text: str, path: Path) -> bool:
     """Add ``text`` to the log; False if the whole of it does not fit."""
     now = datetime.now(UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{now} {text}\n")
-    except OSError:
+        ensure_dir(path.parent)
+        log = open_private(path, os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(log, "a", encoding="utf-8", errors="backslashreplace") as file:
+            shown = printable(text, keep="\n")
+            file.write(f"{now} {shown}\n")
+    except (OSError, SpectuiError):
         return False
     return True

@@ -13,6 +13,7 @@ import psutil
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
+from spectui.format import printable
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
@@ -143,5 +144,4 @@ def last_words(output: bytes) -> str:
     spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
     if not spoken:
         return "it printed nothing"
-    shown = "".join(char if char.isprintable() else "?" for char in spoken)
-    return f"its last words were {_UNREADABLE.sub('??', shown)[-_MOST_CHARACTERS:]!r}"
+    return f"its last words were {_UNREADABLE.sub('??', printable(spoken))[-_MOST_CHARACTERS:]!r}"

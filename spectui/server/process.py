@@ -20,12 +20,15 @@ from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, last_words, manner_of
 from spectui.server.listeners import intruder
+from spectui.writing import open_private
 
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 20
 """Each a hundred times what llama-server says while it loads a model."""
 _AT_ONCE_BYTES = 1 << 16
 _LAST_BYTES = 4096
+_PRINTED = bytes(code if code >= ord(" ") or code in b"\n\t" else ord("?") for code in range(256))
+"""Of each byte that a server prints what is kept: no terminal acts on a log."""
 _JOIN_S = 1.0
 _MOST_LOGS = 100
 """Limit of logs with one name, written at the same time."""
@@ -114,7 +117,7 @@ class ServerLog(Closing):
         is_waiting = True
         try:
             while data := os.read(self._pipe, _AT_ONCE_BYTES):
-                self._keep(data)
+                self._keep(data.translate(_PRINTED))
                 if is_waiting and words in self._tail[-len(words) - len(data) :]:
                     is_waiting = False
                     on_words()
@@ -137,7 +140,7 @@ def _opened(wanted: Path) -> tuple[Path, int]:
     """The first file of a series that nobody writes, empty and locked."""
     try:
         for path in _series(wanted):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+            file = open_private(path, os.O_WRONLY)
             if _is_locked(file):
                 os.truncate(file, 0)
                 return path, file

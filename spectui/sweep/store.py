@@ -17,6 +17,7 @@ from spectui.options.stored import current
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
+from spectui.writing import open_private
 
 _MOST_ATTEMPTS = 2
 """Number of times that a visit may end the process before it is given up."""
@@ -121,7 +122,7 @@ class SweepStore(Closing):
     def _open(self) -> FileIO:
         try:
             # Without a buffer, of which closing would write again what has no room.
-            file = self.path.open("a+b", buffering=0)
+            file = FileIO(open_private(self.path, os.O_RDWR | os.O_APPEND), "a+b")
         except OSError as error:
             raise self._cannot_write(error) from error
         try:

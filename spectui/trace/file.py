@@ -49,7 +49,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise BadInputError(f"{path} is no regular file; a trace needs one of its own")
     ensure_dir(path.resolve().parent)
     try:
-        write_file(path, _packed(trace))
+        write_file(path, _packed(trace), is_private=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
 
@@ -82,7 +82,7 @@ def _places(path: Path) -> Iterator[Path]:
 def _is_written(place: Path, content: bytes) -> bool:
     """Write a file of its own; False where there is something."""
     try:
-        write_new_file(place, content)
+        write_new_file(place, content, is_private=True)
     except FileExistsError:
         return False
     except OSError as error:
