@@ -301,13 +301,16 @@ class LlamaServer(LlamaClient):
         manner = f"{manner_of(code or 0)}{advice}"
         return ServerError(f"{self.name} {told}ended with {manner}; {self._last_words()}")
 
-    def _check_listener(self) -> None:
+    def _check_listener(self, from_port: int) -> None:
         """Refuse to send a prompt and the key to a program that has taken the port.
+
+        Args:
+            from_port: port of the connection at this end.
 
         Raises:
             ServerError: it is not the server that listens there.
         """
-        found = intruder(self._port, self._process.includes)
+        found = intruder(self._port, self._process.includes, from_port)
         if found is not None:
             if self._has_exited(0.0):
                 raise self._exited()
