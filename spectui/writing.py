@@ -4,6 +4,7 @@ import os
 import secrets
 from contextlib import suppress
 from errno import EACCES, EBUSY, EPERM, EROFS
+from io import FileIO
 from pathlib import Path
 
 PRIVATE = 0o600
@@ -19,6 +20,24 @@ def open_private(path: Path, flags: int) -> int:
         OSError: it cannot be opened, or is a link.
     """
     return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+
+
+def append(file: FileIO, content: bytes) -> None:
+    """Add ``content`` to the end of an unbuffered file: the whole of it, or nothing.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    size_bytes = file.seek(0, os.SEEK_END)
+    left = memoryview(content)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError:
+        # Half a line would spoil the next one.
+        with suppress(OSError):
+            file.truncate(size_bytes)
+        raise
 
 
 def write_file(path: Path, content: bytes, *, is_private: bool = False) -> None:

@@ -72,9 +72,7 @@ def _listening(port: int, from_port: int | None = None) -> list[tuple[str, int |
         for each in psutil.net_connections(kind="tcp")
         if each.laddr
         and each.laddr.port == port
-        and (
-            each.status == psutil.CONN_LISTEN or bool(each.raddr and each.raddr.port == from_port)
-        )
+        and (each.status == psutil.CONN_LISTEN or bool(each.raddr and each.raddr.port == from_port))
     ]
 
 

@@ -3,7 +3,6 @@
 import fcntl
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from spectui.options.stored import current
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
-from spectui.writing import open_private
+from spectui.writing import append, open_private
 
 _MOST_ATTEMPTS = 2
 """Number of times that a visit may end the process before it is given up."""
@@ -190,16 +189,10 @@ class SweepStore(Closing):
             self._attempts[visit] = 0
 
     def _write(self, line: _Header | _Line) -> None:
-        size_bytes = self._file.seek(0, os.SEEK_END)
-        left = memoryview(msgspec.json.encode(line) + b"\n")
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            append(self._file, msgspec.json.encode(line) + b"\n")
             os.fsync(self._file.fileno())
         except OSError as error:
-            # Half a line would spoil the next one.
-            with suppress(OSError):
-                self._file.truncate(size_bytes)
             raise self._cannot_write(error) from error
 
     def _cannot_write(self, error: OSError) -> BadInputError:
