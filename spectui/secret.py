@@ -8,7 +8,7 @@ _NAMES = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|TOKEN$|(^|_)(API_?)?KEYS?$|_PAT$|^HFT$"
 )
 """Names of variables and options whose values are secrets; counts of tokens are none."""
-_USER = re.compile(r"(\w[\w+.-]*://[^/\s:@]*):[^/\s]*@")
+_USER = re.compile(r"(://[^/\s:@]*):(?:[^/\s]*|[^@\s]*)@")
 _QUERY = re.compile(r"([?&;][^=&;\s]+)=([^&;\s]*)")
 
 

@@ -12,6 +12,7 @@ from spectui.cli.output import complain
 from spectui.errors import SpectuiError
 from spectui.format import printable
 from spectui.paths import data_dir, ensure_dir
+from spectui.secret import without_passwords
 from spectui.writing import open_private
 
 _DEFECT = 1
@@ -34,19 +35,19 @@ def report_failure(error: BaseException) -> int:
                 error.show()
             return _USAGE
         case SpectuiError() if not getattr(error, "__notes__", None):
-            complain(f"error: {error}")
+            complain(f"error: {without_passwords(str(error))}")
             return error.exit_code
         case _:
             return _report_defect(error)
 
 
 def _report_defect(error: BaseException) -> int:
-    text = "".join(traceback.format_exception(error))
+    text = without_passwords("".join(traceback.format_exception(error)))
     path = data_dir() / "logs" / "spectui.log"
     if _is_logged(text, path):
         complain(
-            f"error: {type(error).__name__}: {error}; this is a defect of spectui's, "
-            f"please report it with the traceback in {path}"
+            f"error: {type(error).__name__}: {without_passwords(str(error))}; this is a defect of "
+            f"spectui's, please report it with the traceback in {path}"
         )
     else:
         complain(text)

@@ -65,10 +65,25 @@ def test_without_names_nothing_changes(name: str, value: str) -> None:
 
 @given(
     st.from_regex(r"[a-z]{1,5}://[a-z]{0,4}:", fullmatch=True),
-    st.from_regex(r"[^/\s]{1,9}", fullmatch=True),
+    st.from_regex(r"[^/\s]{1,9}|[^@\s]{1,9}", fullmatch=True),
 )
 def test_no_password_of_an_address_is_left(start: str, password: str) -> None:
     assert without_passwords(f"{start}{password}@h/x") == f"{start}***@h/x"
+
+
+STORAGES = (
+    f"postgresql://u:{KEPT}@127.0.0.1:1/db",
+    f"mysql+nothing://u:{KEPT}@h/x",
+    f"postgresql+psycopg2://u@h/db?password={KEPT}",
+    f"://u:{KEPT}/{KEPT}@x",
+)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_password_of_a_storage_is_not_told(spectui: Spectui, storage: str) -> None:
+    assert spectui("export", "x", "--storage", storage) == 3
+    assert "cannot be used" in spectui.err
+    assert KEPT not in spectui.err
 
 
 def test_a_command_without_secrets_is_as_it_was() -> None:

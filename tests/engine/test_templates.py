@@ -11,6 +11,10 @@ import pytest
 from spectui.engine.templates import Templates
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
+from spectui.options.setup import ModelOptions
+from tests.support.models import TARGET, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
 
 ASKED = (("user", "hello"),)
 
@@ -46,6 +50,16 @@ def test_a_template_gets_messages_and_tokens(templates: Templates) -> None:
         assert text == '<1>user:"the \\"löwe\\" \ud800"<2>20True'
 
 
+def test_the_template_of_a_real_model(templates: Templates, tiny: TinyPath) -> None:
+    with Model(ModelOptions(path=tiny(TARGET))) as loaded:
+        text = templates.render(loaded, [("system", "Be brief."), ("user", "[/INST] {{ 1 }}")])
+    assert text == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n"
+        "<|im_start|>user\n[/INST] {{ 1 }}<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
 HOSTILE = {
     "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}" * 2
     + "{% endfor %}" * 2,
@@ -77,6 +91,44 @@ def test_no_child_is_left() -> None:
     assert {child.pid for child in psutil.Process().children()} == before
 
 
-def test_a_model_without_one(templates: Templates) -> None:
-    with pytest.raises(BadInputError, match="has no chat template"):
-        templates.render(model(None), ASKED)
+def test_bos_of_the_template_is_left_to_the_tokenizer(templates: Templates, tiny: TinyPath) -> None:
+    template = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
+    for add_bos, expected in ((True, "Hi<|im_end|>"), (False, "<|im_start|>Hi<|im_end|>")):
+        recipe = Tiny(chat_template=template, add_bos=add_bos)
+        with Model(ModelOptions(path=tiny(recipe))) as loaded:
+            assert templates.render(loaded, [("user", "Hi")]) == expected
+
+
+def test_models_without_a_template_ask_for_raw_text(templates: Templates, tiny: TinyPath) -> None:
+    message = "has no chat template; give raw text as 'prompt'"
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=None)))) as loaded,
+        pytest.raises(BadInputError, match=message),
+    ):
+        templates.render(loaded, [("user", "Hi")])
+
+
+def test_json_in_templates_is_not_escaped_for_html(templates: Templates, tiny: TinyPath) -> None:
+    recipe = Tiny(chat_template="{{ messages[0].content | tojson }}")
+    with Model(ModelOptions(path=tiny(recipe))) as loaded:
+        assert templates.render(loaded, [("user", "<é> & 'x'")]) == "\"<é> & 'x'\""
+
+
+BAD_TEMPLATES = {
+    "refuses by itself": "{{ raise_exception('roles must alternate') }}",
+    "is no template": "{% for %}",
+    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
+    "fails in Python": "{{ 1 + messages[0].content }}",
+    "divides by zero": "{{ 1 / 0 }}",
+}
+
+
+@pytest.mark.parametrize("template", BAD_TEMPLATES.values(), ids=BAD_TEMPLATES)
+def test_templates_that_fail_are_bad_input(
+    templates: Templates, tiny: TinyPath, template: str
+) -> None:
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=template)))) as loaded,
+        pytest.raises(BadInputError, match=r"the chat template of .* refuses the messages"),
+    ):
+        templates.render(loaded, [("user", "Hi")])
