@@ -1,24 +1,28 @@
 """Draw screenshots/*.svg: the real app on the demo models, and on the readings of a GPU machine.
 
-    python tools/screenshots.py
+    python -m tools.screenshots
 
 A pilot types into the app; the engine, the models and the tuner are the real ones. One picture
-replays tests/data/monitor-gpu.jsonl, whose header says whether a machine or a program made it. The
-app runs in an empty folder, in which the models lie in models/, for a user whose home is /home/you:
-no path of the machine that draws is shown.
+replays tests/data/monitor-gpu.jsonl, whose header says whether a machine or a program made it; two
+run on RPC servers of loopback. The app runs in an empty folder, in which the models lie in models/,
+for a user whose home is /home/you: no path of the machine that draws is shown.
 """
 
 import asyncio
 import faulthandler
+import io
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from rich.console import Console
+from rich.text import Text
 from textual.pilot import Pilot
 
 from spectui.cli.cockpit import command
@@ -36,6 +40,7 @@ from spectui.tui.attach.app import AttachApp, AttachLaunch
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
+from tests.support.rpc import rpc_backend, rpc_build
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "screenshots"
@@ -159,6 +164,14 @@ async def live(session: Session) -> None:
     await session.save("rejected")
 
 
+async def devices(session: Session) -> None:
+    """The panels of a pair on devices beyond a network, with the experts in RAM."""
+    await session.ready()
+    await session.measured()
+    await session.ask(QUESTION)
+    await session.save("devices")
+
+
 async def gpu(session: Session) -> None:
     """The panels with the readings of a machine that has a GPU."""
     await session.ready()
@@ -210,12 +223,15 @@ class Picture:
 
 PICTURES = {
     "live": Picture(scenario=live),
+    "devices": Picture(scenario=devices),
     "gpu": Picture(scenario=gpu, arguments=("--monitor-replay", str(RECORDING))),
     "export": Picture(scenario=export),
     "help": Picture(scenario=help_),
     "tune": Picture(scenario=tune, longest_s=3600.0),
 }
 ATTACH = "attach"
+DOCTOR = "doctor"
+ON_DEVICES = ("devices", DOCTOR)
 ALL = (
     ("live", 80, 24),
     ("live", 120, 40),
@@ -224,6 +240,8 @@ ALL = (
     ("help", 120, 40),
     ("tune", 120, 40),
     (ATTACH, 120, 40),
+    ("devices", 160, 48),
+    (DOCTOR, 100, 0),
 )
 
 
@@ -293,13 +311,49 @@ def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...])
         app.close()
 
 
+@contextmanager
+def rpc_devices() -> Iterator[list[str]]:
+    """Two RPC servers on loopback, and the options that use them.
+
+    Raises:
+        RuntimeError: they are not built.
+    """
+    build = rpc_build()
+    if build is None:
+        raise RuntimeError("python tools/build_llama_server.py rpc builds the RPC server first")
+    with build.serving(port=50052) as one, build.serving(port=50053) as other, rpc_backend(build):
+        yield ["--rpc", f"{one.endpoint},{other.endpoint}", "--cpu-moe"]
+
+
+def print_doctor(options: list[str], n_columns: int, private: tuple[Path, ...]) -> None:
+    """Draw what ``spectui doctor`` prints in a terminal.
+
+    Raises:
+        RuntimeError: it shows where this machine keeps its files.
+    """
+    arguments = ["doctor", *options]
+    environment = {**os.environ, "COLUMNS": str(n_columns), "FORCE_COLOR": "1"}
+    program = [sys.executable, "-m", "spectui", *arguments]
+    done = subprocess.run(program, check=True, capture_output=True, text=True, env=environment)
+    shown = [str(path) for path in private if str(path) in done.stdout]
+    if shown:
+        raise RuntimeError(f"doctor shows {shown[0]}:\n{done.stdout}")
+    console = Console(record=True, width=n_columns, file=io.StringIO())
+    console.print(Text.from_ansi(done.stdout), end="")
+    path = FOLDER / f"{DOCTOR}-{n_columns}.svg"
+    console.save_svg(str(path), title=f"spectui {' '.join(arguments)}")
+    print(path.relative_to(ROOT))
+
+
 def draw(name: str, size: tuple[int, int]) -> None:
     """Run the app in a folder that tells nothing of this machine, and draw it."""
-    demo = ensure_demo_models((DemoModel.DENSE, DemoModel.DRAFT))
+    demo = ensure_demo_models((target_of(name), DemoModel.DRAFT))
     private = (Path.home(), ROOT, *(path.parent for path in demo.values()))
     # Looked for while the user's own cache is still in sight.
     binary = server_binary() if name == ATTACH else Path()
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        placed = stack.enter_context(rpc_devices()) if name in ON_DEVICES else []
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         # Studies of this machine's user are not to be shown, nor is anything to be left in them.
         os.environ.pop(HOME_VARIABLE, None)
         os.environ |= {"HOME": str(HOME), "XDG_DATA_HOME": folder}
@@ -309,16 +363,24 @@ def draw(name: str, size: tuple[int, int]) -> None:
         target, draft = (Path("models") / path.name for path in demo.values())
         for path in demo.values():
             (Path("models") / path.name).symlink_to(path)
-        options = ["-m", str(target), "-md", str(draft), "-c", "2048"]
+        options = ["-m", str(target), "-md", str(draft), "-c", "2048", *placed]
+        private = (*private, Path(folder))
         if name == ATTACH:
             # All but one core: the screen is to be drawn, too.
             more = ["--spec-type", "draft-simple", "-np", "1", "-t", "1", "--metrics"]
             log = Path(folder) / "llama-server.log"
             with LlamaServer(binary, [*options, *more], log_path=log) as server:
-                watch(server, size, (*private, Path(folder)))
-            return
-        picture, options = PICTURES[name], [*options, "-n", "96"]
-        run([*options, *picture.arguments], size, picture, (*private, Path(folder)))
+                watch(server, size, private)
+        elif name == DOCTOR:
+            print_doctor(options, size[0], private)
+        else:
+            picture = PICTURES[name]
+            run([*options, "-n", "96", *picture.arguments], size, picture, private)
+
+
+def target_of(name: str) -> DemoModel:
+    """Return the demo's target of a picture."""
+    return DemoModel.MOE if name in ON_DEVICES else DemoModel.DENSE
 
 
 def server_binary() -> Path:
@@ -332,7 +394,8 @@ def main() -> None:
     """Draw all pictures, each run in a process of its own; or the one that is named."""
     if len(sys.argv) == 1:
         for name, width, height in ALL:
-            subprocess.run([sys.executable, __file__, name, str(width), str(height)], check=True)
+            program = [sys.executable, "-m", "tools.screenshots", name, str(width), str(height)]
+            subprocess.run(program, check=True)
         return
     name, n_columns, n_rows = sys.argv[1:]
     draw(name, (int(n_columns), int(n_rows)))

@@ -29,7 +29,7 @@ _FULL = 0.985
 _DISK_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
-_DATED = "as llama.cpp told it after the load; nobody tells it now"
+_DATED = "measured after the load, and not updated since"
 
 
 class Use(StrEnum):

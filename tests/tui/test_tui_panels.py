@@ -340,7 +340,7 @@ def test_a_wide_screen_tells_all() -> None:
         ("two", "usual", ("VRAM 0", "VRAM 1", "PCIe 0", "PCIe 1")),
         ("two", "wide", ("GPU 0 50 % busy", "GPU 1 100 % busy")),
         ("remote", "usual", ("RPC0 ", "RPC1 ", "5.0 / 8 GB", "PCIe ↓")),
-        ("remote", "wide", ("RPC0, RPC1: as llama.cpp told it after the", "GPU 32 % busy")),
+        ("remote", "wide", ("RPC0, RPC1: measured after the load", "GPU 32 % busy")),
         ("eight", "narrow", ("VRAM ", "↓", "RAM ")),
         ("eight", "usual", ("VRAM ", "700 W, 57 °C", "GPU 7 is slowed by heat")),
         ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
