@@ -224,7 +224,7 @@ services:
     image: ghcr.io/x/llama.cpp:server
     volumes: ["{target.parent}:/m", "{draft.parent}:/d"]
     command: >
-      -m /m/{target.name} -md /d/{draft.name} -c 256 --jinja
+      -m /m/{target.name} -md /d/{draft.name} -c 256 -b 64
       --model-url http://127.0.0.1:1/x --mmproj-url http://127.0.0.1:1/y --log-file /m/log
       --tools all --of-next-year 5 --host 192.0.2.1
     environment:
@@ -248,7 +248,7 @@ services:
     ):
         assert evil not in started
     assert f"FOLDER={here}" not in started
-    assert "--jinja" in started
+    assert " -b 64 " in started
     assert f"-m {target} " in started
 
 
