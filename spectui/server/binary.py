@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from spectui.commands.measured import own_environment
 from spectui.commands.reader import Accepted, drafters_of
 from spectui.errors import ServerError, UsageError
 from spectui.options.dialect import Dialect
@@ -232,7 +233,8 @@ def ask(program: Path, argument: str, timeout_s: float) -> Printed:
     reading, theirs = os.pipe()
     try:
         try:
-            environment = {k: v for k, v in os.environ.items() if not k.startswith(_OVERRIDES)}
+            own = own_environment(os.environ)
+            environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
             process = KeptProcess(
                 [str(program), argument], output=theirs, grace_s=0.0, environment=environment
             )
