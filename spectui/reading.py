@@ -3,6 +3,7 @@
 import os
 import stat
 from errno import EFBIG, EINVAL
+from io import BufferedReader
 from pathlib import Path
 
 from spectui.format import bytes_text
@@ -14,28 +15,33 @@ LARGE_BYTES = 256_000_000
 _LEAST_BYTES = 1 << 16
 
 
-def read_file(path: Path, most_bytes: int) -> bytes:
-    """Read a regular file of at most ``most_bytes``.
+def open_file(path: Path) -> BufferedReader:
+    """Open a regular file for reading.
 
     Devices and pipes, which may have no end or wait for ever, are neither waited for nor read.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or too large; ``strerror`` says which.
+        OSError: it cannot be read, or is no regular file; ``strerror`` says which.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(EINVAL, "no regular file", str(path))
-        content = b""
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            # Files of /proc have no size, and others may grow.
-            while len(content) <= most_bytes and (
-                part := file.read(min(max(status.st_size, _LEAST_BYTES), most_bytes) + 1)
-            ):
-                content += part
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise OSError(EINVAL, "no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """Read a regular file of at most ``most_bytes``.
+
+    Raises:
+        OSError: as ``open_file``, or it is too large.
+    """
+    content = b""
+    with open_file(path) as file:
+        size_bytes = max(os.fstat(file.fileno()).st_size, _LEAST_BYTES)
+        # Files of /proc have no size, and others may grow.
+        while len(content) <= most_bytes and (part := file.read(min(size_bytes, most_bytes) + 1)):
+            content += part
     if len(content) > most_bytes:
         raise OSError(EFBIG, f"larger than {bytes_text(most_bytes)}", str(path))
     return content
