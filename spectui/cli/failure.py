@@ -2,8 +2,8 @@
 
 import os
 import traceback
-from contextlib import suppress
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -31,8 +31,9 @@ def report_failure(error: BaseException) -> int:
         case click.exceptions.Exit():
             return error.exit_code
         case click.ClickException():
-            with suppress(OSError):
-                error.show()
+            page = StringIO()
+            error.show(page)
+            complain(page.getvalue().removesuffix("\n"))
             return _USAGE
         case SpectuiError() if not getattr(error, "__notes__", None):
             complain(f"error: {without_passwords(str(error))}")

@@ -46,6 +46,10 @@ _TUNING = frozenset(
 )
 """Variables of llama.cpp, its backends and their libraries that select devices, sizes and ways to
 compute: none of them names a file or a library."""
+_PATHS = frozenset(
+    {"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "GGML_BACKEND_PATH", "LLAMA_CACHE", "HF_HOME"}
+)
+"""Variables of the user's own that hold paths."""
 _PLACES = (
     *("--split-mode", "--numa", "--no-host", "--n-cpu-ffn", "--cpu-mask", "--cpu-range"),
     *("--cpu-strict", "--prio", "--poll", "--cpu-mask-batch", "--cpu-range-batch"),
@@ -124,9 +128,14 @@ def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
         option = option_of_variable(name) or option_of_variable(name.replace("LLAMA_", PREFIX, 1))
         is_known = name in BY_VARIABLE if option is None else option.is_harmless
         if (is_known or not (option or name.startswith(PREFIX))) and not is_secret(name):
-            is_path = option is not None and option.is_file and value
-            found[name] = os.path.abspath(value) if is_path else value  # noqa: PTH100 - links stay
+            is_path = name in _PATHS or (option is not None and option.is_file)
+            found[name] = _absolute(value) if is_path else value
     return found
+
+
+def _absolute(value: str) -> str:
+    paths = value.split(os.pathsep)
+    return os.pathsep.join(os.path.abspath(path) if path else "" for path in paths)  # noqa: PTH100 - links stay
 
 
 def tuning_variables(environment: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import time
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -65,8 +66,12 @@ class Recorder:
 
     def close(self) -> None:
         """Close the file and the source."""
-        self._file.close()
-        self._source.close()
+        try:
+            # Of a full disk the reader of the source has heard.
+            with suppress(OSError):
+                self._file.close()
+        finally:
+            self._source.close()
 
     def _write(self, line: Header | Snapshot) -> None:
         self._file.write(msgspec.json.encode(line) + b"\n")

@@ -51,7 +51,13 @@ class KeptProcess(Closing):
             ServerError: it cannot be started.
         """
         self._grace_s = grace_s
-        self._folder = TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
+        try:
+            self._folder = TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise ServerError(
+                f"no folder for {command[0]} to start in can be made ({error.strerror}); point "
+                "TMPDIR at a writable folder with room"
+            ) from error
         report, theirs = os.pipe()
         try:
             self._keeper = subprocess.Popen(  # noqa: S603 - this very program, without a shell

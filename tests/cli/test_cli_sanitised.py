@@ -4,6 +4,7 @@ import csv
 import io
 import sys
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import Sanitised, drawn
+from spectui.cli.failure import report_failure
 from spectui.cli.output import complain, say, say_exactly, write_result
 from spectui.cli.progress.lines import Lines
 from spectui.errors import BadInputError
@@ -42,6 +44,13 @@ def test_what_is_said_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert not obeys(said)
     assert said.endswith("\nsecond line, bold\n")
+
+
+def test_a_wrong_use_is_told_without_what_a_terminal_obeys(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert report_failure(click.UsageError(f"no such option {TITLE}")) == 2
+    assert capsys.readouterr().err == "Error: no such option ?]0;title?\n"
 
 
 class Terminal(io.StringIO):

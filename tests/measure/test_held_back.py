@@ -36,7 +36,18 @@ def test_no_file_of_the_users_is_written(text: str, kept: str) -> None:
 
 def test_variables_as_little_as_options() -> None:
     given = {"LLAMA_ARG_LOG_FILE": "a", "LLAMA_LOG_FILE": "b", "LLAMA_ARG_HOST": "h", "PATH": "p"}
-    assert own_environment(given) == {"PATH": "p"}
+    assert own_environment(given) == {"PATH": str(Path.cwd() / "p")}
+
+
+def test_paths_of_the_user_lead_where_they_led(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"LD_LIBRARY_PATH": "lib::/opt", "LLAMA_ARG_CHAT_TEMPLATE_FILE": "t.jinja"}
+    assert own_environment(given) == {
+        "LD_LIBRARY_PATH": f"{tmp_path}/lib::/opt",
+        "LLAMA_ARG_CHAT_TEMPLATE_FILE": f"{tmp_path}/t.jinja",
+    }
 
 
 def test_a_variable_that_fetches_or_is_secret_is_not_inherited() -> None:
