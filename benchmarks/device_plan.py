@@ -1,6 +1,7 @@
-"""Hold memory plans against what llama.cpp allocates on two RPC devices, to the byte.
+"""Hold memory plans against what llama.cpp allocates on two devices, to the byte.
 
-    python -m benchmarks.device_plan             # every kind of model, every placement
+    python -m benchmarks.device_plan             # every kind of model and placement, on RPC servers
+    python -m benchmarks.device_plan --vulkan    # on Vulkan's software driver
     python -m benchmarks.device_plan --smallest  # one kind
 
 Tiny models of every kind are planned and loaded with every placement that llama-server has options
@@ -11,6 +12,8 @@ allocation, and spans what lies between as well: it is compared where files are 
 Where both devices compute, llama.cpp's own plan may differ in their compute buffers by an
 activation. Its source suggests why, which is not proven for all: only plans call
 ``ggml_backend_sched_reserve_size``, which forgets which device was to compute the norms.
+
+Vulkan's buffers in RAM are 32 bytes larger each than what they are asked for, which no plan has.
 """
 
 import argparse
@@ -35,13 +38,15 @@ from spectui.options.setup import (
 from tests.support.allocation import KINDS, Bytes, allocate, planned_bytes
 from tests.support.models import Tiny, write_tiny
 from tests.support.mtp import WRITERS
-from tests.support.rpc import rpc_build
+from tests.support.rpc import RpcBuild, rpc_build
+from tests.support.vulkan import DEVICES, VulkanBuild, vulkan_build
 
 CONTEXT = ContextOptions(ctx_size=1024, ubatch_size=128, threads=1)
 MAX_DRAFT = 8
 TARGET = 60
 """Least number of placements; the plan of each is to be equal to the byte."""
 _MAPPED = "CPU_Mapped"
+_PADDED = "Vulkan_Host"
 _MTP = "with MTP layers"
 
 
@@ -72,15 +77,15 @@ def main() -> None:
     """Compare and write ``results/device_plan.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smallest", action="store_true", help="one kind of model")
+    parser.add_argument("--vulkan", action="store_true", help="on Vulkan devices, not on RPC's")
     arguments = parser.parse_args()
-    build = rpc_build()
+    what, build = ("vulkan", vulkan_build()) if arguments.vulkan else ("rpc", rpc_build())
     if build is None:
-        parser.error("build the servers first: python tools/build_llama_server.py rpc")
+        parser.error(f"build the devices first: python tools/build_llama_server.py {what}")
     os.environ |= build.environment
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        servers = [stack.enter_context(build.serving()) for _ in range(2)]
-        rpc = tuple(server.endpoint for server in servers)
+        rpc = _endpoints(build, stack)
         models = dict(_models(folder))
         kinds = list(models)[1:2] if arguments.smallest else list(models)
         with Planner(rpc=rpc) as planner:
@@ -92,11 +97,14 @@ def main() -> None:
     n_equal = sum(not row.gaps_bytes for row in rows)
     gaps = [gap for row in rows for gap in row.gaps_bytes.values()]
     write_results(
-        "device_plan",
+        "device_plan_vulkan" if arguments.vulkan else "device_plan",
         {
-            "devices": len(rpc),
+            "devices": len(DEVICES),
             "placements": len(rows),
             "equal_to_the_byte": n_equal,
+            "equal_on_devices": sum(
+                all(where.startswith(_PADDED) for where in row.gaps_bytes) for row in rows
+            ),
             "equal_weights_and_caches": sum(
                 all(where.endswith("compute") for where in row.gaps_bytes) for row in rows
             ),
@@ -106,6 +114,13 @@ def main() -> None:
             "rows": [asdict(row) for row in rows],
         },
     )
+
+
+def _endpoints(build: RpcBuild | VulkanBuild, stack: ExitStack) -> tuple[str, ...]:
+    """Start RPC servers; Vulkan's devices need none."""
+    if isinstance(build, VulkanBuild):
+        return ()
+    return tuple(stack.enter_context(build.serving()).endpoint for _ in DEVICES)
 
 
 def _models(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -134,7 +149,8 @@ def _placements(
     def override(pattern: str, memory: str) -> ModelOptions:
         return replace(target, override_tensor=(TensorOverride(pattern=pattern, buffer=memory),))
 
-    first, second = (f"RPC0[{endpoint}]" for endpoint in rpc)
+    first, second = (f"RPC0[{endpoint}]" for endpoint in rpc) if rpc else DEVICES
+    one, other = ("RPC0", "RPC1") if rpc else DEVICES
     of_target = {
         "all layers": target,
         "-ngl 0": replace(target, n_gpu_layers=0),
@@ -142,8 +158,8 @@ def _placements(
         "-ngl 2": replace(target, n_gpu_layers=2),
         "-ts 1,0": replace(target, devices=on(split=(1.0, 0.0))),
         "-ts 1,3": replace(target, devices=on(split=(1.0, 3.0))),
-        "-dev RPC1": replace(target, devices=on(names=("RPC1",))),
-        "-dev RPC1,RPC0": replace(target, devices=on(names=("RPC1", "RPC0"))),
+        f"-dev {other}": replace(target, devices=on(names=(other,))),
+        f"-dev {other},{one}": replace(target, devices=on(names=(other, one))),
         "-dev none": replace(target, devices=on(names=())),
         "-sm none -mg 1": replace(target, devices=on(split_mode=SplitMode.NONE, main=1)),
         "-ot exps=CPU": override("exps", "CPU"),
@@ -165,7 +181,7 @@ def _placements(
     if mtp:
         return
     for name, options in {
-        "-devd RPC1": replace(draft, devices=on(names=("RPC1",))),
+        f"-devd {other}": replace(draft, devices=on(names=(other,))),
         "-devd none": replace(draft, devices=on(names=())),
         "-ngld 1": replace(draft, n_gpu_layers=1),
     }.items():

@@ -17,7 +17,7 @@ _FEW = 4
 """Processors up to which a machine that does not tell its cores uses all of them."""
 
 
-def _may_run_on(cpu: int) -> bool:
+def may_run_on(cpu: int) -> bool:
     """Whether this thread may be pinned to ``cpu``: neither offline nor outside of its cgroup."""
     before = os.sched_getaffinity(0)
     try:
@@ -29,7 +29,7 @@ def _may_run_on(cpu: int) -> bool:
 
 
 def default_threads(
-    devices: Path = _DEVICES, may_run_on: Callable[[int], bool] = _may_run_on
+    devices: Path = _DEVICES, may_run_on: Callable[[int], bool] = may_run_on
 ) -> int:
     """llama-server's threads without ``-t``, by the rule of its ``common_cpu_get_num_math``.
 

@@ -1,6 +1,8 @@
-"""tools/build_llama_server.py with a pip and a cmake that only pretend."""
+"""tools/build_llama_server.py with a pip, a cmake and Debian's tools that only pretend."""
 
+import _ctypes
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -41,9 +43,24 @@ case "$1" in
     case "$CMAKE_MANNER" in
     fails) echo "error: out of registers"; exit 2 ;;
     waits) echo "compiling" > "$STARTED"; exec cat "$STARTED" ;;
-    *) touch "$2/bin/llama-server" "$2/bin/ggml-rpc-server" "$2/bin/libggml-rpc.so" ;;
+    *) touch "$2/bin/llama-server" "$2/bin/ggml-rpc-server" "$2/bin/libggml-rpc.so" \\
+        "$2/bin/libggml-vulkan.so" ;;
     esac ;;
 esac
+"""
+
+FAKE_APT = """#!/bin/sh
+case "$*" in
+*indextargets*) echo "$MIRROR" ;;
+*download*) touch some.deb ;;
+esac
+"""
+
+FAKE_DPKG = """#!/bin/sh
+libraries="$3/usr/lib/some"
+mkdir -p "$libraries"
+touch "$libraries/libvulkan.so.1"
+cp "$DRIVER" "$libraries/libvulkan_lvp.so"
 """
 
 
@@ -61,8 +78,9 @@ def tool() -> ModuleType:
 def environment(tmp_path: Path) -> dict[str, str]:
     programs, modules = tmp_path / "bin", tmp_path / "modules"
     programs.mkdir()
-    (programs / "cmake").write_text(FAKE_CMAKE)
-    (programs / "cmake").chmod(0o755)
+    for name, script in {"cmake": FAKE_CMAKE, "apt-get": FAKE_APT, "dpkg-deb": FAKE_DPKG}.items():
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
     (modules / "pip").mkdir(parents=True)
     (modules / "pip" / "__init__.py").touch()  # without it, the real pip would win
     (modules / "pip" / "__main__.py").write_text(FAKE_PIP)
@@ -75,6 +93,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "SPECTUI_BUILD_CACHE": str(tmp_path / "cache"),
         "CALLS": str(tmp_path / "calls"),
         "STARTED": str(tmp_path / "started"),
+        "MIRROR": "file:///mirror",
+        "DRIVER": _ctypes.__file__,  # any library that can be loaded
     }
 
 
@@ -114,6 +134,32 @@ def test_the_rpc_server_and_its_backend_are_built_once(environment: dict[str, st
     assert (folder / "ggml-rpc-server").is_file()
     assert (folder / "module" / "libggml-rpc.so").is_file()
     assert calls(environment) == ["pip download", *(["cmake -S", "cmake --build"] * 2)]
+
+
+def test_the_vulkan_backend_is_built_once_beside_a_driver(environment: dict[str, str]) -> None:
+    folder = Path(run_tool(environment, "vulkan").stdout.strip())
+    assert {path.name for path in folder.iterdir()} == {
+        *("libggml-vulkan.so", "libvulkan.so.1", "libvulkan_lvp.so", "driver.json")
+    }
+    driver = json.loads((folder / "driver.json").read_text())["ICD"]["library_path"]
+    assert (folder / driver).is_file()
+    assert run_tool(environment, "vulkan").returncode == 0
+    assert calls(environment) == ["pip download", "cmake -S", "cmake --build"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "sentence"),
+    [
+        ({"MIRROR": ""}, "the Vulkan device is made of Debian's packages, and apt knows no mirror"),
+        ({"DRIVER": __file__}, "`apt-get install mesa-vulkan-drivers` installs what the driver"),
+    ],
+)
+def test_what_the_vulkan_device_lacks_is_said_before_it_is_built(
+    environment: dict[str, str], lacking: dict[str, str], sentence: str
+) -> None:
+    lacks = run_tool(environment, "vulkan", **lacking)
+    assert (lacks.returncode, lacks.stdout, calls(environment)) == (1, "", [])
+    assert lacks.stderr.splitlines()[-1].startswith(sentence)
 
 
 def test_nothing_is_built_when_told_so(environment: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Build llama-server, the llama-cpp-python wheel and an RPC server, once per machine and release.
+"""Build llama-server, the llama-cpp-python wheel and devices, once per machine and release.
 
 All come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that the
 server which the tests compare with is the very llama.cpp that spectui runs in-process. Results are
@@ -7,6 +7,7 @@ kept in a cache outside the clone; what is there already is only printed.
     python tools/build_llama_server.py           # prints the path of llama-server
     python tools/build_llama_server.py wheels    # prints a folder for PIP_FIND_LINKS
     python tools/build_llama_server.py rpc       # prints a folder: devices where there is no GPU
+    python tools/build_llama_server.py vulkan    # another one: Vulkan, with a software driver
 
 The cache is ``SPECTUI_BUILD_CACHE``, else ``spectui/build`` in the user's cache folder.
 ``CMAKE_ARGS`` (such as ``-DGGML_CUDA=on``) reaches all builds. Standard library only: this runs
@@ -17,6 +18,7 @@ import argparse
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import platform
 import shlex
@@ -42,6 +44,13 @@ CMAKE_OPTIONS = (
     # Shared libraries, llama.cpp's default and what the wheel has: a static server is some per cent
     # faster, and a comparison would measure the linker. They are found beside the binary.
     "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",
+)
+VULKAN_PACKAGES = (
+    # The compiler of shaders, Vulkan's loader, and Mesa's driver for machines without a GPU.
+    *("glslc/bookworm", "libshaderc1/bookworm", "libvulkan1/bookworm"),
+    "mesa-vulkan-drivers/bookworm",
+    # Headers, for which Debian 12's are too old.
+    *("libvulkan-dev/trixie", "spirv-headers/trixie"),
 )
 
 Run = Callable[..., None]
@@ -130,6 +139,79 @@ def build_rpc(workspace: Path, run: Run) -> Path:
     return server
 
 
+def build_vulkan(workspace: Path, run: Run) -> Path:
+    """Build the Vulkan backend as a library, and return a folder that holds it and a driver.
+
+    ``GGML_BACKEND_PATH`` names its ``libggml-vulkan.so``, ``VK_DRIVER_FILES`` its ``driver.json``.
+    """
+    packages, result = debian_packages(workspace / "packages", run), workspace / "result"
+    libraries = next(packages.glob("usr/lib/*/libvulkan.so.1")).parent
+    result.mkdir()
+    driver = result / "libvulkan_lvp.so"
+    (libraries / driver.name).replace(driver)
+    shutil.copy(libraries / "libvulkan.so.1", result)
+    icd = {"api_version": "1.3.0", "library_path": f"./{driver.name}"}
+    manifest = {"file_format_version": "1.0.0", "ICD": icd}
+    (result / "driver.json").write_text(json.dumps(manifest))
+    try:
+        run(sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", driver)
+    except BuildError as error:
+        needed = "`apt-get install mesa-vulkan-drivers` installs what the driver needs"
+        raise BuildError(f"{needed}: {error}") from error
+    options = (
+        *("-DGGML_VULKAN=ON", "-DGGML_BACKEND_DL=ON", "-DGGML_NATIVE=OFF"),
+        f"-DVulkan_INCLUDE_DIR={packages / 'usr' / 'include'}",
+        f"-DVulkan_LIBRARY={result / 'libvulkan.so.1'}",
+        f"-DVulkan_GLSLC_EXECUTABLE={quick_glslc(packages, libraries)}",
+        f"-DSPIRV-Headers_DIR={packages / 'usr' / 'share' / 'cmake' / 'SPIRV-Headers'}",
+    )
+    module = built(workspace / "tree", "ggml-vulkan", options, unpacked(workspace, run), run)
+    (module / "bin" / "libggml-vulkan.so").replace(result / "libggml-vulkan.so")
+    return result
+
+
+def quick_glslc(packages: Path, libraries: Path) -> Path:
+    """Write a glslc that finds its library and optimises nothing, which takes most of its time."""
+    script = packages / "glslc"
+    script.write_text(
+        '#!/bin/sh\nfor word; do shift; [ "$word" = -O ] || set -- "$@" "$word"; done\n'
+        f"export LD_LIBRARY_PATH={shlex.quote(str(libraries))}\n"
+        f'exec {shlex.quote(str(packages / "usr" / "bin" / "glslc"))} "$@"\n'
+    )
+    script.chmod(0o755)
+    return script
+
+
+def debian_packages(folder: Path, run: Run) -> Path:
+    """Unpack ``VULKAN_PACKAGES`` from the mirror that this machine uses; nothing is installed.
+
+    Raises:
+        BuildError: it uses none of Debian's.
+    """
+    lists, sources = folder / "lists", folder / "sources.list"
+    (lists / "partial").mkdir(parents=True)
+    own = {"State::lists": lists, "Cache": folder / "cache"}
+    apt = ["apt-get", *(f"-oDir::{name}={path}" for name, path in own.items()), "-q"]
+    run(*apt, "update")
+    wanted = ("Created-By: Packages", "Label: Debian", "Component: main")
+    mirrors = subprocess.run(
+        [*apt, "indextargets", "--format", "$(REPO_URI)", *wanted],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    if not mirrors:
+        raise BuildError("the Vulkan device is made of Debian's packages, and apt knows no mirror")
+    releases = ("bookworm", "trixie")
+    sources.write_text("".join(f"deb {mirrors[0]} {release} main\n" for release in releases))
+    apt += [f"-oDir::Etc::sourcelist={sources}", "-oDir::Etc::sourceparts=-"]
+    run(*apt, "update")
+    run("env", "--chdir", folder, *apt, "download", *VULKAN_PACKAGES)
+    for package in folder.glob("*.deb"):
+        run("dpkg-deb", "--extract", package, folder)
+    return folder
+
+
 def unpacked(workspace: Path, run: Run) -> Path:
     """Return llama.cpp's sources, from the pinned sdist."""
     sdist, sources = download_sdist(workspace, run), workspace / "sources"
@@ -159,6 +241,7 @@ def build_wheels(workspace: Path, run: Run) -> Path:
 BUILDERS: dict[str, Callable[[Path, Run], Path]] = {
     "rpc": build_rpc,
     "server": build_server,
+    "vulkan": build_vulkan,
     "wheels": build_wheels,
 }
 

@@ -10,7 +10,15 @@ from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
-from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
+from spectui.options.setup import (
+    ContextOptions,
+    CpuOptions,
+    Devices,
+    Fit,
+    LazyMode,
+    ModelOptions,
+    TensorOverride,
+)
 from spectui.options.speculation import Speculation
 
 EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
@@ -58,8 +66,9 @@ def server_arguments(
         *_fit(target, dialect),
         *_metadata(target, dialect),
         # One load mode serves both models in every dialect: the target's, by far the larger.
-        *(() if target.mmap else _no_mmap(dialect)),
+        *_loading(target, dialect),
         *_context(context, dialect),
+        *_processors(context),
     ]
     if speculation is None:
         return arguments
@@ -78,6 +87,7 @@ def server_arguments(
         *arguments,
         *_placement(draft, _DRAFT, dialect, inherits=target.devices.names),
         *_cache_types(draft, _DRAFT, dialect, explicit=explicit),
+        *_threads_of_draft(context, dialect),
         *speculation_arguments(speculation, dialect),
     ]
 
@@ -88,9 +98,49 @@ def all_layers(dialect: Dialect) -> str:
     return "all" if dialect is Dialect.LLAMA_CPP else "999"
 
 
-def _no_mmap(dialect: Dialect) -> tuple[str, ...]:
-    # It replaced --no-mmap, which current builds reject.
-    return ("--load-mode", "none") if dialect is Dialect.LLAMA_CPP else ("--no-mmap",)
+def _loading(target: ModelOptions, dialect: Dialect) -> list[str]:
+    """How weights come into RAM, where that is no default."""
+    default, mode = LazyMode.AUTO, target.load_mode
+    said = (
+        (catalogue.NO_MMAP, not target.mmap and not target.direct_io),
+        (catalogue.MLOCK, target.mlock),
+        (catalogue.DIRECT_IO, target.direct_io),
+    )
+    words = [option.long_flag for option, is_said in said if is_said]
+    if dialect is Dialect.LLAMA_CPP and words:
+        # It replaced these switches, which current builds reject.
+        words = [catalogue.LOAD_MODE.long_flag, mode]
+    if target.lazy_mode is not default:
+        words += [catalogue.LAZY_MODE.long_flag, target.lazy_mode]
+    words += [] if target.repack else [catalogue.NO_REPACK.long_flag]
+    return [*words, catalogue.NO_HOST.long_flag] if target.no_host else words
+
+
+def _threads_of_draft(context: ContextOptions, dialect: Dialect) -> list[str]:
+    said = (
+        (catalogue.THREADS_DRAFT, context.threads_draft),
+        (catalogue.THREADS_BATCH_DRAFT, context.threads_batch_draft),
+    )
+    numbers = ((option.flag_in(dialect), number) for option, number in said)
+    return [word for flag, n in numbers if flag is not None and n for word in (flag, str(n))]
+
+
+def _processors(context: ContextOptions) -> list[str]:
+    """Where threads run, and how they wait, where that is no default."""
+    words = [] if context.numa is None else [catalogue.NUMA.long_flag, str(context.numa)]
+    half = len(catalogue.CPU) // 2
+    # Those of batches count with a number of threads of their own, and are none else.
+    for cpu, options in (
+        (context.cpu, catalogue.CPU[:half]),
+        (context.cpu_batch, catalogue.CPU[half:]),
+    ):
+        mask, _range, strict, prio, poll = (option.long_flag for option in options)
+        default = CpuOptions()
+        words += [mask, f"{sum(1 << one for one in cpu.cpus):#x}"] if cpu.cpus else []
+        words += [strict, "1"] if cpu.strict else []
+        words += [prio, str(cpu.prio)] if cpu.prio != default.prio else []
+        words += [poll, str(cpu.poll)] if cpu.poll != default.poll else []
+    return words
 
 
 def _placement(
@@ -115,7 +165,7 @@ def _placement(
         arguments += [flag, ",".join(names) or "none"]
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(options.override_tensor)
-    n_cpu_moe = _N_CPU_MOE[which].flag_in(dialect)
+    n_cpu_moe, n_cpu_ffn = _N_CPU_MOE[which].flag_in(dialect), catalogue.N_CPU_FFN.flag_in(dialect)
     arguments_moe: list[str] = []
     if options.cpu_moe:
         arguments_moe = [_known(_CPU_MOE[which], options, dialect)]
@@ -123,6 +173,10 @@ def _placement(
         arguments_moe = [n_cpu_moe, str(options.n_cpu_moe)]
     elif options.n_cpu_moe > 0:
         overrides.append(first_experts(options.n_cpu_moe))
+    if options.n_cpu_ffn > 0 and n_cpu_ffn is not None:
+        arguments_moe += [n_cpu_ffn, str(options.n_cpu_ffn)]
+    elif options.n_cpu_ffn > 0:
+        overrides.append(first_dense(options.n_cpu_ffn))
     if overrides:
         flag = _known(_OVERRIDE[which], options, dialect)
         arguments += [flag, _override_value(overrides)]
@@ -173,9 +227,17 @@ def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
 
 def first_experts(n_layers: int) -> TensorOverride:
     """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
+    return _first(n_layers, EXPERTS)
+
+
+def first_dense(n_layers: int) -> TensorOverride:
+    """The override for ``-ot`` that is equivalent to ``--n-cpu-ffn`` in llama.cpp."""
+    return _first(n_layers, r"ffn_(up|down|gate)\.")
+
+
+def _first(n_layers: int, part: str) -> TensorOverride:
     layers = "|".join(str(layer) for layer in range(n_layers))
-    pattern = rf"blk\.({layers})\.{EXPERTS}"
-    return TensorOverride(pattern=pattern, buffer="CPU")
+    return TensorOverride(pattern=rf"blk\.({layers})\.{part}", buffer="CPU")
 
 
 def _override_value(overrides: list[TensorOverride]) -> str:

@@ -37,8 +37,22 @@ _PLACED = frozenset({"gpu-layers", "tensor-split", "override-tensor"})
 """Options of a placement that was fitted."""
 _ONCE = LAYERS | _FITTING
 """Options that are not written where the user's own have them, or remain auto there."""
-_STANDS_FOR = {"load-mode": "no-mmap", "override-tensor": "n-cpu-moe"}
-"""Options that a dialect uses in place of one that it lacks."""
+_LOADING = frozenset(option.name for option in catalogue.LOADING)
+_STANDS_FOR = {
+    **dict.fromkeys(_LOADING, _LOADING),
+    "override-tensor": frozenset({"n-cpu-moe", "n-cpu-ffn"}),
+    "cpu-mask": frozenset({"cpu-range"}),
+    "cpu-mask-batch": frozenset({"cpu-range-batch"}),
+}
+"""Options in whose place one is written, in some dialect or in all of them."""
+_MACHINE = frozenset(
+    option.name
+    for option in (
+        *(*catalogue.LOADING, catalogue.LAZY_MODE, catalogue.NO_REPACK, catalogue.NO_HOST),
+        *(*catalogue.CPU, catalogue.NUMA),
+    )
+)
+"""Options that change no result: a dialect that lacks one gets the command without it."""
 _NGRAM_DEFAULTS = {
     one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
 }
@@ -210,15 +224,18 @@ class ExportSetup(Setup):
         words = server_arguments(
             self.target, self.draft, self.context, self.speculation, dialect=dialect
         )
-        own = [item for item in divide(words) if item.name not in said and self._is_wanted(item)]
+        wanted = [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
+        reader = Reader(dialect=dialect)
+        unknown = [one for one in wanted if one.name in _MACHINE and not reader.takes(one.flag)]
+        own = [one for one in wanted if one not in unknown]
         command, dropped = rewritten(
             ServerCommand(items=(*own, *extra)),
-            Reader(dialect=dialect, accepted=self.accepted),
+            replace(reader, accepted=self.accepted),
             start=len(own),
         )
         if self.accepted is not None:
             command = replace(command, items=self.accepted.spelled(command.items))
-        return command, dropped
+        return command, (*unknown, *dropped)
 
     def _extra(self) -> tuple[Item, ...]:
         """The user's own options; when speculation is off, without those about drafting."""
@@ -232,7 +249,7 @@ class ExportSetup(Setup):
         if name in _NGRAM_DEFAULTS and written.values != (_NGRAM_DEFAULTS[name],):
             # What the server would not do of itself.
             return True
-        return not self.given.isdisjoint({name, _STANDS_FOR.get(name, name)})
+        return not self.given.isdisjoint({name, *_STANDS_FOR.get(name, ())})
 
     def _document(self) -> dict[str, object]:
         target, draft = self.target, self.used_draft

@@ -50,11 +50,13 @@ _PATHS = frozenset(
     {"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "GGML_BACKEND_PATH", "LLAMA_CACHE", "HF_HOME"}
 )
 """Variables of the user's own that hold paths."""
-_PLACES = (
-    *("--split-mode", "--numa", "--no-host", "--n-cpu-ffn", "--cpu-mask", "--cpu-range"),
-    *("--cpu-strict", "--prio", "--poll", "--cpu-mask-batch", "--cpu-range-batch"),
-    *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--mlock", "--direct-io"),
+_PLACES = ("--split-mode",)
+IGNORED = frozenset(
+    f"--spec-draft-{one}{which}"
+    for one in ("cpu-mask", "cpu-range", "cpu-strict", "prio", "poll")
+    for which in ("", "-batch")
 )
+"""Options of a draft's threads, which llama-server reads and never applies."""
 _BESIDE = ("--mmproj", "--mmproj-url", "--embedding", "--rerank")
 _MODEL = (
     *("--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"),
@@ -71,7 +73,7 @@ _CHOICE = (
     *("--sampler-seq", "--logit-bias", "--backend-sampling"),
 )
 _NAMED = frozenset({*_PLACES, *_BESIDE, *_MODEL, *_PROMPTS, *_CHOICE})
-_APPLIED = frozenset({*_PLACES, *_MODEL, "--load-mode", "--lazy-mode", "--repack"})
+_APPLIED = frozenset({*_PLACES, *_MODEL})
 _NEUTRAL: dict[str, float] = {
     "--parallel": 1,
     "--repeat-penalty": 1,
@@ -86,12 +88,7 @@ _NEUTRAL: dict[str, float] = {
     "--adaptive-target": -1,
 }
 """Options without effect at this value, by their first long spelling."""
-_AS_MEASURED = {
-    "--load-mode": frozenset({"auto", "mmap", "none"}),
-    "--lazy-mode": frozenset({"auto"}),
-}
-"""Values with which measurements run."""
-_SWITCHED_OFF = frozenset({"--kv-offload", "--repack", "--op-offload"})
+_SWITCHED_OFF = frozenset({"--kv-offload", "--op-offload"})
 """Switches that affect the speed when they are off."""
 
 
@@ -173,7 +170,7 @@ def _left_out(words: Sequence[str]) -> Iterator[str]:
         if item.server is None:
             if item.option is None:
                 yield item.flag
-        elif item.is_speculative or _counts(item):
+        elif (item.is_speculative and _long(item) not in IGNORED) or _counts(item):
             yield item.text
 
 
@@ -184,8 +181,6 @@ def _counts(item: Item) -> bool:
     name, value = option.long_flag, item.values[0] if item.values else ""
     if name in _NEUTRAL:
         return not _is(value, _NEUTRAL[name])
-    if name in _AS_MEASURED:
-        return value not in _AS_MEASURED[name]
     is_negated = canonical(item.flag) in option.negations
     if name in _SWITCHED_OFF:
         return is_negated

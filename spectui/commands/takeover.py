@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import EXPERTS, first_experts
+from spectui.commands.arguments import EXPERTS, first_dense, first_experts
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
     SPEC_DEFAULT,
@@ -32,32 +32,33 @@ _MOST_LAYERS = 256
 _PARTS = ("up", "down", "gate", "gate_up")
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
-_REPEATABLE = frozenset({*_OVERRIDES, "override-kv"})
+_CPUS = frozenset(f"cpu-{one}{which}" for one in ("mask", "range") for which in ("", "-batch"))
+_REPEATABLE = frozenset({*_OVERRIDES, "override-kv", *_CPUS})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
-_THREADS = frozenset({"threads", "threads-batch"})
+_THREADS = frozenset({"threads", "threads-batch", "threads-draft", "threads-batch-draft"})
 _UNDOES = {
-    "mmap": "no-mmap",
-    "load-mode": "no-mmap",
-    "kv-offload": "no-kv-offload",
-    "op-offload": "no-op-offload",
+    "mmap": ("no-mmap",),
+    "no-direct-io": ("direct-io",),
+    "load-mode": ("no-mmap", "mlock", "direct-io"),
+    "kv-offload": ("no-kv-offload",),
+    "op-offload": ("no-op-offload",),
+    "repack": ("no-repack",),
 }
-"""Options that take another one back."""
+"""Options that take others back."""
 _OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
 """Former flags for the draft lengths of every drafter."""
 _LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "none": {"no-mmap": ()},
-    "mlock": {"no-mmap": ()},
+    "mlock": {"no-mmap": (), "mlock": ()},
+    "mmap+mlock": {"mlock": ()},
+    "dio": {"direct-io": ()},
     "mmap": {},
     "auto": {},
 }
-"""Equivalents of ``--load-mode`` in spectui's options, which only turn mapping on or off."""
-_LOCKED = "mlock"
-"""Part of modes that spectui does not apply but passes on."""
+"""Equivalents of ``--load-mode``."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
-    "mmap": {},
-    "kv-offload": {},
-    "op-offload": {},
+    **{name: {} for name in ("mmap", "no-direct-io", "kv-offload", "op-offload", "repack")},
     "no-flash-attn": {"flash-attn": ("off",)},
     "spec-default": SPEC_DEFAULT,
 }
@@ -133,15 +134,28 @@ def experts_first(
     return f"{pattern}=CPU"
 
 
+def _dense_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
+    """Pattern for ``--n-cpu-ffn`` by the same rule."""
+    n_layers = _number_of_layers(options, "n-cpu-ffn")
+    parts = [part for value in overrides for part in value.split(",")]
+    if not any(_moves(part, n_layers, "") for part in parts):
+        return None
+    return f"{first_dense(n_layers).pattern}=CPU"
+
+
 def _n_layers(options: Mapping[str, tuple[str, ...]], suffix: str) -> int:
     if f"cpu-moe{suffix}" in options:
         return _MOST_LAYERS
-    given = options.get(f"n-cpu-moe{suffix}", ("0",))[-1]
+    return _number_of_layers(options, f"n-cpu-moe{suffix}")
+
+
+def _number_of_layers(options: Mapping[str, tuple[str, ...]], name: str) -> int:
+    given = options.get(name, ("0",))[-1]
     return min(int(given), _MOST_LAYERS) if given.isascii() and given.isdigit() else 0
 
 
-def _moves(override: str, n_layers: int) -> bool:
-    """Whether the override puts experts of the first layers anywhere but in RAM."""
+def _moves(override: str, n_layers: int, ending: str = "_exps") -> bool:
+    """Whether the override puts FFN weights of the first layers anywhere but in RAM."""
     pattern, _, buffer = override.partition("=")
     if buffer == "CPU":
         return False
@@ -151,7 +165,7 @@ def _moves(override: str, n_layers: int) -> bool:
         # llama-server's dialect of regular expressions is another one.
         return n_layers > 0
     return any(
-        compiled.search(f"blk.{layer}.ffn_{part}_exps.weight")
+        compiled.search(f"blk.{layer}.ffn_{part}{ending}.weight")
         for layer in range(n_layers)
         for part in _PARTS
     )
@@ -278,8 +292,8 @@ def taken_options(
         found = _taken(item, through_server=through_server)
         if found is None or not _is_written(item):
             extra += item.separate
-        if item.option is not None and item.option.name in _UNDOES:
-            options.pop(_UNDOES[item.option.name], None)
+        for undone in _UNDOES.get(item.name, ()):
+            options.pop(undone, None)
         for name, values in (found or {}).items():
             options[name] = _joined(options, name, values)
     kinds = [kind for value in options.get("spec-type", ()) for kind in value.split(",")]
@@ -310,8 +324,7 @@ def _counted(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_written(item: Item) -> bool:
-    is_locked = item.name == "load-mode" and any(_LOCKED in mode for mode in item.values)
-    return item.option is not None and item.option.is_written and not is_locked
+    return item.option is not None and item.option.is_written
 
 
 def _joined(
@@ -330,6 +343,10 @@ def _joined(
             for option in (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}"):
                 options.pop(option, None)
             before = (*before, pattern)
+        dense = None if suffix else _dense_first(options, values)
+        if dense is not None:
+            del options["n-cpu-ffn"]
+            before = (*before, dense)
     return (*before, *values)
 
 
@@ -344,7 +361,7 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
         return None
     match item.option.name, item.values:
         case "load-mode", (mode,):
-            return _LOAD_MODES.get(mode)
+            return _LOAD_MODES.get(mode, {item.name: item.values})
         case "spec-type", (kind,):
             return drafting(kind, through_server=through_server)
         case ("fit" | "flash-attn") as name, values:

@@ -85,6 +85,13 @@ class Demand:
         return "RAM" if self.memory == HOST else self.memory
 
     @property
+    def locked(self) -> "Demand":
+        """The demand where mapped weights are locked in RAM: the kernel cannot drop them then."""
+        return replace(
+            self, allocated_bytes=self.allocated_bytes + self.mapped_bytes, mapped_bytes=0
+        )
+
+    @property
     def left_bytes(self) -> int | None:
         """Bytes that remain free; negative if it does not fit."""
         if self.free_bytes is None:

@@ -15,7 +15,8 @@ Three answers, by ``demands``:
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
 who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
 what stays counts as taken. Only the mapped weights of a target that stays are in the page cache,
-which counts as free: they are added to what comes.
+which counts as free: they are added to what comes. Weights that ``--mlock`` locks in RAM count as
+all that is allocated there.
 """
 
 from collections import Counter
@@ -35,6 +36,7 @@ from spectui.engine.fitting import (
     free_memory,
     least_left,
 )
+from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
 from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
@@ -57,6 +59,7 @@ _OF_SLOTS = frozenset({BufferKind.KV, BufferKind.RECURRENT})
 _SPARE = 2
 """Factor on an upper bound from headers, with which no plan is needed."""
 _MOST_REMEDIES = 3
+_UNLOCK = "leave out --mlock, so that weights may be read from disk again"
 _NO_REMEDY = "choose a smaller quantization, or close other programs"
 
 
@@ -144,15 +147,19 @@ class Guard(Closing):
             if plan is None:
                 return None
             free = self.free(rpc=request.target.devices.rpc)
-        found = demands(_beside_its_target(plan) if has_target else plan, free)
+        is_locked = _is_locked(request, plan)
+        coming = _beside_its_target(plan, is_locked=is_locked) if has_target else plan
+        found = demands(coming, free)
         if has_target and not request.target.devices.split:
             found = _pooled(found)
+        unlocked, found = found, tuple(one.locked if is_locked else one for one in found)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not (from_disk or self._from_disk)):
             if has_target:
                 free = _with_gone(free, plan.target.buffers)
-            advice = self._advice(request, free, n_slots)
+            would_run = is_locked and all(one.can_load for one in unlocked)
+            advice = _UNLOCK if would_run else self._advice(request, free, n_slots)
             sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
         tight = [text for one in found if (text := one.tightness)]
@@ -306,9 +313,18 @@ def _with_slots(plan: Plan, n_slots: int) -> Plan:
     return replace(plan, target=times(plan.target), draft=draft)
 
 
-def _beside_its_target(plan: Plan) -> Plan:
-    """The plan of a draft beside a loaded target, whose mapped weights count once more."""
-    mapped = tuple(one for one in plan.target.buffers if one.is_mapped)
+def _is_locked(request: PlanRequest, plan: Plan) -> bool:
+    """Whether mapped weights will be locked in RAM; where that fails, they just stay mapped."""
+    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+    return request.target.mlock and can_lock(mapped)
+
+
+def _beside_its_target(plan: Plan, *, is_locked: bool) -> Plan:
+    """The plan of a draft beside a loaded target, whose mapped weights count once more.
+
+    What is locked counts as taken already.
+    """
+    mapped = tuple(one for one in plan.target.buffers if one.is_mapped and not is_locked)
     return replace(plan, target=replace(plan.target, buffers=mapped))
 
 

@@ -7,6 +7,8 @@ processes are held back and their pages reclaimed, above ``memory.max`` one is k
 version 1 have the second alone. Each level of the tree has its own, and the tightest one counts.
 """
 
+import re
+import resource
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ import psutil
 
 from spectui.cores import cgroups
 
+_IPC_LOCK = 14
+"""Linux's right to lock more than the limit."""
 _NONE_V1 = 1 << 62
 """Limits of version 1 from which on there is none: the kernel writes its largest page count."""
 _CACHE = {
@@ -54,6 +58,23 @@ def host_memory(root: Path = Path("/")) -> HostMemory:
             if left is not None and left < free:
                 free, limit = left, str(folder / name)
     return HostMemory(free_bytes=free, slow_bytes=most - free + swap, limit=limit)
+
+
+def can_lock(n_bytes: int, root: Path = Path("/")) -> bool:
+    """Whether this process may lock so many bytes in RAM.
+
+    Args:
+        n_bytes: all that is locked.
+        root: folder of ``proc``.
+    """
+    limit, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if limit == resource.RLIM_INFINITY or limit >= n_bytes:
+        return True
+    with suppress(OSError):
+        status = (root / "proc/self/status").read_text()
+        rights = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+        return rights is not None and bool(int(rights[1], 16) >> _IPC_LOCK & 1)
+    return False
 
 
 def _zfs_bytes(root: Path) -> int:

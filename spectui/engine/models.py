@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import chain
 
 import psutil
 
+from spectui.cores import default_threads
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.events import Role
 from spectui.engine.prompt_store import PromptStore
@@ -18,6 +20,7 @@ from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
@@ -133,6 +136,12 @@ class LoadedModels:
         free = psutil.virtual_memory().available - mapped
         return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
 
+    def warnings(self, role: Role) -> tuple[str, ...]:
+        """What the machine did not allow when a model was loaded, a sentence each."""
+        if role is Role.TARGET:
+            return (*self.target.model.warnings, *self.target.warnings)
+        return self.draft_context.model.warnings
+
     @property
     def target(self) -> TargetContext:
         """The target's context.
@@ -187,6 +196,7 @@ class LoadedModels:
             BadInputError: the model cannot generate, or lacks MTP layers that were asked for.
         """
         self.close()
+        use_numa(command.context.numa)
         gguf = read_gguf(command.options.path)
         check_is_target(command.options.path, gguf)
         if command.mtp:
@@ -269,11 +279,11 @@ class LoadedModels:
         self.draft_model, self._draft = model, context
 
     def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
-        loading = self._target_loading
+        loading, options = self._target_loading, _of_draft(self.context_options)
         if not mtp or loading is None:
             return DraftContext(
                 model,
-                self.context_options,
+                options,
                 target_vocabulary=self.target.vocabulary,
                 abort=self.abort,
             )
@@ -281,7 +291,7 @@ class LoadedModels:
             raise UsageError("the target was loaded for other drafts than MTP layers")
         return mtp_context(
             self.target,
-            self.context_options,
+            options,
             max_draft=loading.max_draft,
             abort=self.abort,
             model=model,
@@ -304,6 +314,16 @@ class LoadedModels:
         self.target_model = self._target = self._mtp = None
         self.prompts.clear()
         self._target_stack.close()
+
+
+def _of_draft(options: ContextOptions) -> ContextOptions:
+    """Context options of a draft, by ``common_base_params_to_speculative``."""
+    batch = options.threads_batch or options.threads or default_threads()
+    return replace(
+        options,
+        threads=options.threads_draft or options.threads,
+        threads_batch=options.threads_batch_draft or batch,
+    )
 
 
 def _memory(

@@ -390,14 +390,14 @@ class EngineThread:
             command = self._placed(command, sink)
             self._ask_guard(self._request, command, sink)
             models.load_target(command, progress, cancelled)
-            return self._loaded(Role.TARGET)
+            return self._loaded(Role.TARGET, sink)
         models.unload_draft()
         if self._request is not None and models.target_model is not None:
             command = replace(command, options=beside(self._request.target, command.options))
             pair = replace(self._request, draft=command.options, mtp=command.mtp)
             self._ask_guard(pair, command, sink)
         models.load_draft(command, progress, cancelled)
-        return self._loaded(Role.DRAFT)
+        return self._loaded(Role.DRAFT, sink)
 
     def _placed(self, command: LoadTarget, sink: Sink) -> LoadTarget:
         """The command with the placement that ``--fit`` chooses, where it is open."""
@@ -419,8 +419,10 @@ class EngineThread:
         if warning is not None:
             sink(LoadWarned(warning=warning))
 
-    def _loaded(self, role: Role) -> ModelLoaded:
+    def _loaded(self, role: Role, sink: Sink) -> ModelLoaded:
         models = self._models
+        for warning in models.warnings(role):
+            sink(LoadWarned(warning=warning))
         context = models.target if role is Role.TARGET else models.draft_context
         return ModelLoaded(
             role=role,

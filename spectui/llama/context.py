@@ -145,7 +145,7 @@ class Context(Closing):
         self._batch = self._new_batch()
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         try:
-            self._find_rollback()
+            self._begin(options, params.n_threads)
         except BaseException:
             self.close()
             raise
@@ -193,8 +193,16 @@ class Context(Closing):
         params.swa_full = options.swa_full
         return params
 
+    def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
+        """Make the compute threads of a target; llama.cpp has others for itself."""
+
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
+
+    def _begin(self, options: ContextOptions, n_threads: int) -> None:
+        if not self.model.no_alloc:
+            self._start_threads(options, n_threads)
+        self._find_rollback()
 
     def _find_rollback(self) -> None:
         if self.model.no_alloc:

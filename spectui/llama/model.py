@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.weights import overrides
-from spectui.options.setup import Devices, ModelOptions, SplitMode
+from spectui.options.setup import Devices, LazyMode, ModelOptions, SplitMode
 from spectui.speculative.models import Rollback
 
 
@@ -37,6 +38,20 @@ _SPLIT_MODES = {
     SplitMode.NONE: C.LLAMA_SPLIT_MODE_NONE,
     SplitMode.LAYER: C.LLAMA_SPLIT_MODE_LAYER,
     SplitMode.ROW: C.LLAMA_SPLIT_MODE_ROW,
+}
+
+
+_LOAD_MODES = {
+    "auto": C.LLAMA_LOAD_MODE_AUTO,
+    "none": C.LLAMA_LOAD_MODE_NONE,
+    "mlock": C.LLAMA_LOAD_MODE_MLOCK,
+    "mmap+mlock": C.LLAMA_LOAD_MODE_MMAP_MLOCK,
+    "dio": C.LLAMA_LOAD_MODE_DIRECT_IO,
+}
+_LAZY_MODES = {
+    LazyMode.AUTO: C.LLAMA_LAZY_MODE_AUTO,
+    LazyMode.ON: C.LLAMA_LAZY_MODE_ON,
+    LazyMode.OFF: C.LLAMA_LAZY_MODE_OFF,
 }
 
 
@@ -70,10 +85,11 @@ class ModelParams:
         """
         self.c = C.llama_model_default_params()
         self.c.n_gpu_layers = options.n_gpu_layers
-        # AUTO is llama-server's default: mmap unless a device says otherwise. Without memory there
-        # is nothing to map to, and llama.cpp would assert.
-        maps = options.mmap and not no_alloc
-        self.c.load_mode = C.LLAMA_LOAD_MODE_AUTO if maps else C.LLAMA_LOAD_MODE_NONE
+        # Without memory there is nothing to map to, and llama.cpp would assert.
+        self.c.load_mode = _LOAD_MODES["none" if no_alloc else options.load_mode]
+        self.c.lazy_mode = _LAZY_MODES[options.lazy_mode]
+        self.c.use_extra_bufts = options.repack
+        self.c.no_host = options.no_host
         self.c.no_alloc = no_alloc
         self._place(options.devices, split)
         self._kv_overrides = _kv_override_array(options)
@@ -165,6 +181,8 @@ class Model(Closing):
         params.c.load_mtp = load_mtp
         self._model = self._loaded(params, on_progress, cancelled)
         self._overridden = tuple(_overridden(options, native_log.tail()))
+        self.warnings = tuple(_unlocked(options, native_log.tail()))
+        """What the machine does not allow, a sentence each."""
 
     def _loaded(
         self,
@@ -297,6 +315,20 @@ def _overridden(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
     """
     used = " ".join(line for line in loading if "Using metadata override" in line)
     yield from (one.text for one in options.override_kv if f"'{one.key}'" in used)
+
+
+_UNLOCKED = re.compile(r"failed to (?:mlock|VirtualLock) (\d+)-byte buffer .*?: (.*)")
+
+
+def _unlocked(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
+    """Yield why weights could not be locked in RAM; llama.cpp says it in its log, and goes on."""
+    failed = [found for line in loading if (found := _UNLOCKED.search(line)) is not None]
+    if failed:
+        why = failed[0][2].strip().rstrip(".")
+        yield (
+            f"{options.path.name}: weights cannot be locked in RAM ({why}); allow it with "
+            "ulimit -l unlimited, or leave out --mlock"
+        )
 
 
 def ran_out_of_memory() -> bool:

@@ -10,6 +10,7 @@ from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
+from spectui.llama.threadpools import ThreadPools
 from spectui.llama.vocabulary import Vocabulary
 from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs, can_forget
@@ -36,7 +37,10 @@ class TargetContext(Context):
     sampler: SamplerChain | None = None
     prompt_logits: Logits | None = None
     """[n_vocab] logits of a restored prompt, which a restored cache lacks."""
+    warnings: Sequence[str] = ()
+    """What the machine does not allow its threads."""
     _follower: Follower | None = None
+    _pools: ThreadPools | None = None
 
     def __init__(
         self,
@@ -61,6 +65,16 @@ class TargetContext(Context):
         if not model.no_alloc:
             # As a slot of llama-server (``n_ctx_slot``). A plan tells what is allocated.
             self.n_ctx = min(self.n_ctx, C.llama_model_n_ctx_train(model.c))
+
+    def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
+        self._pools = ThreadPools(self.c, options, n_threads=n_threads)
+        self.warnings = self._pools.warnings
+
+    def close(self) -> None:
+        """Free caches and buffers, then end the threads."""
+        super().close()
+        if self._pools is not None:
+            self._pools.close()
 
     def use_snapshots(self, n: int) -> None:
         """Go back to the last ``n`` snapshots of a recurrent state at most, from now on."""

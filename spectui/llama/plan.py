@@ -308,7 +308,11 @@ def _without_weights(plan: ModelPlan) -> ModelPlan:
 
 def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     model = context.model
-    maps_files = model.options.mmap and all(gpu.maps_files for gpu in gpu_memories())
+    options = model.options
+    # Where it is left open, a device that cannot map decides; llama-server's own word is final.
+    is_open = options.load_mode == "auto"
+    maps_files = options.mmap and not options.direct_io
+    maps_files = maps_files and not (is_open and any(not one.maps_files for one in gpu_memories()))
     logged = parse_buffers(native_log.tail())
     buffers = _buffers(memory_breakdown(context.c), logged, maps_files=maps_files)
     return ModelPlan(

@@ -33,6 +33,8 @@ _Place = tuple[bool, bool]
 
 EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 """``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
+DENSE_FFN = r"\.ffn_(up|down|gate)\."
+"""``LLM_FFN_DENSE_REGEX`` of the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,10 +203,12 @@ def _placement(
 def overrides(options: ModelOptions) -> list[tuple[str, str]]:
     """Pairs of (tensor name pattern, buffer type name), first match wins.
 
-    ``-ot`` comes first, then ``--cpu-moe`` and ``--n-cpu-moe`` as llama.cpp expands them.
+    ``-ot`` comes first, then ``--cpu-moe``, ``--n-cpu-moe`` and ``--n-cpu-ffn`` as llama.cpp
+    expands them.
     """
     pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
     if options.cpu_moe:
         pairs.append((EXPERTS_FFN, "CPU"))
     pairs += [(rf"blk\.{layer}{EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
+    pairs += [(rf"blk\.{layer}{DENSE_FFN}", "CPU") for layer in range(options.n_cpu_ffn)]
     return pairs

@@ -45,7 +45,10 @@ _NO_THROTTLES = Reading(None, "the processor does not report when heat slows it 
 
 
 class MachineWatch(Closing):
-    """Watches from ``start`` to ``close``. ``mark`` may be called from any thread."""
+    """Watches from ``start`` to ``close``. ``mark`` may be called from any thread.
+
+    Who else uses a GPU is known where NVML tells it, of NVIDIA's alone.
+    """
 
     def __init__(
         self,

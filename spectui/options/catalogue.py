@@ -9,14 +9,26 @@ from dataclasses import fields, replace
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.number import Number
-from spectui.options.option import Decimal, File, Layers, Option, Switch, Values, Whole, Words
+from spectui.options.option import (
+    Decimal,
+    File,
+    Layers,
+    Option,
+    Switch,
+    Values,
+    Whole,
+    Words,
+)
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
+    CpuOptions,
     Devices,
     Fit,
     FlashAttention,
+    LazyMode,
     ModelOptions,
+    Numa,
     SamplingConfig,
     SplitMode,
 )
@@ -25,6 +37,7 @@ MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
 _MAX_LAYERS = 1024
 _IK = frozenset({Dialect.IK})
+_NEW = frozenset({Dialect.LEGACY, Dialect.IK})
 
 
 def _default(configuration: type, field: str) -> object:
@@ -192,6 +205,59 @@ NO_MMAP = Option(
     help="Read the models instead of mapping them.",
     variables=(None, "NO_MMAP"),
 )
+N_CPU_FFN = Option(
+    flags=("--n-cpu-ffn", "-ncffn"),
+    values=Whole(0, _MAX_LAYERS),
+    help="Keep the dense FFN weights of the target's first N layers in RAM.",
+    variables=("N_CPU_FFN", None),
+    default=_default(ModelOptions, "n_cpu_ffn"),
+    metavar="N",
+    shows_default=False,
+    lacking=_NEW,
+)
+MLOCK = Option(
+    flags=("--mlock",),
+    values=Switch(),
+    help="Lock the weights that are in RAM there.",
+    variables=(None, "MLOCK"),
+)
+DIRECT_IO = Option(
+    flags=("--direct-io", "-dio"),
+    values=Switch(),
+    help="Read the models past the page cache, instead of mapping them.",
+    lacking=_IK,
+)
+LOAD_MODE = Option(
+    flags=("--load-mode", "-lm"),
+    values=Words(("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")),
+    help="One word in place of --no-mmap, --mlock and --direct-io (default: auto).",
+    variables=("LOAD_MODE", None),
+    lacking=_NEW,
+)
+LAZY_MODE = Option(
+    flags=("--lazy-mode", "-lzm"),
+    values=Words(tuple(map(str, LazyMode))),
+    help="Read rows of some tables from disk when they are looked up.",
+    variables=("LAZY_MODE", None),
+    default=_default(ModelOptions, "lazy_mode"),
+    lacking=_NEW,
+)
+NO_REPACK = Option(
+    flags=("--no-repack", "-nr"),
+    values=Switch(),
+    help="Leave weights in RAM as they are in the file.",
+    variables=("NO_REPACK", None),
+    lacking=_IK,
+)
+NO_HOST = Option(
+    flags=("--no-host",),
+    values=Switch(),
+    help="Keep weights out of the memory that a GPU's driver reserves in RAM.",
+    variables=("NO_HOST", "NO_HOST"),
+    lacking=_IK,
+)
+LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
+"""How weights come into RAM: the first three, or the last for all of them."""
 CACHE_TYPE_K = _cache_type("-ctk --cache-type-k", "target's K", "CACHE_TYPE_K", "CACHE_TYPE_K")
 CACHE_TYPE_V = _cache_type("-ctv --cache-type-v", "target's V", "CACHE_TYPE_V", "CACHE_TYPE_V")
 CACHE_TYPE_K_DRAFT = _cache_type(
@@ -241,8 +307,8 @@ DEVICES = (RPC, DEVICE, DEVICE_DRAFT, TENSOR_SPLIT, SPLIT_MODE, MAIN_GPU)
 """Devices that target and draft are put on."""
 PLACEMENT = (
     *(GPU_LAYERS, GPU_LAYERS_DRAFT, *DEVICES, OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT),
-    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, OVERRIDE_KV, NO_MMAP),
-    *(NO_KV_OFFLOAD, NO_OP_OFFLOAD),
+    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, N_CPU_FFN, OVERRIDE_KV),
+    *(*LOADING, LAZY_MODE, NO_REPACK, NO_HOST, NO_KV_OFFLOAD, NO_OP_OFFLOAD),
     *FITTING,
     *(CACHE_TYPE_K, CACHE_TYPE_V, CACHE_TYPE_K_DRAFT, CACHE_TYPE_V_DRAFT),
 )
@@ -257,6 +323,95 @@ THREADS = Option(
     metavar="N",
     shows_default=False,
 )
+THREADS_BATCH = Option(
+    flags=("-tb", "--threads-batch"),
+    values=Whole(0, MAX_THREADS),
+    help="Compute threads for batches (default: as -t).",
+    default=_default(ContextOptions, "threads_batch"),
+    metavar="N",
+    shows_default=False,
+)
+
+
+THREADS_DRAFT = Option(
+    flags=("-td", "--threads-draft", "--spec-draft-threads"),
+    values=Whole(0, MAX_THREADS),
+    help="Compute threads of the draft (default: as -t).",
+    default=_default(ContextOptions, "threads_draft"),
+    metavar="N",
+    shows_default=False,
+    written="--spec-draft-threads",
+)
+THREADS_BATCH_DRAFT = Option(
+    flags=("-tbd", "--threads-batch-draft", "--spec-draft-threads-batch"),
+    values=Whole(0, MAX_THREADS),
+    help="Compute threads of the draft for batches (default: as the target's).",
+    default=_default(ContextOptions, "threads_batch_draft"),
+    metavar="N",
+    shows_default=False,
+    written="--spec-draft-threads-batch",
+)
+CPU_MASK = Option(
+    flags=("--cpu-mask", "-C"),
+    help="Processors for the compute threads, as hexadecimal bits.",
+    metavar="M",
+    repeats=True,
+    lacking=_IK,
+)
+CPU_RANGE = Option(
+    flags=("--cpu-range", "-Cr"),
+    help="Processors for them, beside those of --cpu-mask.",
+    metavar="LO-HI",
+    repeats=True,
+    lacking=_IK,
+)
+CPU_STRICT = Option(
+    flags=("--cpu-strict",),
+    values=Whole(0),
+    help="1 gives each thread one of these processors.",
+    default=int(CpuOptions().strict),
+    metavar="0|1",
+    shows_default=False,
+    lacking=_IK,
+)
+PRIO = Option(
+    flags=("--prio",),
+    values=Whole(-1, 3),
+    help="Priority of the compute threads: -1 low, 0 normal, 1 medium, 2 high, 3 real-time.",
+    default=_default(CpuOptions, "prio"),
+    metavar="N",
+    shows_default=False,
+    lacking=_IK,
+)
+POLL = Option(
+    flags=("--poll",),
+    values=Whole(0),
+    help="How long they wait awake for work, from 0 to 100.",
+    default=_default(CpuOptions, "poll"),
+    metavar="N",
+    lacking=_IK,
+)
+
+
+def _batch(own: Option) -> Option:
+    flags = (f"{flag}-batch" if flag.startswith("--") else f"{flag}b" for flag in own.flags)
+    return replace(own, flags=tuple(flags), help=f"As {own.long_flag}, for the threads of -tb.")
+
+
+CPU_MASK_BATCH, CPU_RANGE_BATCH = _batch(CPU_MASK), _batch(CPU_RANGE)
+CPU_STRICT_BATCH, POLL_BATCH = _batch(CPU_STRICT), _batch(POLL)
+PRIO_BATCH = replace(_batch(PRIO), values=Whole(0, 3))
+NUMA = Option(
+    flags=("--numa",),
+    values=Words(tuple(map(str, Numa))),
+    help="Spread the threads over the nodes of a machine that has several.",
+    variables=("NUMA", "NUMA"),
+)
+CPU = (
+    *(CPU_MASK, CPU_RANGE, CPU_STRICT, PRIO, POLL),
+    *(CPU_MASK_BATCH, CPU_RANGE_BATCH, CPU_STRICT_BATCH, PRIO_BATCH, POLL_BATCH),
+)
+"""Options of compute threads, those for batches behind the others."""
 SWA_FULL = Option(
     flags=("--swa-full",),
     values=Switch(),
@@ -297,16 +452,7 @@ CONTEXT = (
         variables=("FLASH_ATTN", "FLASH_ATTN"),
         default=_default(ContextOptions, "flash_attn"),
     ),
-    THREADS,
-    Option(
-        flags=("-tb", "--threads-batch"),
-        values=Whole(0, MAX_THREADS),
-        help="Compute threads for batches (default: as -t).",
-        default=_default(ContextOptions, "threads_batch"),
-        metavar="N",
-        shows_default=False,
-    ),
-    SWA_FULL,
+    *(THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT, *CPU, NUMA, SWA_FULL),
 )
 """Options that both contexts share."""
 
@@ -372,11 +518,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(flags=("--mmap",), values=Switch(), is_ours=False),
     Option(flags=("-kvo", "--kv-offload"), values=Switch(), is_ours=False),
     Option(flags=("--op-offload",), values=Switch(), is_ours=False),
-    Option(
-        flags=("-lm", "--load-mode"),
-        variables=("LOAD_MODE", None),
-        is_ours=False,
-    ),
+    Option(flags=("--repack",), values=Switch(), is_ours=False),
+    Option(flags=("-ndio", "--no-direct-io"), values=Switch(), is_ours=False),
     *CONTEXT,
     Option(
         flags=("-no-fa", "--no-flash-attn"),

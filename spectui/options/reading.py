@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,14 @@ from spectui.options.option import (
 )
 from spectui.options.setup import (
     ContextOptions,
+    CpuOptions,
     Devices,
     Fit,
     FlashAttention,
     KvOverride,
+    LazyMode,
     ModelOptions,
+    Numa,
     Setup,
     SplitMode,
     TensorOverride,
@@ -180,8 +183,9 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
         devices=devices_of(values, values["device"]),
         override_tensor=tensor_overrides(values["override_tensor"]),
         **_experts(values, ""),
+        n_cpu_ffn=values["n_cpu_ffn"],
         override_kv=kv_overrides(values["override_kv"]),
-        mmap=not values["no_mmap"],
+        **_loading(values),
         cache_type_k=values["cache_type_k"],
         cache_type_v=values["cache_type_v"],
         cache_type_k_mtp=values["cache_type_k_draft"],
@@ -198,13 +202,13 @@ def draft_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
         override_tensor=tensor_overrides(values["override_tensor_draft"]),
         **_experts(values, "_draft"),
         override_kv=kv_overrides(values["override_kv"]),
-        mmap=not values["no_mmap"],
+        **_loading(values),
         cache_type_k=values["cache_type_k_draft"],
         cache_type_v=values["cache_type_v_draft"],
     )
 
 
-_GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "tensor_split")
+_GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "n_cpu_ffn", "tensor_split")
 """Placements that leave nothing to fit."""
 
 
@@ -236,6 +240,30 @@ def _experts(values: Mapping[str, Any], suffix: str) -> dict[str, Any]:
     return {"cpu_moe": every, "n_cpu_moe": 0 if every else values[f"n_cpu_moe{suffix}"]}
 
 
+_LOAD_MODES: dict[str, frozenset[str]] = {
+    "auto": frozenset(),
+    "mmap": frozenset(),
+    "none": frozenset({"no_mmap"}),
+    "mlock": frozenset({"no_mmap", "mlock"}),
+    "mmap+mlock": frozenset({"mlock"}),
+    "dio": frozenset({"direct_io"}),
+}
+
+
+def _loading(values: Mapping[str, Any]) -> dict[str, Any]:
+    """How target and draft come into RAM; ``--load-mode`` stands for three other options."""
+    switches = {name for name in ("no_mmap", "mlock", "direct_io") if values[name]}
+    chosen = _LOAD_MODES.get(values["load_mode"], switches)
+    return {
+        "mmap": "no_mmap" not in chosen,
+        "mlock": "mlock" in chosen,
+        "direct_io": "direct_io" in chosen,
+        "lazy_mode": LazyMode(values["lazy_mode"]),
+        "repack": not values["no_repack"],
+        "no_host": values["no_host"],
+    }
+
+
 def context_of(values: Mapping[str, Any]) -> ContextOptions:
     """Context options that target and draft share, from values of ``catalogue.RUN``."""
     return ContextOptions(
@@ -245,10 +273,55 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
         flash_attn=FlashAttention(values["flash_attn"]),
         threads=values["threads"],
         threads_batch=values["threads_batch"],
+        threads_draft=values["threads_draft"],
+        threads_batch_draft=values["threads_batch_draft"],
+        cpu=_cpu_of(values, ""),
+        cpu_batch=_cpu_of(values, "_batch"),
+        numa=None if values["numa"] is None else Numa(values["numa"]),
         swa_full=values["swa_full"],
         kv_offload=not values["no_kv_offload"],
         op_offload=not values["no_op_offload"],
     )
+
+
+def _cpu_of(values: Mapping[str, Any], suffix: str) -> CpuOptions:
+    which = suffix.replace("_", "-")
+    masks, ranges = values[f"cpu_mask{suffix}"], values[f"cpu_range{suffix}"]
+    cpus = {cpu for mask in masks for cpu in _of_mask(f"--cpu-mask{which}", mask)}
+    cpus.update(cpu for one in ranges for cpu in _of_range(f"--cpu-range{which}", one))
+    return CpuOptions(
+        cpus=tuple(sorted(cpus)),
+        strict=values[f"cpu_strict{suffix}"] > 0,
+        prio=values[f"prio{suffix}"],
+        poll=values[f"poll{suffix}"],
+    )
+
+
+_MASK = re.compile(r"(?:0x)?([0-9A-Fa-f]*)")
+_MOST_DIGITS = catalogue.MAX_THREADS // 4
+
+
+def _of_mask(option: str, mask: str) -> Iterator[int]:
+    """Yield the processors of a mask; llama-server reads its first 128 digits."""
+    found = _MASK.fullmatch(mask)
+    if found is None:
+        raise UsageError(f"{option} {mask}: write hexadecimal digits, such as 0xff")
+    bits = int(found[1][:_MOST_DIGITS] or "0", 16)
+    yield from (cpu for cpu in range(catalogue.MAX_THREADS) if bits >> cpu & 1)
+
+
+_RANGE = re.compile(r"(\d*)-(\d*)", re.ASCII)
+
+
+def _of_range(option: str, cpus: str) -> Iterable[int]:
+    """Return the processors of a range, of which either end may be left out."""
+    found, last = _RANGE.fullmatch(cpus), catalogue.MAX_THREADS - 1
+    low, high = found.groups() if found is not None else ("", str(last + 1))
+    if max(int(low or 0), int(high or last)) > last:
+        raise UsageError(
+            f"{option} {cpus}: write the first and the last processor, up to {last}, such as 0-7"
+        )
+    return range(int(low or 0), int(high or last) + 1)
 
 
 _NO_DEVICE = "none"

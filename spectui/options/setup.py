@@ -106,6 +106,23 @@ class SplitMode(StrEnum):
     """Each has rows of every matrix."""
 
 
+class LazyMode(StrEnum):
+    """``--lazy-mode``: whether rows of some tables are read when they are looked up."""
+
+    AUTO = "auto"
+    """Those of tables above 4 GiB."""
+    ON = "on"
+    OFF = "off"
+
+
+class Numa(StrEnum):
+    """``--numa``: how threads are spread over the nodes of a machine that has several."""
+
+    DISTRIBUTE = "distribute"
+    ISOLATE = "isolate"
+    NUMACTL = "numactl"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
     """Devices that a model is put on, beside the processor."""
@@ -155,9 +172,20 @@ class ModelOptions:
     """``--cpu-moe``: the expert weights of all layers stay in RAM."""
     n_cpu_moe: int = 0
     """``--n-cpu-moe``: the expert weights of the first N layers stay in RAM."""
+    n_cpu_ffn: int = 0
+    """``--n-cpu-ffn``: the dense FFN weights of the target's first N layers stay in RAM."""
     override_kv: tuple[KvOverride, ...] = ()
     """In llama-server one list serves target and draft; keys name the architecture."""
     mmap: bool = True
+    mlock: bool = False
+    """Weights in RAM are locked there."""
+    direct_io: bool = False
+    """Files are read past the page cache, and not mapped."""
+    lazy_mode: LazyMode = LazyMode.AUTO
+    repack: bool = True
+    """Weights in RAM may be stored in the order that the processor multiplies fastest."""
+    no_host: bool = False
+    """Weights in RAM do not lie in the memory that a GPU's driver reserves for them."""
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
     cache_type_k_mtp: str = "f16"
@@ -168,9 +196,32 @@ class ModelOptions:
     """What llama-server may choose of a target's placement: what stands here was chosen so, and a
     command leaves it to the server. None where everything was given."""
 
+    @property
+    def load_mode(self) -> str:
+        """``--load-mode`` in current llama-servers."""
+        if self.direct_io:
+            return "dio"
+        if self.mlock:
+            return "mmap+mlock" if self.mmap else "mlock"
+        return "auto" if self.mmap else "none"
+
     def absolute(self) -> "ModelOptions":
         """A copy with an absolute path, valid from any folder."""
         return replace(self, path=self.path.absolute())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuOptions:
+    """Where compute threads run, and how they wait for work."""
+
+    cpus: tuple[int, ...] = ()
+    """``--cpu-mask`` and ``--cpu-range`` together, ascending; empty for all."""
+    strict: bool = False
+    """``--cpu-strict``: each thread has one of them."""
+    prio: int = 0
+    """``--prio``: -1 is low, 0 normal, 3 real-time."""
+    poll: int = 50
+    """``--poll``: how long a thread waits awake, 0 for not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +236,17 @@ class ContextOptions:
     """``-t``: compute threads per generated token, 0 for as many as llama-server."""
     threads_batch: int = 0
     """``-tb``: compute threads for prompts and verification, 0 for as many as ``threads``."""
+    threads_draft: int = 0
+    """``-td``: those of a draft in a file of its own, per token; 0 for as many as ``threads``."""
+    threads_batch_draft: int = 0
+    """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
+    cpu: CpuOptions = CpuOptions()
+    """Of the threads per generated token."""
+    cpu_batch: CpuOptions = CpuOptions()
+    """Of those for prompts and verification, where ``threads_batch`` is given: llama-server reads
+    them with it alone, and takes ``cpu`` otherwise."""
+    numa: Numa | None = None
+    """For the whole process; None for nothing of it."""
     swa_full: bool = False
     """Layers with a sliding window remember all tokens, not just those that they look at."""
     kv_offload: bool = True

@@ -15,7 +15,7 @@ from tests.support.cli import Run, Spectui, assert_failed
 from tests.support.eagle3 import write_eagle3
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.program import end, said_until, spawn
-from tests.support.scripted_server import LAST_WORDS, MISSTARTED, write_server
+from tests.support.scripted_server import HELP, LAST_WORDS, MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
@@ -187,17 +187,22 @@ def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
     spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bin").mkdir()
-    binary = write_server(tmp_path / "bin" / "llama-server")
+    scale = "--rope-scale N    RoPE context scaling factor\n"
+    binary = write_server(tmp_path / "bin" / "llama-server", help_text=HELP + scale)
     command = f"./other/llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256"
     given = ("--prompts", prompts, "-n", 8, "--json", "-")
     monkeypatch.setenv("PATH", str(binary.parent), prepend=":")
-    assert spectui("bench", "--from", f"{command} -lm mlock", *given) == 0, spectui.err
+    assert spectui("bench", "--from", f"{command} --rope-scale 2", *given) == 0, spectui.err
     found = json.loads(spectui.out)
     assert (found["backend"], found["server"]["path"]) == ("server", str(binary))
-    told = f"measured through {binary}, since spectui's own engine does not apply -lm mlock"
+    told = f"measured through {binary}, since spectui's own engine does not apply --rope-scale 2"
     assert told in spectui.err
-    # Nothing that places a model or changes it; and what was typed.
-    for more in ((f"{command} --mmproj m.gguf",), (f"{command} -lm mlock", *ENGINE)):
+    # Nothing that places a model or changes it; what the engine applies; and what was typed.
+    for more in (
+        (f"{command} --mmproj m.gguf",),
+        (f"{command} --mlock --no-repack --poll 0 --cpu-range 0-",),
+        (f"{command} --rope-scale 2", *ENGINE),
+    ):
         assert spectui("bench", "--from", *more, *given) == 0, spectui.err
         assert json.loads(spectui.out)["backend"] == "engine"
 

@@ -15,6 +15,7 @@ from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramCache, numbers_of
+from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.server.binary import examine
@@ -74,7 +75,7 @@ def in_variables(setup: ExportSetup) -> ExportSetup:
         setup,
         target=replace(setup.target, override_kv=()),
         draft=None if draft is None else replace(draft, override_tensor=()),
-        context=replace(setup.context, threads_batch=0),
+        context=replace(setup.context, threads_batch=0, cpu=CpuOptions(), cpu_batch=CpuOptions()),
         speculation=None if speculation is None or is_ngram else Speculation(speculation.own),
         extra=tuple(word for word in setup.extra if word in {"--jinja", "--no-webui"}),
     )

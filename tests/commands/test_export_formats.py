@@ -557,9 +557,10 @@ def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -
     words = set(re.findall(r"[\w-]+", done.stdout.decode()))
     # Removed from this build, or of ik_llama.cpp and older builds.
     old = {"--draft-max", "--draft", "--draft-n", "--draft-min", "--draft-n-min", "--no-mmap"}
+    old |= {"--mlock", "--direct-io", "-dio", "--no-direct-io", "-ndio"}
     old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv", "--spec-stage"}
-    # Read in place of LLAMA_ARG_KV_OFFLOAD, which the help names.
-    old |= {"LLAMA_ARG_NO_KV_OFFLOAD"}
+    # Read in place of those without NO, which the help names.
+    old |= {"LLAMA_ARG_NO_KV_OFFLOAD", "LLAMA_ARG_NO_REPACK"}
     ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
     assert ours - words <= old
 

@@ -83,6 +83,11 @@ def test_the_example_of_the_documentation() -> None:
         ("-cd 4096", ERROR, "-cd", ""),
         ("--draft-min 1", ERROR, "--draft-min", "--spec-draft-n-min 1"),
         ("--webui-config-file x --warp 2", WARNING, "--warp", None),
+        # Read, and never applied.
+        ("--cpu-mask-draft f", WARNING, "--cpu-mask-draft", ""),
+        ("--spec-draft-prio-batch 1", WARNING, "--spec-draft-prio-batch", ""),
+        ("--cpu-range-batch 0-3", WARNING, "--cpu-range-batch", ""),
+        ("--poll-batch 1", WARNING, "--poll-batch", ""),
         # Misspelled.
         ("-c4096", ERROR, "-c4096", "-c 4096"),
         ("-no-mmap", ERROR, "-no-mmap", "--no-mmap"),

@@ -156,7 +156,7 @@ def test_another_spelling_is_put_right(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("-m t --jinja=off --mlock=1", ["--no-jinja", "--mlock"]),
+        ("-m t --jinja=off --metrics=1", ["--no-jinja", "--metrics"]),
         ("-m t -np=2 --top-k=5 --new=9 -new=9", ["-np", "2", "--top-k", "5", "--new=9", "-new=9"]),
     ],
 )

@@ -1,6 +1,7 @@
 """Reading the command that a user already has."""
 
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, UsageError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions, Numa
 from spectui.options.speculation import Speculation
 from tests.commands.test_export import contexts, hostile, models, speculations
 
@@ -165,7 +166,13 @@ def test_sampling_is_taken_and_travels_since_the_export_does_not_write_it() -> N
     [(flag, o.name) for o in OPTIONS if o.is_ours and not o.is_switch for flag in o.flags],
 )
 def test_every_spelling_is_known(flag: str, name: str) -> None:
-    words = {"flash-attn": "on", "spec-type": "ngram-cache", "split-mode": "row"}
+    words = {
+        "flash-attn": "on",
+        "spec-type": "ngram-cache",
+        "split-mode": "row",
+        "lazy-mode": "on",
+        "numa": "isolate",
+    }
     value = words.get(name, "7")
     assert taken(f"-m m {flag} {value}")[name] == (value,)
     if flag.startswith("--"):
@@ -186,8 +193,108 @@ def test_mapping_is_what_spectui_does_anyway(mode: str) -> None:
     assert (only(f"--load-mode {mode}"), extra(f"--load-mode {mode}")) == ({}, ())
 
 
-def test_another_load_mode_travels() -> None:
-    assert extra("--load-mode mlock") == ("--load-mode", "mlock")
+@pytest.mark.parametrize(
+    ("words", "load_mode"),
+    [
+        ("", "auto"),
+        ("--load-mode mlock", "mlock"),
+        ("--mlock --no-mmap", "mlock"),
+        ("--mlock", "mmap+mlock"),
+        ("-lm mmap+mlock", "mmap+mlock"),
+        ("-lm mlock -lm none", "none"),
+        ("-dio", "dio"),
+        ("-dio -ndio --mlock", "mmap+mlock"),
+        ("-lm dio", "dio"),
+        ("--mlock -lm auto", "auto"),
+    ],
+)
+def test_how_models_are_loaded(words: str, load_mode: str) -> None:
+    taken = take_over(read_command(f"llama-server -m t -md d {words}"))
+    setup = taken.to_setup()
+    assert setup.draft is not None
+    assert (setup.target.load_mode, setup.draft.load_mode) == (load_mode, load_mode)
+    assert taken.extra == ()
+
+
+def test_a_load_mode_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UsageError, match="--load-mode: '7' is not one of auto, none, mmap, "):
+        take_over(read_command("llama-server -m t --load-mode 7")).to_setup()
+
+
+@pytest.mark.parametrize(
+    ("words", "cpus"),
+    [
+        ("-C f", (0, 1, 2, 3)),
+        ("--cpu-mask 0x0105 --cpu-range 4-5", (0, 2, 4, 5, 8)),
+        ("-C 1 -C 4", (0, 2)),
+        ("-Cr -2", (0, 1, 2)),
+        ("-Cr 509-", (509, 510, 511)),
+        ("-Cr 3-1", ()),
+        ("-C 0", ()),
+        (f"-C {'0' * 127}1ffff", (0,)),
+    ],
+)
+def test_processors_of_masks_and_ranges(words: str, cpus: tuple[int, ...]) -> None:
+    context = take_over(read_command(f"llama-server -m t {words}")).to_setup().context
+    assert context.cpu.cpus == cpus
+    words = words.replace("-Cr", "-Crb").replace("-C ", "-Cb ")
+    words = words.replace("mask", "mask-batch").replace("range", "range-batch")
+    context = take_over(read_command(f"llama-server -m t -tb 3 {words}")).to_setup().context
+    assert (context.cpu.cpus, context.cpu_batch.cpus) == ((), cpus)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-C 0xg", "--cpu-mask 0xg: write hexadecimal digits, such as 0xff"),
+        ("-Cr 3", "--cpu-range 3: write the first and the last processor, up to 511"),
+        ("-Cr 0-512", "--cpu-range 0-512: "),
+        ("-Crb a-b", "--cpu-range-batch a-b: "),
+        ("--prio 4", "--prio: 4 is out of range"),
+        ("--prio-batch -1", "--prio-batch: -1 is out of range; write a number from 0 to 3"),
+        ("--poll x", "--poll: 'x' is no whole number"),
+        ("--numa everywhere", "--numa: 'everywhere' is not one of distribute, isolate, numactl"),
+        ("--lazy-mode 1", "--lazy-mode: '1' is not one of auto, on, off"),
+    ],
+)
+def test_threads_that_cannot_be_are_refused(words: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        take_over(read_command(f"llama-server -m t {words}")).to_setup()
+
+
+@pytest.mark.parametrize(
+    ("words", "overrides"),
+    [
+        (r"-ncffn 2 -ot blk\.1\.ffn_up=CUDA0", (r"blk\.(0|1)\.ffn_(up|down|gate)\.", None)),
+        (r"-ncffn 1 -ot blk\.1\.ffn_up=CUDA0", (None,)),
+        (r"-ot blk\.1\.ffn_up=CUDA0 -ncffn 2", (None,)),
+        (r"-ncffn 2 -ot exps=CUDA0", (None,)),
+    ],
+)
+def test_the_first_placement_of_a_dense_layer_counts(
+    words: str, overrides: tuple[str | None, ...]
+) -> None:
+    target = take_over(read_command(f"llama-server -m t {words}")).to_setup().target
+    buffers = [one.buffer for one in target.override_tensor]
+    assert buffers == ["CPU", "CUDA0"][-len(overrides) :]
+    if len(overrides) > 1:
+        assert (target.override_tensor[0].pattern, target.n_cpu_ffn) == (overrides[0], 0)
+    else:
+        assert target.n_cpu_ffn > 0
+
+
+def test_every_option_of_threads_and_loading_comes_back() -> None:
+    words = "-t 4 -tb 6 --cpu-mask 0x5 --cpu-strict 1 --prio 2 --poll 3 --cpu-mask-batch 0xa0 "
+    words += "--cpu-strict-batch 1 --prio-batch 1 --poll-batch 0 --numa isolate --n-cpu-ffn 2 "
+    words += "--load-mode mlock --lazy-mode off --no-repack --no-host"
+    setup = take_over(read_command(f"llama-server -m t {words}")).to_setup()
+    own = CpuOptions(cpus=(0, 2), strict=True, prio=2, poll=3)
+    batch = CpuOptions(cpus=(5, 7), strict=True, prio=1, poll=0)
+    assert (setup.context.cpu, setup.context.cpu_batch) == (own, batch)
+    assert (setup.context.numa, setup.extra) == (Numa.ISOLATE, ())
+    written = server_arguments(setup.target, None, setup.context, None, dialect=Dialect.LLAMA_CPP)
+    assert set(words.split()) <= set(written)
+    assert take_over(read_command(shlex.join(["llama-server", *written]))).to_setup() == setup
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""RPC servers as fixtures: one and two devices."""
+"""Commands on RPC servers and on Vulkan's software driver, as fixtures."""
 
 import subprocess
 import sys
@@ -12,10 +12,11 @@ import pytest
 from spectui.llama.rpc import RpcServer as Connection
 from tests.support.models import Tiny, TinyPath
 from tests.support.rpc import RpcBuild, RpcServer, rpc_build
+from tests.support.vulkan import VulkanBuild, vulkan_build
 
 MOE = Tiny(n_experts=4)
 CLOSE = Tiny(n_experts=4, noise=0.02)
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 240.0
 """Limit for a command: one that waits for a server for ever fails."""
 
 
@@ -31,7 +32,9 @@ class Ended:
 class Bench:
     """Commands on devices, each in a process of its own."""
 
-    def __init__(self, build: RpcBuild, home: Path, models: tuple[Path, Path]) -> None:
+    def __init__(
+        self, build: RpcBuild | VulkanBuild, home: Path, models: tuple[Path, Path]
+    ) -> None:
         self.build = build
         self.home = home
         self.target, self.draft = models
@@ -41,7 +44,7 @@ class Bench:
 
     @property
     def server_bin(self) -> Path:
-        """A llama-server with RPC."""
+        """A llama-server with these devices."""
         return self.build.llama_server(self.home)
 
     def spawn(self, *arguments: object) -> AbstractContextManager["subprocess.Popen[str]"]:
@@ -70,8 +73,8 @@ class Bench:
             return finish(process)
 
     def pair(self, *servers: RpcServer) -> list[object]:
-        """Options of target and draft on the devices of servers."""
-        rpc = ["--rpc", ",".join(server.endpoint for server in servers)]
+        """Options of target and draft on the devices of servers, or on those of this machine."""
+        rpc = ["--rpc", ",".join(server.endpoint for server in servers)] if servers else []
         return ["-m", self.target, "-md", self.draft, *rpc, "-c", 1024, "-t", 1]
 
 
@@ -93,6 +96,15 @@ def build() -> RpcBuild:
 @pytest.fixture
 def bench(build: RpcBuild, tmp_path: Path, tiny: TinyPath) -> Bench:
     return Bench(build, tmp_path, (tiny(MOE), tiny(CLOSE)))
+
+
+@pytest.fixture
+def on_vulkan(tmp_path: Path, tiny: TinyPath) -> Bench:
+    """Commands on Vulkan devices; where there are none, CI included, its tests are skipped."""
+    found = vulkan_build()
+    if found is None:
+        pytest.skip("no Vulkan device: run `python tools/build_llama_server.py vulkan`")
+    return Bench(found, tmp_path, (tiny(MOE), tiny(CLOSE)))
 
 
 Start = Callable[[], RpcServer]

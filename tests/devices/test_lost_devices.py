@@ -13,7 +13,7 @@ from spectui.errors import SpectuiError
 from spectui.llama.rpc import PROTOCOL
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
-from tests.support.rpc import RpcServer
+from tests.support.rpc import RpcBuild, RpcServer
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -82,7 +82,9 @@ def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
     assert "Traceback" not in ended.err
 
 
-def test_a_search_goes_on_once_the_lost_server_is_back(bench: Bench, start: Start) -> None:
+def test_a_search_goes_on_once_the_lost_server_is_back(
+    bench: Bench, build: RpcBuild, start: Start
+) -> None:
     server = start()
     command: list[object] = ["tune", *bench.pair(server), "-n", 64, "--temp", 0, "--ignore-eos"]
     command += ["--prompts", bench.prompts, "--tune", "draft_max"]
@@ -91,7 +93,7 @@ def test_a_search_goes_on_once_the_lost_server_is_back(bench: Bench, start: Star
         server.kill()
         assert finish(process).code > 0
     port = int(server.endpoint.rpartition(":")[2])
-    with bench.build.serving(port=port):
+    with build.serving(port=port):
         ended = bench(*command, "--resume", "--trials", 2)
     assert ended.code == 0, ended.err
 

@@ -23,6 +23,7 @@ from spectui.engine.fitting import (
     with_n_cpu_moe,
 )
 from spectui.engine.guard import Guard, request_of
+from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
 from spectui.errors import DoesNotFitError, ReadsFromDiskError
@@ -236,6 +237,27 @@ def test_a_draft_is_refused_beside_a_loaded_target(lasting: Planner, tiny: TinyP
     with pytest.raises(ReadsFromDiskError):
         scripted(own + mapped).check(request, has_target=True)
     with pytest.raises(DoesNotFitError, match="the target without its draft"):
+        scripted(own - 1).check(request, has_target=True)
+
+
+def test_locked_weights_need_room_like_all_that_is_allocated(
+    lasting: Planner, tiny: TinyPath
+) -> None:
+    target = ModelOptions(path=tiny(TARGET), mlock=True)
+    draft = ModelOptions(path=tiny(CLOSE_DRAFT), mlock=True)
+    request = PlanRequest(target=target, draft=draft, context=SMALL)
+    plan = lasting.plan(request)
+    assert plan.draft is not None
+    allocated, mapped = sizes_of(plan)
+    if not can_lock(allocated + mapped):
+        pytest.skip("this process may not lock so much")
+    assert scripted(allocated + mapped).check(request) is None
+    with pytest.raises(DoesNotFitError, match="leave out --mlock, so that weights may be read"):
+        scripted(allocated + mapped - 1).check(request, from_disk=True)
+    # What a loaded target has locked is not free any more.
+    own = sum(sizes_of(Plan(target=plan.draft, draft=None, incompatibility=None)))
+    assert scripted(own).check(request, has_target=True) is None
+    with pytest.raises(DoesNotFitError):
         scripted(own - 1).check(request, has_target=True)
 
 

@@ -1,12 +1,13 @@
 """Free RAM within cgroups, on trees that are written for it."""
 
+import resource
 from pathlib import Path
 
 import psutil
 import pytest
 
 from spectui.engine.fitting import free_memory
-from spectui.engine.host_memory import HostMemory, host_memory
+from spectui.engine.host_memory import HostMemory, can_lock, host_memory
 from spectui.llama.buffers import HOST, DeviceMemory
 
 GIB = 1 << 30
@@ -55,6 +56,21 @@ def v2(tmp_path: Path) -> Tree:
 
 def v1(root: Path, inside: str = "/") -> Tree:
     return Tree(root, "4:memory:/docker/abc\n0::/", V1.format(inside))
+
+
+@pytest.mark.parametrize(
+    ("rights", "may"),
+    [("0000000000000000", False), ("0000000000004000", True), ("000001ffffffffff", True)],
+)
+def test_who_may_lock_more_than_the_limit(tmp_path: Path, rights: str, *, may: bool) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/status").write_text(f"Name:\tspectui\nCapEff:\t{rights}\n")
+    limit, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if limit == resource.RLIM_INFINITY:
+        assert can_lock(1 << 60, tmp_path)
+        return
+    assert can_lock(limit, tmp_path)
+    assert can_lock(limit + 1, tmp_path) is may
 
 
 def test_without_cgroups_it_is_the_machines(tmp_path: Path) -> None:

@@ -76,6 +76,19 @@ SETUPS: dict[str, Plain] = {
     "no-mmap": setup(target=target(mmap=False)),
     "no-mmap-of-the-draft": setup(draft=draft(mmap=False)),
     "swa-full": setup(context={"swa_full": True}),
+    "threads-and-loading": setup(
+        target=target(
+            mmap=False, mlock=True, lazy_mode="off", repack=False, no_host=True, n_cpu_ffn=2
+        ),
+        context={
+            "threads_batch": 4,
+            "threads_draft": 1,
+            "cpu": {"cpus": [0, 2], "strict": True, "prio": 2, "poll": 0},
+            "cpu_batch": {"cpus": [1, 3], "prio": 1},
+            "numa": "distribute",
+        },
+    ),
+    "direct-io": setup(target=target(direct_io=True)),
     "context": setup(
         context={
             "ctx_size": 32768,

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from spectui.commands.launch import ExportSetup
 from spectui.cores import default_threads
@@ -24,9 +25,12 @@ from spectui.options.drafters import (
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
+    CpuOptions,
     FlashAttention,
     KvOverride,
+    LazyMode,
     ModelOptions,
+    Numa,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
@@ -64,7 +68,7 @@ def random_setup(seed: int, files: Files) -> ExportSetup:
     # The engine refuses a quantised V without flash attention, as llama.cpp does.
     types = CACHE_TYPES if context.flash_attn is FlashAttention.ON else _PLAIN
     target = _model(draw, files.mtp if is_mtp else files.target, types)
-    draft = _draft(draw, files.draft, types)
+    draft = _draft(draw, files.draft, types, target)
     if is_mtp:
         target = replace(
             target, cache_type_k_mtp=draft.cache_type_k, cache_type_v_mtp=draft.cache_type_v
@@ -92,11 +96,36 @@ def _model(draw: random.Random, path: Path, types: tuple[str, ...]) -> ModelOpti
         mmap=draw.random() < 0.7,
         cache_type_k=draw.choice(types),
         cache_type_v=draw.choice(types),
+        **_loading(draw),
     )
 
 
-def _draft(draw: random.Random, path: Path, types: tuple[str, ...]) -> ModelOptions:
-    return replace(_model(draw, path, types), override_kv=())
+def _loading(draw: random.Random) -> dict[str, Any]:
+    """How weights come into RAM, mostly as by default."""
+    return {
+        "mlock": draw.random() < 0.1,
+        "direct_io": draw.random() < 0.1,
+        "lazy_mode": draw.choice((LazyMode.AUTO, *LazyMode)),
+        "repack": draw.random() < 0.9,
+        "no_host": draw.random() < 0.1,
+    }
+
+
+def _cpu(draw: random.Random) -> CpuOptions:
+    """Threads that the machine may well refuse; it goes on without."""
+    return CpuOptions(
+        cpus=draw.choice(((), (), (0,), (0, 1), (0, 5, 300))),
+        strict=draw.random() < 0.3,
+        poll=draw.choice((50, 50, 0, 100)),
+    )
+
+
+def _draft(
+    draw: random.Random, path: Path, types: tuple[str, ...], target: ModelOptions
+) -> ModelOptions:
+    found = replace(_model(draw, path, types), override_kv=())
+    # One way of loading serves both.
+    return replace(found, **{name: getattr(target, name) for name in _loading(draw)})
 
 
 def _context(draw: random.Random) -> ContextOptions:
@@ -108,6 +137,12 @@ def _context(draw: random.Random) -> ContextOptions:
         flash_attn=draw.choice(list(FlashAttention)),
         threads=draw.choice((0, 1, 2)),
         threads_batch=draw.choice((0, 1, 2)),
+        threads_draft=draw.choice((0, 0, 1, 2)),
+        threads_batch_draft=draw.choice((0, 0, 1, 2)),
+        # No higher ones: others use the machine.
+        cpu=replace(_cpu(draw), prio=draw.choice((0, 0, -1))),
+        cpu_batch=_cpu(draw),
+        numa=draw.choice((None, None, *Numa)),
         swa_full=draw.random() < 0.2,
     )
 
@@ -162,7 +197,8 @@ def _expected(setup: ExportSetup) -> Iterator[str]:
     threads = context.threads or default_threads()
     batch = context.threads_batch or threads
     yield rf"system_info: n_threads = {threads} \(n_threads_batch = {batch}\)"
-    yield rf"load_mode = {'auto|load_mode = mmap' if target.mmap else 'none'}\)"
+    mode = {"auto": "mmap"}.get(target.load_mode, target.load_mode)
+    yield rf"load_mode = {re.escape(mode)}\)"
     yield rf"llama_context: n_ctx +=? ?= {context.ctx_size}$"
     # No batch is larger than the context.
     batch_size = min(context.batch_size, context.ctx_size)

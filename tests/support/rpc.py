@@ -19,9 +19,9 @@ from pathlib import Path
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"
 
 
-def _built(what: str) -> Path | None:
-    """What the tool builds; None where it was never built, but in CI."""
-    in_ci = "CI" in os.environ
+def built(what: str, *, optional: bool = False) -> Path | None:
+    """What the tool builds; None where it was never built, but in CI unless it is optional."""
+    in_ci = "CI" in os.environ and not optional
     command = [sys.executable, str(_TOOL), what, *([] if in_ci else ["--no-build"])]
     found = subprocess.run(command, check=False, capture_output=True, text=True)
     assert found.returncode == 0 or not in_ci, found.stderr
@@ -84,7 +84,7 @@ class RpcBuild:
 
 def rpc_build() -> RpcBuild | None:
     """What was built; None where it was not, but in CI."""
-    folder, server = _built("rpc"), _built("server")
+    folder, server = built("rpc"), built("server")
     return RpcBuild(folder=folder, server=server) if folder and server else None
 
 

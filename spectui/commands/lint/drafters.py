@@ -40,7 +40,7 @@ _MODELS = ("model", "model-url", "docker-repo", "hf-repo", "models-dir", "models
 _NEED_DRAFT = ("draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark", "draft")
 _OF_THE_DRAFT = (
     *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
-    *("cpu-moe-draft", "n-cpu-moe-draft", "spec-draft-threads", "spec-draft-threads-batch"),
+    *("cpu-moe-draft", "n-cpu-moe-draft", "threads-draft", "threads-batch-draft"),
     *("spec-draft-cpu-mask", "spec-draft-cpu-range", "spec-draft-cpu-strict", "spec-draft-prio"),
     *("spec-draft-poll", "spec-draft-cpu-mask-batch", "spec-draft-cpu-strict-batch"),
     *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),

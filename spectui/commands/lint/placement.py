@@ -13,8 +13,10 @@ from spectui.commands.lint.finding import (
     note,
     warning,
 )
+from spectui.commands.measured import IGNORED
 from spectui.commands.reader import Reader
 from spectui.errors import UsageError
+from spectui.options.catalogue import CPU
 from spectui.options.dialect import Dialect
 from spectui.options.reading import endpoints
 from spectui.severity import Severity
@@ -72,6 +74,7 @@ def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if not command.has("gpu-layers") and not reader.is_current:
         yield from _no_layers(command, reader)
     yield from _several_gpus(command)
+    yield from _idle_threads(command)
     yield from _no_endpoint(command)
     yield from _before_rpc(command)
 
@@ -168,6 +171,23 @@ def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
         yield _idle_gpu(split, "with -sm none one GPU has everything, and nothing is split")
     if mode == "layer" and main is not None:
         yield _idle_gpu(main, "with -sm layer no GPU is the main one")
+
+
+def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
+    """Find options of threads that llama-server reads and does not apply."""
+    for at, item in enumerate(command.items):
+        if item.server is not None and item.server.long_flag in IGNORED:
+            why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
+            yield warning((at, item), f"{item.text} does nothing", why, fix=())
+    if command.has("threads-batch"):
+        return
+    for at, item in command.all(*(option.name for option in CPU if "batch" in option.name)):
+        yield warning(
+            (at, item),
+            f"{item.text} does nothing without -tb",
+            "batches take the threads of -t then, with all that is said of them",
+            fix=(),
+        )
 
 
 def _no_endpoint(command: ServerCommand) -> Iterator[Finding]:

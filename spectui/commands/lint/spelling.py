@@ -29,6 +29,7 @@ _ADDING = frozenset(
     | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
     | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
     | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
+    | {"cpu-mask", "cpu-range", "cpu-mask-batch", "cpu-range-batch"}
 )
 """Options that add to previous values."""
 _LISTS = ("override-tensor", "lora")

@@ -1,0 +1,329 @@
+"""Compute threads, locked memory and ways of loading: each in a process of its own, which it marks.
+
+What a process is given there is asked of Linux, not of spectui.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.engine.commands import LoadDraft, LoadTarget
+from spectui.engine.models import LoadedModels
+from spectui.llama.context import AbortFlag
+from spectui.llama.library import C
+from spectui.server import LlamaServer
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+
+PROGRAM = """
+import json, os, sys, threading
+from pathlib import Path
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.engine.commands import Generate
+from spectui.engine.driver import Engine
+from spectui.engine.events import LoadWarned
+
+def status(folder):
+    lines = (folder / "status").read_text().splitlines()
+    return dict(line.split(":\\t", 1) for line in lines)
+
+def numbers():
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()}
+
+def on_event(event):
+    if isinstance(event, LoadWarned):
+        warned.append(event.warning)
+
+setup, warned = take_over(read_command(sys.argv[1])).to_setup(), []
+with Engine(on_event) as engine:
+    before = numbers()
+    engine.load_target(setup.target, setup.context, max_draft=4)
+    engine.load_draft(setup.draft)
+    locked = status(Path("/proc/self"))["VmLck"].split()[0]
+    asked = Generate(prompt=tuple(range(5, 45)), n_predict=24, speculation=setup.speculation)
+    result = engine.generate(asked)
+    (own,) = [one.native_id for one in threading.enumerate() if one.name == "spectui-engine"]
+    threads = [
+        (
+            status(Path(f"/proc/self/task/{one}"))["Cpus_allowed_list"].strip(),
+            os.getpriority(os.PRIO_PROCESS, one),
+            os.sched_getscheduler(one),
+        )
+        for one in sorted(numbers() - before | {own}, key=lambda one: one != own)
+    ]
+print(json.dumps({
+    "warned": warned,
+    "threads": threads,
+    "locked_kib": int(locked),
+    "cpus": sorted(os.sched_getaffinity(0)),
+    "cpus_text": status(Path("/proc/self"))["Cpus_allowed_list"].strip(),
+    "scheduler": os.sched_getscheduler(0),
+    "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+    "tokens": result.tokens,
+    "drafted": result.counters.n_drafted,
+    "accepted": result.counters.n_accepted,
+}))
+"""
+IPC_LOCK, SYS_NICE = 14, 23
+"""Linux's capabilities."""
+_DROP = 24
+"""``PR_CAPBSET_DROP``."""
+
+
+def without_rights() -> None:
+    """Take from this process, and from what it runs, what root may do with priorities and RAM."""
+    libc = ctypes.CDLL(None)
+    for capability in (IPC_LOCK, SYS_NICE):
+        libc.prctl(_DROP, capability, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+
+
+class Run:
+    """Runs a pair in a process with the options of a command."""
+
+    def __init__(self, tiny: TinyPath) -> None:
+        self._models = f"-m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)}"
+
+    def command(self, words: str) -> str:
+        """The command for the pair."""
+        drafts = "--spec-type draft-simple --spec-draft-n-max 4"
+        return f"llama-server {self._models} -c 256 -ub 64 -t 2 {drafts} {words}"
+
+    def __call__(self, words: str = "", *, has_rights: bool = True) -> dict[str, Any]:
+        command = self.command(words)
+        ended = subprocess.run(
+            [sys.executable, "-c", PROGRAM, command],
+            check=False,
+            capture_output=True,
+            text=True,
+            preexec_fn=None if has_rights else without_rights,
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+        found: dict[str, Any] = json.loads(ended.stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def run(tiny: TinyPath) -> Run:
+    """Run the tiny pair."""
+    return Run(tiny)
+
+
+@pytest.fixture(scope="module")
+def plain(run: Run) -> dict[str, Any]:
+    """What it does without any option."""
+    return run()
+
+
+def outcome(found: dict[str, Any]) -> tuple[list[int], int, int]:
+    return found["tokens"], found["drafted"], found["accepted"]
+
+
+def test_without_options_threads_are_as_they_were(plain: dict[str, Any]) -> None:
+    assert plain["drafted"] > plain["accepted"] > 0
+    assert plain["warned"] == []
+    assert len(plain["threads"]) >= 2
+    for cpus, niceness, scheduler in plain["threads"]:
+        assert (niceness, scheduler) == (plain["niceness"], plain["scheduler"])
+        assert cpus == plain["cpus_text"]
+    assert plain["locked_kib"] == 0
+
+
+def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str, Any]) -> None:
+    first = plain["cpus"][0]
+    found = run(f"--cpu-mask {1 << first:#x} --cpu-strict 1")
+    assert len(found["threads"]) >= 2
+    assert {cpus for cpus, _niceness, _scheduler in found["threads"]} == {str(first)}
+    # The rest of the process, with its screen, stays where it was.
+    assert found["cpus"] == plain["cpus"]
+    assert outcome(found) == outcome(plain)
+    (warned,) = found["warned"]
+    assert warned.startswith("--cpu-mask has 1 of the 2 processors that -t 2 asks for, and threads")
+
+
+def test_strict_threads_have_a_processor_each(run: Run, plain: dict[str, Any]) -> None:
+    if len(plain["cpus"]) < 2:
+        pytest.skip("one processor")
+    first, second, *_others = plain["cpus"]
+    found = run(f"-Cr {first}-{second} --cpu-strict 1 --poll 0")
+    assert sorted(cpus for cpus, *_ in found["threads"]) == sorted((str(first), str(second)))
+    assert outcome(found) == outcome(plain)
+
+
+OF_BATCHES = """
+import os, sys
+from pathlib import Path
+from spectui.llama.context import AbortFlag
+from spectui.llama.model import Model
+from spectui.llama.pair import TargetContext
+from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions
+from spectui.speculative.models import Outputs
+
+first, second, *_others = sorted(os.sched_getaffinity(0))
+def of(n_threads_batch):
+    options = ContextOptions(
+        ctx_size=64, threads=2, threads_batch=n_threads_batch,
+        cpu=CpuOptions(cpus=(first,)), cpu_batch=CpuOptions(cpus=(second,)),
+    )
+    return TargetContext(model, options, max_draft=4, abort=AbortFlag())
+with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
+    for n_threads_batch, expected in ((2, second), (3, second), (0, first)):
+        with of(n_threads_batch) as context:
+            for tokens, wanted in (((1, 2, 3), expected), ((4,), first), ((5, 6), expected)):
+                context.decode(tokens, Outputs.ALL)
+                assert os.sched_getaffinity(0) == {wanted}, (n_threads_batch, tokens)
+"""
+
+
+def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one processor")
+    subprocess.run([sys.executable, "-c", OF_BATCHES, tiny(TARGET)], check=True)
+
+
+def test_a_low_priority_is_that_of_compute_threads(run: Run, plain: dict[str, Any]) -> None:
+    found = run("--prio -1")
+    wanted = [5, os.SCHED_BATCH]
+    assert [one[1:] for one in found["threads"]] == [wanted] * len(found["threads"])
+    assert found["niceness"] == plain["niceness"]
+    assert outcome(found) == outcome(plain)
+
+
+def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict[str, Any]) -> None:
+    found = run("--prio 2 --mlock -Cr 510-511", has_rights=False)
+    assert found["locked_kib"] == 0
+    target, process, processors, threads, draft = found["warned"]
+    assert process.startswith("--prio 2: the system does not let this process have that priority (")
+    assert threads.startswith("--prio 2: the system does not let threads have that priority (")
+    assert processors == (
+        "--cpu-mask: this process cannot run on processor 510, 511; threads run on any"
+    )
+    for warning in (target, draft):
+        assert "weights cannot be locked in RAM (" in warning
+        assert warning.endswith("; allow it with ulimit -l unlimited, or leave out --mlock")
+    assert found["threads"] == plain["threads"]
+    assert outcome(found) == outcome(plain)
+
+
+def test_locked_weights_are_in_ram(run: Run, plain: dict[str, Any], tiny: TinyPath) -> None:
+    sizes = [tiny(model).stat().st_size for model in (TARGET, CLOSE_DRAFT)]
+    for words in ("--mlock", "--load-mode mlock"):
+        found = run(words)
+        if found["warned"]:
+            assert all("cannot be locked in RAM" in one for one in found["warned"])
+        else:
+            assert found["locked_kib"] << 10 > 0.5 * sum(sizes)
+        assert outcome(found) == outcome(plain)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--cpu-mask 1 --prio -1",
+        "-Cr 0-1 --cpu-strict 1 --cpu-mask-draft 1 --prio-draft 1",
+        "-C 1 -C 2 --cpu-mask-batch 1 --poll 0",
+    ],
+)
+def test_threads_are_where_the_real_servers_are(
+    run: Run, llama_server_binary: Path, tmp_path: Path, words: str
+) -> None:
+    if not {0, 1} <= os.sched_getaffinity(0):
+        pytest.skip("needs the first two processors")
+    found, command = run(words), run.command(words)
+    arguments = [*command.split()[1:], "-np", "1"]
+    plain = (found["cpus_text"], found["niceness"], found["scheduler"])
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        theirs = server.complete(tuple(range(5, 45)), n_predict=24)
+        threads = {marks_of(Path(one)) for one in Path(f"/proc/{server.pid}/task").iterdir()}
+    assert {tuple(one) for one in found["threads"]} - {plain} == threads - {plain}
+    assert outcome(found)[1:] == (theirs.n_drafted, theirs.n_accepted)
+
+
+def marks_of(task: Path) -> tuple[str, int, int]:
+    """Processors, niceness and scheduler of a thread."""
+    lines = (task / "status").read_text().splitlines()
+    (cpus,) = [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
+    number = int(task.name)
+    return cpus, os.getpriority(os.PRIO_PROCESS, number), os.sched_getscheduler(number)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("", ((2, 2), (2, 2))),
+        ("-tb 3", ((2, 3), (2, 3))),
+        ("-td 1", ((2, 2), (1, 2))),
+        ("-tb 3 -tbd 1", ((2, 3), (2, 1))),
+        ("-td 1 -tbd 3", ((2, 2), (1, 3))),
+    ],
+)
+def test_a_draft_may_have_other_threads(
+    run: Run, words: str, wanted: tuple[tuple[int, int], ...]
+) -> None:
+    setup, models = (
+        take_over(read_command(run.command(words))).to_setup(),
+        LoadedModels(AbortFlag()),
+    )
+    assert setup.draft is not None
+    target = LoadTarget(options=setup.target, context=setup.context, max_draft=2)
+    models.load_target(target, lambda *_: None, lambda: False)
+    models.load_draft(LoadDraft(options=setup.draft), lambda *_: None, lambda: False)
+    found = tuple(
+        (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
+    )
+    models.close()
+    assert found == wanted
+
+
+OF_NODES = """
+from spectui.errors import UsageError
+from spectui.llama.threadpools import use_numa
+from spectui.options.setup import Numa
+
+use_numa(None)
+use_numa(Numa.ISOLATE)
+use_numa(Numa.ISOLATE)
+for other in (Numa.DISTRIBUTE, None):
+    try:
+        use_numa(other)
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_nodes_are_used_in_one_way_for_as_long_as_the_process_runs() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", OF_NODES], check=True, capture_output=True, text=True
+    )
+    why = "this process runs with --numa isolate, which stays for as long as it runs; start another"
+    assert ended.stdout.splitlines() == [
+        f"--numa {other}: {why} one" for other in ("distribute", "none")
+    ]
+    # llama.cpp would say there that it is told a second time.
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("--numa distribute", "--numa isolate", "--load-mode dio", "--load-mode none"),
+        *("--lazy-mode on", "--no-repack", "--no-host", "--n-cpu-ffn 1"),
+    ],
+)
+def test_what_changes_no_result(run: Run, plain: dict[str, Any], words: str) -> None:
+    assert outcome(run(words)) == outcome(plain)
