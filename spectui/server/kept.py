@@ -51,13 +51,7 @@ class KeptProcess(Closing):
             ServerError: it cannot be started.
         """
         self._grace_s = grace_s
-        try:
-            self._folder = TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
-        except OSError as error:
-            raise ServerError(
-                f"no folder for {command[0]} to start in can be made ({error.strerror}); point "
-                "TMPDIR at a writable folder with room"
-            ) from error
+        self._folder = _working_folder(command[0])
         report, theirs = os.pipe()
         try:
             self._keeper = subprocess.Popen(  # noqa: S603 - this very program, without a shell
@@ -118,6 +112,16 @@ class KeptProcess(Closing):
             self._keeper.kill()
             self._keeper.wait()
             self._folder.cleanup()
+
+
+def _working_folder(program: str) -> "TemporaryDirectory[str]":
+    try:
+        return TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ServerError(
+            f"no folder for {program} to start in can be made ({error.strerror}); point TMPDIR at a "
+            "writable folder with room"
+        ) from error
 
 
 def _started(report: int, program: str) -> int:
