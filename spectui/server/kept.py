@@ -119,8 +119,8 @@ def _working_folder(program: str) -> "TemporaryDirectory[str]":
         return TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
     except OSError as error:
         raise ServerError(
-            f"no folder for {program} to start in can be made ({error.strerror}); point TMPDIR at a "
-            "writable folder with room"
+            f"no folder for {program} to start in can be made ({error.strerror}); point TMPDIR at "
+            "a writable folder with room"
         ) from error
 
 
