@@ -9,10 +9,6 @@ for: layers, tensors and experts on either device or in RAM, caches, drafts else
 caches and compute buffers are compared, of every memory. What llama.cpp maps of a file is no
 allocation, and spans what lies between as well: it is compared where files are not mapped.
 
-Where both devices compute, llama.cpp's own plan may differ in their compute buffers by an
-activation. Its source suggests why, which is not proven for all: only plans call
-``ggml_backend_sched_reserve_size``, which forgets which device was to compute the norms.
-
 Vulkan's buffers in RAM are 32 bytes larger each than what they are asked for, which no plan has.
 """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.common import write_results
 from spectui.doctor.examination import Examiner, Surroundings
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST

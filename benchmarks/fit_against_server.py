@@ -19,6 +19,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions
+from tests.support.allocation import KINDS
 from tests.support.fit import (
     engine_chooses,
     server_chooses,
@@ -47,6 +48,8 @@ class Configuration:
     """None for an open one, 0 for the longest."""
     min_ctx: int = 4096
     margins_mib: tuple[int, ...] = (0,)
+    n_slots: int = 1
+    """Of ``-np``, among which the context is divided."""
 
     @property
     def label(self) -> str:
@@ -54,7 +57,8 @@ class Configuration:
         shares = " and ".join(f"{share:.0%}" for share in self.shares)
         context = "open context" if self.ctx_size is None else f"-c {self.ctx_size}"
         beside = " with a draft" if self.draft else " with its MTP layers" if self.mtp else ""
-        return f"{self.model}{beside}, {context}, {shares}"
+        slots = f" for {self.n_slots} slots" if self.n_slots > 1 else ""
+        return f"{self.model}{beside}, {context}{slots}, {shares}"
 
 
 def _configurations() -> tuple[Configuration, ...]:
@@ -80,12 +84,18 @@ def _configurations() -> tuple[Configuration, ...]:
         one(model=DEEP_MOE, shares=(0.7,)),
         one(model=DEEP_MOE, shares=(0.3, 0.3, 0.3)),
         one(model=WITH_MTP, shares=(0.8,), mtp=True),
+        one(model=DENSE, shares=(0.5,), ctx_size=16384, n_slots=4),
+        one(model=MOE, shares=(0.3, 0.3), draft=True, ctx_size=8192, n_slots=2),
+        one(model=HYBRID, shares=(0.6,), ctx_size=6144, n_slots=6),
+        one(model=DENSE, shares=(0.7,), ctx_size=None, n_slots=3),
+        one(model=WITH_MTP, shares=(0.8,), mtp=True, n_slots=3),
     )
 
 
 DENSE, MOE = "demo dense", "demo moe"
 DEEP, DEEP_MOE = "tiny dense of 12 layers", "tiny mixture of 12 layers"
 WITH_MTP = "tiny glm4moe"
+HYBRID = "tiny lfm2"
 
 
 def main() -> None:
@@ -129,6 +139,9 @@ def _models(folder: Path) -> Iterator[tuple[str, Path]]:
     path = folder / "mtp.gguf"
     WRITERS["glm4moe"](Tiny(), path)
     yield WITH_MTP, path
+    path = folder / "hybrid.gguf"
+    KINDS["lfm2"](path)
+    yield HYBRID, path
 
 
 def _compared(
@@ -144,7 +157,8 @@ def _compared(
         draft = None if request.draft is None else replace(request.draft, devices=devices)
         request = replace(request, target=target, draft=draft)
         fitted, ours = engine_chooses(request, open_context=not one.ctx_size)
-        theirs = server_chooses(binary, _arguments(one, request), endpoints)
+        arguments = _arguments(one, request)
+        theirs = server_chooses(binary, arguments, endpoints, n_slots=one.n_slots)
     is_equal = ours == theirs
     print(f"{'equal' if is_equal else 'DIFFERENT'}: {one.label}: {fitted.sentence}", flush=True)
     if not is_equal:
@@ -170,7 +184,8 @@ def _request(one: Configuration, models: dict[str, Path]) -> PlanRequest:
         target=target,
         draft=draft if one.draft else None,
         mtp=one.mtp,
-        context=ContextOptions(ctx_size=one.ctx_size or 4096, threads=1),
+        context=ContextOptions(ctx_size=(one.ctx_size or 4096) // one.n_slots, threads=1),
+        n_slots=one.n_slots,
         max_draft=MAX_DRAFT if one.draft or one.mtp else 0,
     )
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from benchmarks.common import write_results
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.fitting import FreeMemory, largest_context
+from spectui.engine.demand import FreeMemory
+from spectui.engine.fitting import largest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest

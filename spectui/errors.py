@@ -5,6 +5,8 @@ Every class carries the exit code that the command line returns for it.
 
 from typing import ClassVar
 
+_ALL_THE_SAME = "; --yes loads it all the same"
+
 
 class SpectuiError(Exception):
     """Base of every error that spectui raises on purpose."""
@@ -38,9 +40,12 @@ class ReadsFromDiskError(DoesNotFitError):
 
     def __init__(self, reason: str) -> None:
         """Say ``reason``, and how to go on."""
-        super().__init__(f"{reason}; --yes loads it all the same")
-        self.reason = reason
+        super().__init__(f"{reason}{_ALL_THE_SAME}")
+
+    @property
+    def reason(self) -> str:
         """The sentence without the option."""
+        return str(self).removesuffix(_ALL_THE_SAME)
 
 
 class ServerError(SpectuiError):
@@ -51,6 +56,19 @@ class ServerError(SpectuiError):
 
 class HopelessError(ServerError):
     """Failure that no setting avoids: nothing can be measured with this llama-server."""
+
+
+class EngineDiedError(SpectuiError):
+    """The process with the models has ended, or had to be ended. Another one takes its place."""
+
+    def __init__(self, sentence: str, log: tuple[str, ...] = ()) -> None:
+        """Say how it ended; ``log`` are the last lines of llama.cpp's log."""
+        super().__init__(sentence)
+        self.log = log
+
+
+class EngineLostError(EngineDiedError):
+    """llama.cpp has given up in this process, where nothing takes its place."""
 
 
 class CancelledError(SpectuiError):

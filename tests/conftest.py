@@ -24,6 +24,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Tests draw a screen when they look at it; what it draws by itself in between costs the most.
 os.environ["TEXTUAL_FPS"] = "1"
 
+# Another process for the models of each command takes a second: what is about that asks for it.
+os.environ["SPECTUI_ISOLATE"] = "0"
+
 # Programs under test are started by the hundred: they must not be compiled each time, and nor must
 # the tests, whose assertions take longer to rewrite than all of them to be collected.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

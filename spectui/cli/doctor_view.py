@@ -11,7 +11,7 @@ from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import Finding, n_cpu_moe_text
 from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.engine.fitting import Demand
+from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
@@ -362,7 +362,13 @@ def _known(n_bytes: int | None) -> str:
 
 def _what_fits(examination: Examination) -> Iterator[str]:
     """Yield the configurations that would fit."""
-    if examination.largest_context is None:
+    tight = [one for one in examination.demands if one.is_tight]
+    if examination.largest_context is None and examination.fits and tight:
+        margins = " and ".join(
+            f"{bytes_text(one.margin_bytes)} free on {one.where}" for one in tight
+        )
+        yield f"No context leaves {margins}."
+    elif examination.largest_context is None:
         yield "No context fits."
     else:
         yield _largest_context(examination, examination.largest_context)

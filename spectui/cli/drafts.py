@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair
+from spectui.engine.demand import Demand, free_memory
 from spectui.engine.driver import Engine
-from spectui.engine.fitting import Demand, free_memory
 from spectui.errors import BadInputError, SpectuiError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST

@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import LOOK, QUIET, YES, json_option
+from spectui.cli.options_common import ISOLATE, LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -181,7 +181,7 @@ def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_one_draft(*temperature: Decorator) -> Decorator:
     groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups, YES)
+    return add_options(*groups, YES, ISOLATE)
 
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,9 +203,9 @@ def _of_several_drafts(drafters: Decorator) -> Decorator:
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the shared options to a command whose axes are drafters, threads and temperatures."""
     models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES)(
-        function
-    )
+    return add_options(
+        *models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES, ISOLATE
+    )(function)
 
 
 def add_options(*options: Decorator) -> Decorator:

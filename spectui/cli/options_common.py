@@ -30,6 +30,17 @@ YES: Decorator = click.option(
     ),
 )
 
+ISOLATE: Decorator = click.option(
+    "--isolate/--no-isolate",
+    default=True,
+    show_default=True,
+    envvar="SPECTUI_ISOLATE",
+    help=(
+        "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
+        "another one takes its place."
+    ),
+)
+
 LOOK: tuple[Decorator, ...] = (
     click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
     click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),

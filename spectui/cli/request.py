@@ -13,7 +13,7 @@ from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
 from spectui.options import catalogue
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.reading import context_of, draft_of, fit_of, target_of
+from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
 from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Schedule
 
 _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
@@ -43,6 +43,8 @@ class RunOptions:
     json_path: str | None = None
     yes: bool = False
     """Whether weights may be read from disk again and again."""
+    isolate: bool = True
+    """Whether the models are in a process of their own."""
     quiet: bool = True
     verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()
@@ -125,6 +127,11 @@ class RunOptions:
     def fit(self) -> Fit | None:
         """What may be chosen of the target's placement; None where it is given."""
         return fit_of(self.placement)
+
+    @property
+    def margins(self) -> Fit:
+        """What stays free on devices, however the target is placed."""
+        return margins_of(self.placement)
 
     def target_options(self, path: Path) -> ModelOptions:
         """Placement of the target."""

@@ -19,6 +19,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
     check_schedule,
+    open_context,
     served_extra,
     wanted_binary,
     wanted_slots,
@@ -36,6 +37,7 @@ from spectui.measure.comparison import NO_MODEL, Comparison, compare
 from spectui.measure.served_models import NOT_LOADED, keeps_off, look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, remembers
 from spectui.measure.servers import (
+    Fleet,
     RunningServers,
     measuring_arguments,
     open_fleet,
@@ -62,6 +64,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.server import LlamaClient
 from spectui.server.address import parse_address
+from spectui.server.binary import ServerBinary
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import ProcessSample, ServerFacts
 from spectui.speculative.models import unserved
@@ -142,7 +145,7 @@ class _Bench:
     def through_engine(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Measure in this process."""
         asked = self._setup(speculation, names_kind=names_kind)
-        setup = placed(asked, self.options.fit, self.progress.announce)
+        setup = placed(asked, self.options.fit, self.progress.announce, open_context())
         speculation = setup.speculation or speculation
         with open_engine(self.options, self.progress) as engine:
             target, draft = load_setup(engine, setup)
@@ -178,24 +181,14 @@ class _Bench:
         draft = None if setup.draft is None else look_at(setup.draft)
         slots = wanted_slots(self.parsed["parallel"])
         setup = with_slot_context(setup, slots[0])
-        widest = replace(setup, n_slots=max(slots))
-        keeps_both = keeps_off(widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"])
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),
             "on": measuring_arguments(setup, binary),
         }
         n_ctx = setup.context.ctx_size
-        n_prompts, n_runs = self._plan
-        self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=keeps_both))
-        with open_fleet(
-            binary,
-            keeps_off=keeps_both,
-            timeout_s=self.parsed["timeout"],
-            say=self.progress.say,
-            name=lambda _: speculation.own.kind if draft is None else "the draft",
-            from_disk=self.options.yes,
-        ) as fleet:
+        name = speculation.own.kind if draft is None else "the draft"
+        with self._fleet(binary, setup, slots, name) as fleet:
             sampling = self.options.sampling_for(setup.target.path)
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx, sampling)
             backend = ServerBackend(
@@ -214,12 +207,31 @@ class _Bench:
             target=target.document(n_ctx),
             draft=_draft(None if draft is None else draft.document(n_ctx), speculation),
             setting={**speculation.document(), "schedule": str(Schedule.SERVER)},
-            backend=served_by(binary, arguments, keeps_both=keeps_both, n_starts=fleet.n_starts),
+            backend=served_by(
+                binary, arguments, keeps_both=fleet.keeps_off, n_starts=fleet.n_starts
+            ),
             alteration=target.alteration,
             notes=(
                 *unmeasured_sentences(setup.target.path),
                 *((REMEMBERS,) if remembers(speculation) else ()),
             ),
+        )
+
+    def _fleet(
+        self, binary: ServerBinary, setup: Setup, slots: tuple[int, ...], name: str
+    ) -> Fleet:
+        """The servers, of which none is started yet; says what they cost."""
+        widest = replace(setup, n_slots=max(slots))
+        stays = keeps_off(widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"])
+        n_prompts, n_runs = self._plan
+        self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
+        return open_fleet(
+            binary,
+            keeps_off=stays,
+            timeout_s=self.parsed["timeout"],
+            say=self.progress.say,
+            name=lambda _: name,
+            from_disk=self.options.yes,
         )
 
     def through_running(self) -> BenchRun:

@@ -21,8 +21,8 @@ from spectui.doctor.examination import (
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
+from spectui.engine.demand import Demand
 from spectui.engine.fit import fitted
-from spectui.engine.fitting import Demand
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import DeviceMemory
@@ -113,6 +113,8 @@ def _examine(
         drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
     text = None if chosen is None else chosen.sentence
     notes = () if text is None else (Finding(severity=Severity.NOTE, text=text),)
+    devices, gpus = request.target.devices, around.backend.gpus
+    around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     examiner = Examiner(planner, around, progress.say)
     return examiner.examine(request, drafts, mtp=_mtp(options)), notes
 

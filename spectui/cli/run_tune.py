@@ -206,7 +206,7 @@ class _Search:
             target = shared.target_options(models.target)
             request = PlanRequest(target=target, context=context, max_draft=max_draft)
             drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
-            experts, refused = plan_experts(request, drafts, self.progress.say)
+            experts, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
             models = models.without(refused)
         if experts is not None:
             # So that every draft can be examined beside it.

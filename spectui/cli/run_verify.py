@@ -44,7 +44,7 @@ _OF_VERIFY = frozenset(
 )
 """Parameters that other commands have not."""
 _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
-    *("study", "prompts", "seed", "yes", "json_path", "quiet", "verbose")
+    *("study", "prompts", "seed", "yes", "isolate", "json_path", "quiet", "verbose")
 }
 """Parameters that go with a study, which determines all other options."""
 _NONE = "–"

@@ -13,6 +13,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.taken import is_taken, taken
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
+from spectui.engine.placing import OpenContext
 from spectui.errors import UsageError
 from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
@@ -20,6 +21,7 @@ from spectui.server.binary import ServerBinary, examine
 _SERVER = "llama-server"
 _SLOTS = "parallel"
 """llama-server's name of ``-np``."""
+_CONTEXT = "ctx-size"
 
 
 def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def with_slot_context(setup: Setup, n_slots: int) -> Setup:
     That of the command of ``--from`` is divided, as its llama-server does.
     """
     theirs, context = _slots_of_command(), setup.context
-    if theirs is not None and is_taken("ctx-size"):
+    if theirs is not None and is_taken(_CONTEXT):
         context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
     return replace(setup, context=context, n_slots=n_slots)
 
@@ -96,6 +98,14 @@ def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...
         return extra
     others = words_of(one for one in divide(extra) if one.name != _SLOTS)
     return (*others, "-np", str(given[0]))
+
+
+def open_context() -> OpenContext | None:
+    """The server of the command of ``--from``, where that leaves it the size of its context."""
+    found = taken()
+    if found is None or _CONTEXT in found.typed | found.settled.options.keys():
+        return None
+    return OpenContext(n_slots=_slots_of_command() or 1, is_full=_CONTEXT in found.options)
 
 
 def _slots_of_command() -> int | None:

@@ -10,10 +10,14 @@ from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
+from spectui.cli.served_session import open_context
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
+from spectui.engine.guard import Guard
+from spectui.engine.isolation import ProcessWorker
 from spectui.engine.placing import placed
+from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.measure.workload import Workload, tokenize
@@ -37,7 +41,11 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
         native_log.listen(complain)
-    with Engine(progress.on_engine, from_disk=options.yes) as engine:
+    margins = options.margins
+    worker = (
+        ProcessWorker(margins=margins) if options.isolate else LocalWorker(Guard(margins=margins))
+    )
+    with Engine(progress.on_engine, worker=worker, from_disk=options.yes) as engine:
         try:
             yield engine
         finally:
@@ -115,7 +123,7 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes_mtp and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    found = placed(beside, options.fit, progress.announce)
+    found = placed(beside, options.fit, progress.announce, open_context())
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target

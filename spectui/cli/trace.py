@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.options_common import YES
+from spectui.cli.options_common import ISOLATE, YES
 from spectui.cli.values import WholeNumber
 
 _TRACE = (
@@ -43,7 +43,7 @@ _TRACE = (
 
 @click.command(name="trace")
 @candidate_options
-@add_options(YES, *_TRACE)
+@add_options(YES, ISOLATE, *_TRACE)
 def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **shared: Any) -> None:
     """Record what settings can be predicted from, without measuring each.
 

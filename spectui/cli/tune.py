@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND, PARALLEL, REQUEST, YES
+from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, REQUEST, YES
 from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import INT_MAX
@@ -105,7 +105,7 @@ _TUNE = (
 
 @click.command(name="tune")
 @search_options
-@add_options(YES, *_TUNE, *BACKEND, PARALLEL)
+@add_options(YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
 def command(**options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 

@@ -12,16 +12,18 @@ from spectui.doctor.speed import (
     gpu_bytes_per_s,
     speed_bound,
 )
-from spectui.engine.fitting import (
+from spectui.engine.demand import (
     Demand,
     FreeMemory,
-    PlanCall,
-    alone,
     can_load,
     demands,
     free_memory,
-    largest_context,
     reads_from_disk,
+)
+from spectui.engine.fitting import (
+    PlanCall,
+    alone,
+    largest_context,
     smallest_n_cpu_moe,
     with_smallest_context,
 )

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
-from spectui.engine.fitting import Demand, expert_overrides
+from spectui.engine.demand import Demand
+from spectui.engine.fitting import expert_overrides
 from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
@@ -232,7 +233,9 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
             advice = "choose a smaller quantization, or close other programs"
             yield _warning(f"{demand.slowness}; {advice}")
         elif demand.tightness is not None:
-            yield _warning(f"{demand.tightness}: use a smaller -c")
+            can_shrink = examination.largest_context is not None
+            advice = "use a smaller -c" if can_shrink else "keep fewer layers there with -ngl"
+            yield _warning(f"{demand.tightness}: {advice}")
 
 
 def _advice(demand: Demand, examination: Examination) -> str:

@@ -32,6 +32,7 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
+from spectui.engine.worker import Worker
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ContextOptions, ModelOptions
 
@@ -50,6 +51,7 @@ class Engine(Closing):
         on_event: Callable[[Event], None] = lambda _event: None,
         *,
         shared: EngineThread | None = None,
+        worker: Worker | None = None,
         from_disk: bool = False,
     ) -> None:
         """Connect to an engine.
@@ -60,12 +62,13 @@ class Engine(Closing):
                 again.
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
+            worker: executes the commands of an engine of its own; None for one in this process.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
         self._from_disk = from_disk
-        self._thread = shared or EngineThread()
+        self._thread = shared or EngineThread(worker)
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
         self._n_unanswered = 0
@@ -128,6 +131,11 @@ class Engine(Closing):
     def compare(self, command: ComparePair) -> ModelInspected:
         """Compare a draft with a target by their files; loads no weights."""
         return self._call(command, ModelInspected)
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether the models are in a process of their own."""
+        return self._thread.is_isolated
 
     @property
     def n_interruptions(self) -> int:

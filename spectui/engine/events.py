@@ -1,5 +1,6 @@
-"""Events of the engine. Frozen and picklable; emitted on the engine's thread."""
+"""Events of the engine. Frozen; emitted on the engine's thread."""
 
+import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -259,6 +260,13 @@ class EngineFailed:
     error: SpectuiError
     trace: str | None
     """The traceback, where the failure is a defect of ours."""
+
+    @classmethod
+    def defect(cls, error: Exception) -> "EngineFailed":
+        """The failure of a command by a defect of ours."""
+        message = f"{type(error).__name__}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        return cls(error=SpectuiError(message), trace=trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from spectui.engine.demand import devices_of
 from spectui.engine.fitting import PlanCall, alone
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
@@ -18,7 +19,7 @@ from spectui.format import bytes_text
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import CONTEXT_STEP, PlanRequest
 from spectui.models.weights import EXPERTS_FFN
-from spectui.options.setup import Devices, Fit, ModelOptions, SplitMode, TensorOverride
+from spectui.options.setup import Fit, ModelOptions, SplitMode, TensorOverride
 
 _ALL_BUT_ATTENTION = r"\.ffn_(up|gate|gate_up|down)"
 _ALL_BUT_UP = r"\.ffn_(gate|gate_up|down)"
@@ -30,22 +31,6 @@ _HOST_TYPES = frozenset({HOST, "CPU_Mapped"})
 """Buffer types of the host that llama.cpp counts where there is no device."""
 
 
-def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
-    """Devices that a model is put on, in its order.
-
-    Args:
-        placed: options of the model.
-        present: devices that there are. Names of others are passed over: loading refuses them.
-    """
-    found = tuple(present)
-    if placed.names is not None:
-        by_name = {one.title: one for one in present}
-        found = tuple(by_name[name] for name in placed.names if name in by_name)
-    if placed.split_mode is SplitMode.NONE:
-        found = found[placed.main : placed.main + 1]
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """The placement that ``--fit`` chooses."""
@@ -53,6 +38,7 @@ class Fitted:
     target: ModelOptions
     """The target as it is loaded."""
     ctx_size: int
+    """Tokens of each slot."""
     n_ctx_train: int
     """Longest context of the target."""
     n_layers: int
@@ -101,7 +87,9 @@ def beside(target: ModelOptions, draft: ModelOptions) -> ModelOptions:
     return replace(draft, devices=replace(draft.devices, split=split))
 
 
-def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
+def fitted(
+    planner: Planner, request: PlanRequest, options: Fit | None, *, open_context: bool = False
+) -> Fitted | None:
     """What ``--fit`` chooses for a request; None where there is nothing to choose.
 
     Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
@@ -116,11 +104,11 @@ def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitte
     target = replace(request.target, fit=replace(options, is_open=False))
     request = replace(request, target=target)
     try:
-        return fit(planner.plan, request, gpus)
+        return fit(planner.plan, request, gpus, open_context=open_context)
     except (BadInputError, DoesNotFitError, UsageError):
         if alone(request) == request:
             raise
-        return fit(planner.plan, alone(request), gpus)
+        return fit(planner.plan, alone(request), gpus, open_context=open_context)
 
 
 def fit(
@@ -287,8 +275,11 @@ class _Fitting:
         least = sum(self._used(self._request.target))
         if room <= least:
             return False
-        n = shortest + (longest - shortest) * (room - least) // (used - least)
-        self._ctx_size = max(n - n % CONTEXT_STEP, shortest)
+        # Of all slots together, and divided again.
+        n_slots = self._request.n_slots
+        n = n_slots * shortest
+        n += n_slots * (longest - shortest) * (room - least) // (used - least)
+        self._ctx_size = max(n // (n_slots * CONTEXT_STEP) * CONTEXT_STEP, shortest)
         return n_devices <= 1
 
     def _has_room_for_experts(self) -> bool:
@@ -436,11 +427,15 @@ class _Fitting:
         # A target that MTP layers of a file draft for keeps snapshots for them.
         beside = self._draft if self._request.mtp else None
         wanted = replace(self._request, target=target, draft=beside, context=context)
-        buffers = [*self._plan(wanted).target.buffers]
+        plans = [self._plan(wanted).target]
         if self._draft is not None or self._request.mtp:
-            # What drafts is where it would be with all layers on the devices.
-            own = self._plan(replace(self._request, draft=self._draft, context=context)).draft
-            buffers += [] if own is None else own.buffers
+            # What drafts is where it would be with all layers on the devices. MTP layers of a
+            # server have one output a slot.
+            max_draft = 0 if self._request.mtp else self._request.max_draft
+            drafting = replace(self._request, draft=self._draft, max_draft=max_draft)
+            own = self._plan(replace(drafting, context=context)).draft
+            plans += [] if own is None else [own]
+        buffers = (one for plan in plans for one in (*plan.buffers, *plan.misplanned))
         return self._by_device(one for one in buffers if counts(one))
 
     def _by_device(self, buffers: Iterable[Buffer]) -> tuple[int, ...]:

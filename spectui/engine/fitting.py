@@ -1,218 +1,19 @@
-"""Demand on every memory beside what is free there, and what would fit: draft, context, experts."""
+"""What would fit: the largest context, experts in RAM, layers on the GPUs."""
 
-import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
-from spectui.engine.host_memory import host_memory
+from spectui.engine.demand import (
+    Demand,
+    FreeMemory,
+    demands,
+    least_left,
+    reads_from_disk,
+)
 from spectui.errors import DoesNotFitError
-from spectui.format import bytes_text
-from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.buffers import HOST
 from spectui.llama.planned import CONTEXT_STEP, ModelPlan, Plan, PlanRequest
 from spectui.options.setup import ModelOptions, TensorOverride
-
-MARGIN_BYTES = 1 << 30
-"""Bytes that a search leaves free on every GPU, as llama-server's ``--fit-target`` does by default:
-pools of the driver and the desktop grow after the models are loaded."""
-_UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeMemory:
-    """Free memory by name."""
-
-    by_memory: Mapping[str, int] = field(default_factory=dict)
-    """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
-    in_ram: frozenset[str] = frozenset()
-    """GPUs whose memory is the host's, however much of it they may take."""
-    slow_bytes: int = 0
-    """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
-    limit: str | None = None
-    """Limit of the host's, as ``HostMemory.limit``."""
-
-    @property
-    def total_bytes(self) -> int:
-        """Free bytes in all memories together."""
-        own = (n for name, n in self.by_memory.items() if name not in self.in_ram)
-        return sum(own)
-
-
-def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
-    """Free memory of every one of ``gpus`` that reports it, and of the host.
-
-    The host's contains the page cache, in which mapped weights live. CUDA with unified memory goes
-    on in RAM where a GPU is full, so that what is free there bounds nothing.
-    """
-    told = {
-        gpu.name: gpu.free_bytes
-        for gpu in gpus
-        if gpu.free_bytes is not None and not (_UNIFIED in os.environ and gpu.name[:4] == "CUDA")
-    }
-    host = host_memory()
-    return FreeMemory(
-        by_memory={**told, HOST: host.free_bytes},
-        in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
-        slow_bytes=host.slow_bytes,
-        limit=host.limit,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """Demand of a plan on one memory."""
-
-    memory: str
-    """Name of the memory, as in ``Buffer.memory``."""
-    allocated_bytes: int
-    mapped_bytes: int
-    """Weights that mmap leaves in the page cache: without room for them they are read from disk
-    again and again."""
-    free_bytes: int | None
-    """None where nobody knows."""
-    includes: tuple[str, ...] = ()
-    """GPUs that compute in this memory: what they take is counted here, too."""
-    slow_bytes: int = 0
-    """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
-    limit: str | None = None
-    """Limit of the free ones, as ``FreeMemory.limit``."""
-
-    @property
-    def where(self) -> str:
-        """Name of the memory for display, and the GPUs that share it."""
-        if self.includes:
-            return f"RAM (with {', '.join(self.includes)})"
-        return "RAM" if self.memory == HOST else self.memory
-
-    @property
-    def locked(self) -> "Demand":
-        """The demand where mapped weights are locked in RAM: the kernel cannot drop them then."""
-        return replace(
-            self, allocated_bytes=self.allocated_bytes + self.mapped_bytes, mapped_bytes=0
-        )
-
-    @property
-    def left_bytes(self) -> int | None:
-        """Bytes that remain free; negative if it does not fit."""
-        if self.free_bytes is None:
-            return None
-        return self.free_bytes - self.allocated_bytes - self.mapped_bytes
-
-    @property
-    def fits(self) -> bool:
-        """Whether there is room for all of it, as far as is known."""
-        return self.left_bytes is None or self.left_bytes >= 0
-
-    @property
-    def can_load(self) -> bool:
-        """Whether there is room for all but what is mapped: it would work, from disk."""
-        left = self.left_bytes
-        return left is None or left + self.mapped_bytes + self.slow_bytes >= 0
-
-    @property
-    def is_tight(self) -> bool:
-        """Whether it fits on a GPU, and leaves less than the margin there."""
-        is_used = self.memory != HOST and self.allocated_bytes > 0
-        return is_used and self.left_bytes is not None and 0 <= self.left_bytes < MARGIN_BYTES
-
-    @property
-    def shortage(self) -> str | None:
-        """Sentence about the missing memory; None where it can be loaded."""
-        if self.can_load:
-            return None
-        needed = bytes_text(self.allocated_bytes)
-        mapped = f" (beside {bytes_text(self.mapped_bytes)} of mapped weights)"
-        return (
-            f"{self.where} has no room: {needed} are needed{mapped if self.mapped_bytes else ''}, "
-            f"{self._free_text}"
-        )
-
-    @property
-    def slowness(self) -> str | None:
-        """Sentence about what RAM cannot hold though it can be loaded; None for nothing."""
-        if self.fits or not self.can_load:
-            return None
-        missing = -(self.left_bytes or 0)
-        if missing > self.mapped_bytes:
-            return (
-                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: "
-                "they are swapped out and in again, which decides the speed"
-            )
-        return (
-            f"{bytes_text(missing)} of the weights have no room in {self.where}: they are read "
-            "from disk again and again, which decides the speed"
-        )
-
-    @property
-    def tightness(self) -> str | None:
-        """Sentence about a GPU that is nearly full; None where it is not."""
-        if not self.is_tight:
-            return None
-        return (
-            f"{bytes_text(self.left_bytes or 0)} stay free on {self.where}; below "
-            f"{bytes_text(MARGIN_BYTES)} the driver or another program can end a run"
-        )
-
-    @property
-    def _free_text(self) -> str:
-        text = f"{bytes_text(self.free_bytes or 0)} are free"
-        text += f" below {self.limit}" if self.limit else ""
-        return text + (f" and {bytes_text(self.slow_bytes)} of swap" if self.slow_bytes else "")
-
-
-def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
-    """Add up a plan by memory: every one that it uses or that is known, the host's last."""
-    allocated: Counter[str] = Counter()
-    mapped: Counter[str] = Counter()
-    for buffer in plan.buffers:
-        sizes = mapped if buffer.is_mapped else allocated
-        sizes[buffer.memory] += buffer.size_bytes
-    memories = {*allocated, *mapped, *free.by_memory}
-    # Bytes of a GPU that has no memory of its own are the host's, and bound by either.
-    allocated[HOST] += sum(allocated[gpu] for gpu in free.in_ram)
-    if free.in_ram:
-        memories.add(HOST)
-    return tuple(
-        Demand(
-            memory=memory,
-            allocated_bytes=allocated[memory],
-            mapped_bytes=mapped[memory],
-            free_bytes=free.by_memory.get(memory),
-            includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
-            slow_bytes=free.slow_bytes if memory == HOST else 0,
-            limit=free.limit if memory == HOST else None,
-        )
-        for memory in sorted(memories, key=lambda memory: (memory == HOST, memory))
-    )
-
-
-def can_load(plan: Plan, free: FreeMemory) -> bool:
-    """Tell whether every memory has room for what a plan allocates there."""
-    return all(demand.can_load for demand in demands(plan, free))
-
-
-def reads_from_disk(plan: Plan, free: FreeMemory) -> bool:
-    """Tell whether a plan can be loaded, and RAM does not hold all of its mapped weights."""
-    found = demands(plan, free)
-    return all(one.can_load for one in found) and not all(one.fits for one in found)
-
-
-def least_left(found: Sequence[Demand], *, from_disk: bool = False) -> int:
-    """Bytes beyond the margin that remain where that is least; negative if it does not fit.
-
-    Args:
-        found: memories that nothing is wanted of do not count.
-        from_disk: whether mapped weights need no room.
-    """
-    left = [
-        demand.left_bytes
-        + (demand.mapped_bytes if from_disk else 0)
-        - (0 if demand.memory == HOST else MARGIN_BYTES)
-        for demand in found
-        if demand.left_bytes is not None and demand.allocated_bytes + demand.mapped_bytes
-    ]
-    return min(left, default=0)
-
 
 PlanCall = Callable[[PlanRequest], Plan]
 """Such as ``Planner.plan``."""
@@ -224,7 +25,7 @@ _FAR = 4
 def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the largest ``-c`` that fits, up to the context that the target was trained for.
 
-    GPUs keep ``MARGIN_BYTES``. Mapped weights that RAM cannot hold with the smallest context are
+    GPUs keep their margins. Mapped weights that RAM cannot hold with the smallest context are
     read from disk with any: then they bound nothing.
 
     Args:
@@ -286,7 +87,7 @@ def with_n_cpu_moe(options: ModelOptions, n_layers: int) -> ModelOptions:
 def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the smallest ``--n-cpu-moe`` with which the target fits on the GPUs.
 
-    GPUs keep ``MARGIN_BYTES``. RAM has to hold what is allocated there; mapped experts may be read
+    GPUs keep their margins. RAM has to hold what is allocated there; mapped experts may be read
     from disk.
 
     Args:
@@ -332,7 +133,7 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
 def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
     """Find the largest ``-ngl`` with which a pair fits: on the GPUs, and what is left over in RAM.
 
-    GPUs keep ``MARGIN_BYTES``. RAM has to hold what is allocated there.
+    GPUs keep their margins. RAM has to hold what is allocated there.
 
     Args:
         plan: asked some five times; more layers on the GPUs never take less of them.

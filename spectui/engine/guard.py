@@ -10,7 +10,7 @@ Three answers, by ``demands``:
   rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
   that has no room. So does a mixture of experts, a part at a time: each token is routed to other
   experts, at random as far as the page cache is concerned. Somebody has to want that.
-- *It fits.* Where a GPU keeps less than ``MARGIN_BYTES``, that is said.
+- *It fits.* Where a GPU keeps less than its margin, that is said.
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
 who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
@@ -27,25 +27,19 @@ from functools import cache
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.engine.demand import Demand, FreeMemory, demands, free_memory, least_left
 from spectui.engine.fit import fitted
-from spectui.engine.fitting import (
-    Demand,
-    FreeMemory,
-    PlanCall,
-    demands,
-    free_memory,
-    least_left,
-)
+from spectui.engine.fitting import PlanCall
 from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
 from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
-from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.buffers import HOST, Buffer, DeviceMemory
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
-from spectui.llama.planned import ModelPlan, Plan, PlanRequest
+from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.options.setup import Setup
+from spectui.options.setup import Fit, ModelOptions, Setup
 
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
@@ -55,7 +49,6 @@ _MOST_HEADS = 128
 """Attention heads of the largest models."""
 _MOST_WIDE = 1 << 18
 """Numbers per token between two layers, at most."""
-_OF_SLOTS = frozenset({BufferKind.KV, BufferKind.RECURRENT})
 _SPARE = 2
 """Factor on an upper bound from headers, with which no plan is needed."""
 _MOST_REMEDIES = 3
@@ -64,7 +57,7 @@ _NO_REMEDY = "choose a smaller quantization, or close other programs"
 
 
 def request_of(setup: Setup) -> PlanRequest:
-    """The request for all that a setup loads, with the context of one slot."""
+    """The request for all that a setup loads."""
     speculation = setup.speculation
     return PlanRequest(
         target=setup.target,
@@ -72,6 +65,7 @@ def request_of(setup: Setup) -> PlanRequest:
         mtp=speculation is not None and speculation.is_mtp,
         context=setup.context,
         max_draft=1 if speculation is None else speculation.longest,
+        n_slots=setup.n_slots,
     )
 
 
@@ -79,7 +73,12 @@ class Guard(Closing):
     """Says before a load whether there is room, and remembers its plans. Not thread-safe."""
 
     def __init__(
-        self, free: ReadFree | None = None, *, is_here: bool = True, from_disk: bool = False
+        self,
+        free: ReadFree | None = None,
+        *,
+        is_here: bool = True,
+        from_disk: bool = False,
+        margins: Fit | None = None,
     ) -> None:
         """Plan nothing yet.
 
@@ -89,8 +88,10 @@ class Guard(Closing):
                 child that plans tells what is free: what the driver takes for the child stands for
                 what it takes for the loader.
             from_disk: whether weights may always be read from disk again and again.
+            margins: what stays free on GPUs; None for what each target's own options say.
         """
         self._free = free
+        self._margins = margins
         self._from_disk = from_disk
         self._is_here = is_here
         self._planner: Planner | None = None
@@ -121,7 +122,6 @@ class Guard(Closing):
         *,
         has_target: bool = False,
         from_disk: bool = False,
-        n_slots: int = 1,
     ) -> str | None:
         """Refuse what cannot fit, and what would thrash unless that is wanted.
 
@@ -129,7 +129,6 @@ class Guard(Closing):
             request: what is to be loaded.
             has_target: whether its target is loaded already, and only the draft is to come.
             from_disk: whether its weights may be read from disk again and again.
-            n_slots: slots of a server, each with caches of its own.
 
         Returns:
             A warning; None where there is room to spare.
@@ -139,14 +138,14 @@ class Guard(Closing):
             ReadsFromDiskError: it would thrash.
         """
         with self:
-            if self._is_obvious(request, n_slots=n_slots):
+            if self._is_obvious(request):
                 return None
             # An RPC server takes one client at a time, which is who has loaded the target.
             is_taken = has_target and bool(request.target.devices.rpc)
-            plan = None if is_taken else self._planned(request, n_slots)
+            plan = None if is_taken else self._planned(request)
             if plan is None:
                 return None
-            free = self.free(rpc=request.target.devices.rpc)
+            free = self.free(target=request.target)
         is_locked = _is_locked(request, plan)
         coming = _beside_its_target(plan, is_locked=is_locked) if has_target else plan
         found = demands(coming, free)
@@ -159,20 +158,19 @@ class Guard(Closing):
             if has_target:
                 free = _with_gone(free, plan.target.buffers)
             would_run = is_locked and all(one.can_load for one in unlocked)
-            advice = _UNLOCK if would_run else self._advice(request, free, n_slots)
+            advice = _UNLOCK if would_run else self._advice(request, free)
             sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
         tight = [text for one in found if (text := one.tightness)]
         return "; ".join((*slow, *tight)) or None
 
-    def fit_together(self, *requests: PlanRequest, n_slots: int = 1) -> bool | None:
+    def fit_together(self, *requests: PlanRequest) -> bool | None:
         """Whether servers with these models run side by side, and GPUs keep their margin.
 
         A file that several of them map is in the page cache once.
 
         Args:
             requests: a server each.
-            n_slots: slots of each server.
 
         Returns:
             None where one of them cannot be planned.
@@ -180,13 +178,13 @@ class Guard(Closing):
         Raises:
             DoesNotFitError: one of them does not even fit alone.
         """
-        if self._is_obvious(*requests, n_slots=n_slots):
+        if self._is_obvious(*requests):
             return True
         with self:
-            plans = [plan for one in requests if (plan := self._planned(one, n_slots)) is not None]
+            plans = [plan for one in requests if (plan := self._planned(one)) is not None]
             if len(plans) < len(requests):
                 return None
-            free = self.free(rpc=requests[0].target.devices.rpc)
+            free = self.free(target=requests[0].target)
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
@@ -207,13 +205,17 @@ class Guard(Closing):
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)
 
-    def free(self, gone: Iterable[Buffer] = (), *, rpc: tuple[str, ...] = ()) -> FreeMemory:
+    def free(
+        self, gone: Iterable[Buffer] = (), *, target: ModelOptions | None = None
+    ) -> FreeMemory:
         """Read what is free, with nobody planning.
 
         Args:
             gone: buffers of this process that will be free by then.
-            rpc: ``HOST:PORT`` of RPC servers whose devices there are.
+            target: what is to be loaded, with the RPC servers whose devices there are, and the
+                margins that it leaves on devices.
         """
+        rpc = () if target is None else target.devices.rpc
         if self._is_here:
             self.close()
             # Where a server cannot be used, who loads a model says so.
@@ -223,7 +225,10 @@ class Guard(Closing):
         else:
             gpus = self._opened(rpc).gpus()
             self.close()
-        return _with_gone((self._free or free_memory)(gpus), gone)
+        free = _with_gone((self._free or free_memory)(gpus), gone)
+        if target is None:
+            return free
+        return free.with_margins(self._margins or target.fit, target.devices, gpus)
 
     def close(self) -> None:
         """End the process that plans."""
@@ -238,11 +243,8 @@ class Guard(Closing):
             self._planner = Planner(rpc=rpc)
         return self._planner
 
-    def _planned(self, request: PlanRequest, n_slots: int = 1) -> Plan | None:
+    def _planned(self, request: PlanRequest) -> Plan | None:
         """The plan; None where none can be made.
-
-        Of several slots it is a little less than what llama-server takes: compute buffers are those
-        of one.
 
         Raises:
             DoesNotFitError: not even what a plan allocates could be had.
@@ -266,11 +268,9 @@ class Guard(Closing):
             if plan is None or len(planner.gpus()) < _SEVERAL:
                 self._plans[key] = plan
             # Among several GPUs layers are split by what is free at that moment.
-        return None if plan is None else _with_slots(plan, n_slots)
+        return plan
 
-    def _is_obvious(
-        self, *requests: PlanRequest, free: FreeMemory | None = None, n_slots: int = 1
-    ) -> bool:
+    def _is_obvious(self, *requests: PlanRequest, free: FreeMemory | None = None) -> bool:
         """Whether headers tell that there is room, which saves a second of planning.
 
         Only where RAM alone is used, and as much again is left.
@@ -278,39 +278,19 @@ class Guard(Closing):
         if has_gpu() or any(one.target.devices.rpc for one in requests):
             return False
         try:
-            needed = n_slots * sum(map(_most_bytes, requests))
+            needed = sum(one.n_slots * _most_bytes(one) for one in requests)
         except (SpectuiError, OSError):
             return False
         host = (free or (self._free or free_memory)(())).by_memory.get(HOST)
         return host is not None and _SPARE * needed <= host
 
-    def _advice(self, request: PlanRequest, free: FreeMemory, n_slots: int) -> str:
+    def _advice(self, request: PlanRequest, free: FreeMemory) -> str:
         """Options that would fit, each tried by a plan; or what to do where none would."""
         found: list[str] = []
         with self, suppress(SpectuiError, RuntimeError):
             plan: PlanCall = cache(self._opened(request.target.devices.rpc).plan)
-
-            def with_slots(changed: PlanRequest) -> Plan:
-                return _with_slots(plan(changed), n_slots)
-
-            found.extend(remedies(with_slots, request, free)[:_MOST_REMEDIES])
+            found.extend(remedies(plan, request, free)[:_MOST_REMEDIES])
         return f"use {', or '.join(found)}" if found else _NO_REMEDY
-
-
-def _with_slots(plan: Plan, n_slots: int) -> Plan:
-    """The plan of a server, whose slots have caches of their own."""
-    if n_slots == 1:
-        return plan
-
-    def times(model: ModelPlan) -> ModelPlan:
-        buffers = (
-            replace(one, size_bytes=n_slots * one.size_bytes) if one.kind in _OF_SLOTS else one
-            for one in model.buffers
-        )
-        return replace(model, buffers=tuple(buffers))
-
-    draft = None if plan.draft is None else times(plan.draft)
-    return replace(plan, target=times(plan.target), draft=draft)
 
 
 def _is_locked(request: PlanRequest, plan: Plan) -> bool:
@@ -339,6 +319,7 @@ def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
         allocated_bytes=sum(one.allocated_bytes for one in gpus),
         mapped_bytes=0,
         free_bytes=sum(free) if len(free) == len(gpus) else None,
+        margin_bytes=max(one.margin_bytes for one in gpus),
     )
     return whole, *(one for one in found if one.memory == HOST)
 

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair, ProbeExperts, RecordChains
+from spectui.engine.demand import FreeMemory
 from spectui.engine.events import ChainsRecorded, ExpertsProbed
-from spectui.engine.fitting import FreeMemory
 from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
@@ -63,8 +63,8 @@ class Inspector:
         """
         try:
             request = command.request
-            rpc = () if request is None else request.target.devices.rpc
-            target = self._open_target(command.target, cancelled, rpc)
+            placed = None if request is None else request.target
+            target = self._open_target(command.target, cancelled, placed)
         except _UNREADABLE as error:
             path = command.target
             return ModelInspected(target=path, path=path, facts=None, reason=str(error))
@@ -98,14 +98,14 @@ class Inspector:
         )
 
     def _open_target(
-        self, path: Path, cancelled: Callable[[], bool], rpc: tuple[str, ...]
+        self, path: Path, cancelled: Callable[[], bool], placed: ModelOptions | None
     ) -> Model:
         if self._target is None or self._target.options.path != path:
             self.close()
             check_is_target(path, read_gguf(path))
             self._target = _open(path, cancelled)
             # Before anything is planned: the process that plans may take some of it.
-            self._free = self._guard.free(self._leaving(), rpc=rpc)
+            self._free = self._guard.free(self._leaving(), target=placed)
         return self._target
 
     def close(self) -> None:

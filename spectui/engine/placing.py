@@ -1,7 +1,7 @@
 """Places a target as llama-server's ``--fit`` would, before this process loads it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import alone
@@ -11,6 +11,21 @@ from spectui.llama.devices import has_gpu
 from spectui.options.setup import Fit, ModelOptions, Setup
 
 Say = Callable[[str], None]
+_FULL = (1 << 32) - 1
+"""``--fit-ctx`` of a server that is told to keep the whole context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenContext:
+    """A llama-server that was not told how long its context is."""
+
+    n_slots: int = 1
+    is_full: bool = False
+    """Whether it is never shortened, as with ``-c 0``."""
+
+    def fit(self, options: Fit) -> Fit:
+        """The same options for it."""
+        return replace(options, min_ctx=_FULL) if self.is_full else options
 
 
 def left_open(target: ModelOptions, options: Fit | None) -> ModelOptions:
@@ -25,7 +40,7 @@ def left_open(target: ModelOptions, options: Fit | None) -> ModelOptions:
     return replace(target, fit=replace(options, is_open=True))
 
 
-def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
+def placed(setup: Setup, options: Fit | None, say: Say, server: OpenContext | None = None) -> Setup:
     """A setup as it is loaded: layers and experts on the devices as ``--fit`` chooses them.
 
     Memory is planned in child processes, which are gone when this returns.
@@ -34,6 +49,8 @@ def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
         setup: target and draft as they were given.
         options: what may be chosen; None for nothing.
         say: told what was chosen, if it is not everything.
+        server: a llama-server that chooses the size of its context as well, which is told then;
+            None for one that does not.
 
     Returns:
         The setup itself where nothing may be chosen, or there is no device.
@@ -53,12 +70,26 @@ def placed(setup: Setup, options: Fit | None, say: Say) -> Setup:
             say(found.sentence)
         if found.rooms and alone(request) != request:
             _mind_target_alone(found, fitted(planner, alone(request), options), say)
+        if server is not None:
+            asked = replace(request, n_slots=server.n_slots)
+            longer = fitted(planner, asked, server.fit(options), open_context=True)
+            _mind_context(found, longer, server, say)
     draft = None if setup.draft is None else found.beside(setup.draft)
     return replace(setup, target=found.target, draft=draft)
 
 
 def _has_devices(target: ModelOptions) -> bool:
     return target.devices.names != () and bool(target.devices.rpc or has_gpu())
+
+
+def _mind_context(found: Fitted, longer: Fitted | None, server: OpenContext, say: Say) -> None:
+    """Say so where a server with the context that it chooses places the target elsewhere."""
+    if longer is not None and longer.choice != found.choice:
+        n_tokens = server.n_slots * longer.ctx_size
+        say(
+            f"mind that llama-server chooses a context of {n_tokens} tokens where -c is not given, "
+            f"with {longer.choice}; add -c {n_tokens} to measure that"
+        )
 
 
 def _mind_target_alone(found: Fitted, without: Fitted | None, say: Say) -> None:

@@ -1,23 +1,17 @@
 """Memory plans from child processes, so that no header of a file can end or fill this one."""
 
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar, get_args
 
+from spectui.children import Child, ProtocolError
 from spectui.closing import Closing
-from spectui.engine.fitting import FreeMemory, free_memory
+from spectui.engine.demand import FreeMemory, free_memory
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import (
@@ -27,8 +21,11 @@ from spectui.llama.planned import (
     ModelPlan,
     ModelRequest,
     Plan,
+    Planned,
     PlanRequest,
     Question,
+    Reading,
+    Refused,
     are_of_rpc,
     plan_any_length,
     without_folder,
@@ -53,23 +50,20 @@ class PlanProcess(Closing):
         self._timeout_s = timeout_s
         self._rpc = rpc
         self._deadline_s = 0.0
-        self._connection, theirs = Pipe()
-        self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         self._reading: Path | None = None
-        with theirs:
-            self._process = _start(theirs, self._stderr, rpc)
+        self._child = Child("spectui.llama.plan", (*get_args(Answer), Reading), rpc)
 
     @property
     def pid(self) -> int:
         """The process id."""
-        return self._process.pid
+        return self._child.pid
 
     def ask(self, question: Question) -> None:
         """Put a question, which has to be followed by ``hear``."""
         self._deadline_s = time.monotonic() + self._timeout_s
         # If it is dead, that is told where its answer is waited for.
         with suppress(OSError):
-            self._connection.send(question)
+            self._child.channel.send(question)
 
     def hear(self) -> Answer:
         """Wait for the answer, an error of the question included.
@@ -82,12 +76,12 @@ class PlanProcess(Closing):
         """
         self._reading = None
         try:
-            while self._connection.poll(max(self._deadline_s - time.monotonic(), 0.0)):
-                answer: Answer = self._connection.recv()
-                if not isinstance(answer, Path):
+            while self._child.channel.poll(max(self._deadline_s - time.monotonic(), 0.0)):
+                answer: Answer | Reading = self._child.channel.receive()
+                if not isinstance(answer, Reading):
                     return answer
-                self._reading = answer
-        except (EOFError, OSError):
+                self._reading = answer.path
+        except (EOFError, OSError, ProtocolError):
             raise self._died() from None
         raise BadInputError(
             f"{self._what()}: llama.cpp did not come to an end with its header within "
@@ -96,69 +90,36 @@ class PlanProcess(Closing):
 
     def close(self) -> None:
         """Kill it: it has nothing to keep."""
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self._connection.close()
-        self._stderr.close()
+        self._child.close()
 
     def _what(self) -> str:
         return "the memory plan" if self._reading is None else str(self._reading)
 
     def _died(self) -> Exception:
-        # The connection breaks a moment before the process is gone.
-        code = self._process.wait(max(self._deadline_s - time.monotonic(), 1.0))
-        words = self._last_words()
-        if code >= 0:
+        end, words = self._child.end(), without_folder(self._child.last_words())
+        if not end.startswith("SIG"):
             # llama.cpp ends by a signal: this was Python.
-            return RuntimeError(f"the process that plans ended with exit code {code}: {words}")
-        name = signal.Signals(-code).name
+            return RuntimeError(f"the process that plans ended with {end}: {words}")
         if are_of_rpc(words):
             return SpectuiError(
                 f"{self._what()}: an RPC server of --rpc {','.join(self._rpc)} went away "
                 "meanwhile, or cannot be read; start it again"
             )
-        if -code == signal.SIGKILL:
+        if end == "SIGKILL":
             return DoesNotFitError(
                 f"{self._what()}: the process that plans was killed, as the kernel does where "
                 "memory ends; close other programs"
             )
         if self._reading is None:
             return SpectuiError(
-                f"llama.cpp ended with {name} before it read a file (its last words: {words}); "
+                f"llama.cpp ended with {end} before it read a file (its last words: {words}); "
                 "check the GPU's driver, or hide the GPU with CUDA_VISIBLE_DEVICES=''"
             )
         return BadInputError(
             f"{self._what()}: llama.cpp could not make sense of it and ended with "
-            f"{name} (its last words: {words}); "
+            f"{end} (its last words: {words}); "
             "check that the download is complete"
         )
-
-    def _last_words(self) -> str:
-        end = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(end - _LAST_WORDS_BYTES, 0))
-        lines = self._stderr.read().decode(errors="replace").splitlines()
-        spoken = [line.strip() for line in lines if line.strip()]
-        return without_folder(spoken[-1]) if spoken else "none"
-
-
-def _start(
-    connection: Connection, stderr: BinaryIO, rpc: Sequence[str]
-) -> "subprocess.Popen[bytes]":
-    number = connection.fileno()
-    # -P: what lies in the working folder is not imported.
-    command = [sys.executable, "-P", "-m", "spectui.llama.plan", str(number), *rpc]
-    return subprocess.Popen(  # noqa: S603 - this very program, without a shell
-        command,
-        # Held open and never written to: the child ends when it is closed, however that comes.
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        pass_fds=(number,),
-        # Ctrl-C is for the parent, who ends the child.
-        start_new_session=True,
-    )
 
 
 TIMEOUT_S = 30.0
@@ -256,11 +217,17 @@ class Planner(Closing):
             max_draft=request.max_draft,
             mtp=request.mtp and request.draft is None,
             mtp_file=request.draft if request.mtp else None,
+            n_slots=request.n_slots,
         )
         if request.draft is None or request.mtp:
             _file, plan = _planned(self._ask({_Role.TARGET: target})[_Role.TARGET])
             return Plan(target=replace(plan, mtp=None), draft=plan.mtp, incompatibility=None)
-        draft = ModelRequest(options=request.draft, context=request.context, max_draft=None)
+        draft = ModelRequest(
+            options=request.draft,
+            context=request.context,
+            max_draft=None,
+            n_slots=request.n_slots,
+        )
         found = self._pair(target, draft)
         compared = self._report({role: file for role, (file, _plan) in found.items()})
         plans = {role: plan for role, (_file, plan) in found.items()}
@@ -317,6 +284,8 @@ class Planner(Closing):
             raise
         found: dict[_Role, Answer] = {}
         for role, answer in answers.items():
+            if isinstance(answer, Refused):
+                raise answer.error
             if isinstance(answer, Exception):
                 raise answer
             found[role] = answer
@@ -356,9 +325,8 @@ def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[int
 
 
 def _planned(answer: Answer) -> tuple[FileIdentity, ModelPlan]:
-    if not isinstance(answer, tuple):
-        raise TypeError(f"the planner answered with {answer!r}")
-    return answer
+    found = _of_kind(answer, Planned)
+    return found.file, found.plan
 
 
 def _of_kind(answer: Answer, kind: type[T]) -> T:

@@ -4,15 +4,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from spectui.engine.demand import FreeMemory, can_load, demands, least_left
 from spectui.engine.fitting import (
-    FreeMemory,
     PlanCall,
     alone,
-    can_load,
-    demands,
     largest_context,
     largest_n_gpu_layers,
-    least_left,
     smallest_n_cpu_moe,
     with_n_cpu_moe,
 )

@@ -3,58 +3,16 @@
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    GeneratePair,
-    LoadDraft,
-    LoadTarget,
-    ProbeExperts,
-    ProbeMargin,
-    RecordChains,
-    Shutdown,
-    Tokenize,
-    UnloadDraft,
-)
-from spectui.engine.events import (
-    CommandRestarted,
-    DraftUnloaded,
-    EngineClosed,
-    EngineFailed,
-    Event,
-    GenerationFinished,
-    LoadProgress,
-    LoadWarned,
-    ModelLoaded,
-    Role,
-    Tokenized,
-)
-from spectui.engine.fit import beside
-from spectui.engine.generation import Generation, probe_margin
-from spectui.engine.guard import Guard
-from spectui.engine.inspection import Inspector, probe_experts, record
-from spectui.engine.models import LoadedModels
-from spectui.engine.pairing import PairGeneration
-from spectui.engine.templates import Templates
+from spectui.engine.commands import Command, Shutdown
+from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished
+from spectui.engine.worker import LocalWorker, Sink, Worker
 from spectui.errors import CancelledError, SpectuiError, UsageError
-from spectui.llama.context import AbortFlag
-from spectui.llama.library import aborts
-from spectui.llama.planned import PlanRequest, are_of_rpc
-from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 
-Sink = Callable[[Event], None]
-
-_LOST = "llama.cpp gave up ({why}); start spectui again, and tell llama.cpp's developers"
-_LOST_SERVER = (
-    "an RPC server went away, or answered what llama.cpp cannot read; start it again, and spectui"
-)
 _FOR_GOOD = sys.maxsize
 """Number that no command reaches."""
 
@@ -118,7 +76,7 @@ class EngineClient:
 
     def _tell_defect(self, error: Exception) -> None:
         try:
-            self.sink(_defect(error))
+            self.sink(EngineFailed.defect(error))
         except Exception:  # noqa: BLE001 - it takes nothing any more
             args = (*sys.exc_info(), threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(args))
@@ -149,25 +107,21 @@ class _Job:
 
 
 class EngineThread:
-    """Owns every native object, and lets one client at a time use them."""
+    """Has a worker execute the commands of all clients on one thread, one at a time."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, *, guard: Guard | None = None
+        self, worker: Worker | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Start the thread.
 
         Args:
+            worker: executes the commands; None for one in this process.
             clock: times how long commands wait.
-            guard: is asked before anything is loaded; None for one that reads what is free now.
         """
         self._clock = clock
-        self._abort = AbortFlag()
-        self._models = LoadedModels(self._abort)
-        self._guard = guard or Guard()
-        self._templates = Templates()
-        self._request: PlanRequest | None = None
-        """Request of the target that was loaded last."""
-        self._inspector = Inspector(self._guard, lambda: self._models.buffers)
+        self._worker = worker or LocalWorker()
+        self.is_isolated = not isinstance(self._worker, LocalWorker)
+        """Whether the models are in a process of their own."""
         self._changed = threading.Condition(threading.RLock())
         self._pending: list[_Job] = []
         self._running: _Job | None = None
@@ -179,7 +133,7 @@ class EngineThread:
         """Why the thread does not come back from llama.cpp."""
         self._over = threading.Event()
         """Set once nothing more is to be waited for: it has ended, or is lost."""
-        aborts.listen(self._lose)
+        self._worker.watch(self._lose)
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
         self._thread.start()
 
@@ -231,7 +185,7 @@ class EngineThread:
             if client.n_stopped != _FOR_GOOD:
                 client.n_stopped = _FOR_GOOD if for_good else self._n_submitted
             if self._running is not None and self._running.stopped:
-                self._abort.set()
+                self._worker.interrupt(on=True)
             self._changed.notify()
 
     def hold(self, client: EngineClient, *, held: bool) -> None:
@@ -246,7 +200,7 @@ class EngineThread:
 
     def _preempt(self, job: _Job) -> None:
         job.preempted = True
-        self._abort.set()
+        self._worker.interrupt(on=True)
 
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread, unless it is lost."""
@@ -261,23 +215,18 @@ class EngineThread:
         self._over.wait()
         if self._lost is None:
             self._thread.join()
-            aborts.forget(self._lose)
 
-    def _lose(self, why: str) -> bool:
+    def _lose(self, error: SpectuiError) -> None:
         """Answer everything that was asked: the running command never ends."""
         with self._changed:
             waiting = (*(() if self._running is None else (self._running,)), *self._pending)
             self._pending.clear()
             self._closed = self._is_closing = True
-            if self._lost is None:
-                self._lost = SpectuiError(
-                    _LOST_SERVER if are_of_rpc(why) else _LOST.format(why=why)
-                )
+            self._lost = self._lost or error
             self._running = None
         for job in waiting:
             job.client.tell(EngineFailed(error=self._lost, trace=None))
         self._over.set()
-        return True
 
     def _run(self) -> None:
         while True:
@@ -315,140 +264,17 @@ class EngineThread:
         for client in self._clients:
             if client is not job.client:
                 client.n_interruptions += 1
-        if job.cancelled:
-            self._abort.set()
-        else:
-            self._abort.clear()
+        self._worker.interrupt(on=job.cancelled)
 
     def _answer(self, job: _Job) -> Event:
         try:
             if job.stopped and not isinstance(job.command, Shutdown):
                 raise CancelledError("cancelled before it began")  # noqa: TRY301 - answered as any
-            return self._execute(job)
+            return self._worker.execute(job.command, job.client.sink, lambda: job.cancelled)
         except SpectuiError as error:
             return EngineFailed(error=error, trace=None)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            return _defect(error)
-
-    def _execute(self, job: _Job) -> Event:
-        models, command = self._models, job.command
-
-        def cancelled() -> bool:
-            return job.cancelled
-
-        match command:
-            case LoadTarget() | LoadDraft():
-                return self._load(command, job.client.sink, cancelled)
-            case UnloadDraft():
-                models.unload_draft()
-                return DraftUnloaded()
-            case ComparePair():
-                return self._inspector.compare(command, cancelled)
-            case Tokenize():
-                return self._tokenize(command)
-            case Generate():
-                return Generation(models, command, job.client.sink, cancelled).run()
-            case GeneratePair():
-                return PairGeneration(models, command, job.client.sink, cancelled).run()
-            case ProbeMargin() | RecordChains() | ProbeExperts():
-                return self._look(command, cancelled)
-            case Shutdown():
-                self._guard.close()
-                self._templates.close()
-                self._inspector.close()
-                models.close()
-                return EngineClosed()
-
-    def _look(
-        self, command: ProbeMargin | RecordChains | ProbeExperts, cancelled: Callable[[], bool]
-    ) -> Event:
-        match command:
-            case ProbeMargin():
-                return probe_margin(self._models, command)
-            case RecordChains():
-                return record(self._models, command, cancelled)
-            case ProbeExperts():
-                return probe_experts(self._models, command)
-
-    def _load(
-        self, command: LoadTarget | LoadDraft, sink: Sink, cancelled: Callable[[], bool]
-    ) -> ModelLoaded:
-        def progress(role: Role, options: ModelOptions, fraction: float) -> None:
-            sink(LoadProgress(role=role, path=options.path, fraction=fraction))
-
-        models = self._models
-        if isinstance(command, LoadTarget):
-            # Free memory counts once what makes room is gone.
-            models.close()
-            self._request = PlanRequest(
-                target=command.options,
-                draft=command.draft,
-                mtp=command.mtp if command.draft is None else command.mtp_file,
-                context=command.context,
-                max_draft=command.max_draft,
-            )
-            command = self._placed(command, sink)
-            self._ask_guard(self._request, command, sink)
-            models.load_target(command, progress, cancelled)
-            return self._loaded(Role.TARGET, sink)
-        models.unload_draft()
-        if self._request is not None and models.target_model is not None:
-            command = replace(command, options=beside(self._request.target, command.options))
-            pair = replace(self._request, draft=command.options, mtp=command.mtp)
-            self._ask_guard(pair, command, sink)
-        models.load_draft(command, progress, cancelled)
-        return self._loaded(Role.DRAFT, sink)
-
-    def _placed(self, command: LoadTarget, sink: Sink) -> LoadTarget:
-        """The command with the placement that ``--fit`` chooses, where it is open."""
-        if self._request is None:
-            return command
-        self._request, sentence = self._guard.place(self._request)
-        if sentence is not None:
-            sink(LoadWarned(warning=sentence))
-        return replace(command, options=self._request.target)
-
-    def _ask_guard(self, request: PlanRequest, command: LoadTarget | LoadDraft, sink: Sink) -> None:
-        """Have the guard refuse what has no room, before anything is allocated.
-
-        Raises:
-            DoesNotFitError: it does.
-        """
-        has_target = isinstance(command, LoadDraft)
-        warning = self._guard.check(request, has_target=has_target, from_disk=command.from_disk)
-        if warning is not None:
-            sink(LoadWarned(warning=warning))
-
-    def _loaded(self, role: Role, sink: Sink) -> ModelLoaded:
-        models = self._models
-        for warning in models.warnings(role):
-            sink(LoadWarned(warning=warning))
-        context = models.target if role is Role.TARGET else models.draft_context
-        return ModelLoaded(
-            role=role,
-            info=context.model.info,
-            rollback=context.rollback,
-            n_ctx=context.n_ctx,
-            memory=models.memory[role],
-            mtp_layers=models.mtp_layers(role),
-        )
-
-    def _tokenize(self, command: Tokenize) -> Tokenized:
-        model = self._models.target_model
-        if model is None:
-            raise UsageError("no target is loaded; give one with -m")
-        text = (
-            command.text
-            if command.text is not None
-            else self._templates.render(model, command.messages)
-        )
-        return Tokenized(tokens=model.vocabulary.tokenize(text))
-
-
-def _defect(error: Exception) -> EngineFailed:
-    message = f"{type(error).__name__}: {error}"
-    trace = "".join(traceback.format_exception(error))
-    return EngineFailed(error=SpectuiError(message), trace=trace)
+            return EngineFailed.defect(error)
 
 
 def _was_cut(event: Event) -> bool:

@@ -107,6 +107,7 @@ class Context(Closing):
         max_outputs: int,
         abort: AbortFlag,
         n_snapshots: int = 0,
+        n_slots: int = 1,
         routing: RoutingObserver | None = None,
     ) -> None:
         """Allocate caches and compute buffers.
@@ -117,8 +118,8 @@ class Context(Closing):
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
             abort: ends a decode when set.
-            n_snapshots: of a recurrent state to keep, where the architecture can; each takes as
-                much memory as the state itself.
+            n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
+            n_slots: of a llama-server that is planned; what decodes here has one.
             routing: watches which experts tokens are routed to, at the cost of speed.
 
         Raises:
@@ -126,10 +127,9 @@ class Context(Closing):
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a size or a KV cache type that cannot be.
         """
-        self.model = model
-        self.vocabulary = model.vocabulary
-        self._abort = abort
-        self._routing = routing
+        self.model, self.vocabulary = model, model.vocabulary
+        self._abort, self._routing = abort, routing
+        self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
         self.c: Any = C.llama_init_from_model(model.c, params)
@@ -169,14 +169,14 @@ class Context(Closing):
             if size < 1:
                 raise UsageError(f"{option} {size}: must be at least 1")
         params = C.llama_context_default_params()
-        params.n_ctx = options.ctx_size
-        params.n_batch = min(options.batch_size, options.ctx_size)
+        params.n_ctx = self.n_slots * options.ctx_size
+        params.n_batch = min(options.batch_size, params.n_ctx)
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
-        params.n_seq_max = 1
+        params.n_seq_max = self.n_slots
         # llama.cpp asserts that a micro-batch holds more than the tokens with snapshots, and its
         # graphs have room for some dozens of them.
         params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
-        params.n_outputs_max = min(max_outputs, params.n_batch)
+        params.n_outputs_max = min(self.n_slots * max_outputs, params.n_batch)
         params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
@@ -186,7 +186,7 @@ class Context(Closing):
         params.abort_callback_data = self._abort.data
         if self._routing is not None:
             params.cb_eval = self._routing.callback
-        params.kv_unified = True
+        params.kv_unified = self.n_slots == 1
         params.offload_kqv = options.kv_offload
         params.op_offload = options.op_offload
         # llama-server's default, which is not the library's.

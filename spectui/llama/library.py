@@ -70,6 +70,14 @@ class NativeLog:
             self._lines.clear()
             self._partial = ""
 
+    def add(self, line: str) -> None:
+        """Take in a line of another process."""
+        with self._lock:
+            self._lines.append(line)
+        listener = self._listener
+        if listener is not None:
+            listener(line)
+
     def _receive(self, level: int, text: bytes, _user_data: object) -> None:
         if level != _CONTINUED:
             self._is_debug = level == _DEBUG

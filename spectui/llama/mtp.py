@@ -96,7 +96,9 @@ class MtpContext(Context):
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
         self._states: dict[int, State] = {}
         """States by position: the target's, and its own beyond those. Few more than are needed."""
-        super().__init__(model, options, max_outputs=max_draft + 1, abort=abort)
+        super().__init__(
+            model, options, max_outputs=max_draft + 1, abort=abort, n_slots=target.n_slots
+        )
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
         params = super()._params(options, max_outputs, n_snapshots)

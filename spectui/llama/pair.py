@@ -50,6 +50,7 @@ class TargetContext(Context):
         max_draft: int,
         abort: AbortFlag,
         n_snapshots: int = 0,
+        n_slots: int = 1,
     ) -> None:
         """Room for the logits of a draft of ``max_draft`` tokens and the bonus token.
 
@@ -59,7 +60,12 @@ class TargetContext(Context):
         (``need_n_rs_seq``).
         """
         super().__init__(
-            model, options, max_outputs=max_draft + 1, abort=abort, n_snapshots=n_snapshots
+            model,
+            options,
+            max_outputs=max_draft + 1,
+            abort=abort,
+            n_snapshots=n_snapshots,
+            n_slots=n_slots,
         )
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
         if not model.no_alloc:
@@ -131,6 +137,7 @@ class DraftContext(Context):
         *,
         target_vocabulary: Vocabulary,
         abort: AbortFlag,
+        n_slots: int = 1,
     ) -> None:
         """Only the last token of a decode ever has logits.
 
@@ -138,7 +145,7 @@ class DraftContext(Context):
         """
         self._n_shared = min(model.vocabulary.n_tokens, target_vocabulary.n_tokens)
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
-        super().__init__(model, options, max_outputs=1, abort=abort)
+        super().__init__(model, options, max_outputs=1, abort=abort, n_slots=n_slots)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode like ``Context.decode``; token 0 stands in for what only the target has.

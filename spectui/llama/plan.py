@@ -9,31 +9,24 @@ What llama.cpp makes of a broken header, an abort, all memory, or no end, happen
 the program that asks.
 """
 
-import ctypes
-import os
 import resource
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
-from multiprocessing.connection import Connection
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from spectui.children import parent_channel
 from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import (
-    C,
     binding_version,
-    ggml,
     has_cuda,
     llama_cpp_version,
     native_log,
@@ -41,7 +34,17 @@ from spectui.llama.library import (
 from spectui.llama.model import Model
 from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.planned import Answer, Ask, Backend, ModelPlan, ModelRequest, Question
+from spectui.llama.planned import (
+    Answer,
+    Ask,
+    Backend,
+    ModelPlan,
+    ModelRequest,
+    Planned,
+    Question,
+    Reading,
+    Refused,
+)
 from spectui.models.facts import (
     check_is_model,
     check_is_target,
@@ -53,81 +56,6 @@ from spectui.models.header import GgufFile
 from spectui.models.pairs import Outline, Token, incompatibility, readable
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
-
-_SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
-
-
-class _Map(ctypes.Structure):
-    """``std::map``: an ordering, the head of a red-black tree, the number of nodes."""
-
-    _fields_ = (
-        ("ordering", ctypes.c_size_t),
-        ("colour", ctypes.c_size_t),
-        ("root", ctypes.c_void_p),
-        ("first", ctypes.c_void_p),
-        ("last", ctypes.c_void_p),
-        ("n_nodes", ctypes.c_size_t),
-    )
-
-
-_SHARES = ("weights_bytes", "cache_bytes", "compute_bytes")
-
-
-class Share(ctypes.Structure):
-    """``llama_memory_breakdown_data``: bytes of the buffers of one type."""
-
-    _fields_ = tuple((name, ctypes.c_size_t) for name in _SHARES)
-    weights_bytes: int
-    cache_bytes: int
-    """KV and recurrent state."""
-    compute_bytes: int
-
-
-class _Node(ctypes.Structure):
-    """A node with ``ggml_backend_buffer_type_t`` and ``llama_memory_breakdown_data``."""
-
-    _fields_ = (
-        ("colour", ctypes.c_size_t),
-        ("parent", ctypes.c_void_p),
-        ("left", ctypes.c_void_p),
-        ("right", ctypes.c_void_p),
-        ("buffer_type", ctypes.c_void_p),
-        ("share", Share),
-    )
-
-
-def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:
-    """Return the memory of a ``llama_context`` and its model, planned or allocated, by buffer type.
-
-    Llama.cpp has it for its own fitting of models to memory (``common/fit.cpp``), as a C++ function
-    that returns a ``std::map``. It is the one thing that tells a plan's bytes: the log of a plan
-    has zeros. The map is read as libstdc++ lays it out.
-
-    The buffer of its outputs is not among it. The map's few nodes are never freed.
-    """
-    found = _function()(context)
-    return tuple(sorted(_shares(found.root), key=itemgetter(0)))
-
-
-@cache
-def _function() -> Any:  # noqa: ANN401 - a ctypes function
-    function = getattr(C._lib, _SYMBOL)  # noqa: SLF001 - how the binding exposes the library
-    # By value in C++ is by hidden pointer here, as for a C structure of this size.
-    function.argtypes, function.restype = [ctypes.c_void_p], _Map
-    return function
-
-
-def _shares(node: int | None) -> Iterator[tuple[str, Share]]:
-    if not node:
-        return
-    base = ggml("ggml-base")
-    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
-    base.ggml_backend_buft_name.restype = ctypes.c_char_p
-    entry = _Node.from_address(node)
-    yield base.ggml_backend_buft_name(entry.buffer_type).decode(), entry.share
-    yield from _shares(entry.left)
-    yield from _shares(entry.right)
-
 
 _MAPPED = "CPU_Mapped"
 """llama.cpp's name of the buffer of weights that are a part of the page cache."""
@@ -257,11 +185,18 @@ def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
     if request.max_draft is None:
         # The target's tokens bound what a draft says, not what it takes.
         vocabulary = model.vocabulary
-        with DraftContext(model, context, target_vocabulary=vocabulary, abort=abort) as draft:
+        with DraftContext(
+            model, context, target_vocabulary=vocabulary, abort=abort, n_slots=request.n_slots
+        ) as draft:
             return _planned(draft, traffic)
     n_snapshots = request.max_draft if _loads_mtp(request) else 0
     with TargetContext(
-        model, context, max_draft=request.max_draft, abort=abort, n_snapshots=n_snapshots
+        model,
+        context,
+        max_draft=request.max_draft,
+        abort=abort,
+        n_snapshots=n_snapshots,
+        n_slots=request.n_slots,
     ) as target:
         plan = _planned(target, traffic)
         if request.mtp_file is not None:
@@ -314,18 +249,32 @@ def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     maps_files = options.mmap and not options.direct_io
     maps_files = maps_files and not (is_open and any(not one.maps_files for one in gpu_memories()))
     logged = parse_buffers(native_log.tail())
-    buffers = _buffers(memory_breakdown(context.c), logged, maps_files=maps_files)
+    shares, compute = memory_breakdown(context.c), compute_bytes(context.c)
+    buffers = _buffers(shares, compute, logged, maps_files=maps_files)
+    misplanned = (
+        Buffer(
+            device=device,
+            kind=BufferKind.COMPUTE,
+            size_bytes=share.compute_bytes - compute.get(device, 0),
+        )
+        for device, share in shares
+    )
     return ModelPlan(
         info=model.info,
         n_ctx=context.n_ctx,
         rollback=context.rollback,
         buffers=tuple(buffer for buffer in buffers if buffer.size_bytes),
+        misplanned=tuple(one for one in misplanned if one.size_bytes),
         traffic=traffic,
     )
 
 
 def _buffers(
-    shares: Sequence[tuple[str, Share]], logged: Sequence[Buffer], *, maps_files: bool
+    shares: Sequence[tuple[str, Share]],
+    compute: Mapping[str, int],
+    logged: Sequence[Buffer],
+    *,
+    maps_files: bool,
 ) -> Iterator[Buffer]:
     """Yield the buffers of one model and its context, as a real load would call them."""
     for device, share in shares:
@@ -336,7 +285,7 @@ def _buffers(
             (BufferKind.WEIGHTS, _MAPPED if is_mapped else device, share.weights_bytes),
             (BufferKind.KV, device, share.cache_bytes - state_bytes),
             (BufferKind.RECURRENT, device, state_bytes),
-            (BufferKind.COMPUTE, device, share.compute_bytes),
+            (BufferKind.COMPUTE, device, compute.get(device, 0)),
         ):
             yield Buffer(device=name, kind=kind, size_bytes=size_bytes)
     # Allocated even for a plan, and no part of the breakdown.
@@ -380,20 +329,23 @@ HEADER_BYTES = 400 << 20
 
 def main() -> None:
     """Answer requests until the connection closes."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with Connection(int(sys.argv[1])) as connection, suppress(EOFError):
-        question: Question = connection.recv()
+    with parent_channel((Ask, ModelRequest)) as channel, suppress(EOFError):
+        question: Question = channel.receive()
         while question is Ask.ARE_YOU_THERE:
-            connection.send(question)
-            question = connection.recv()
+            channel.send(question)
+            question = channel.receive()
         # Drivers start before memory is bounded: what they take is no header's fault.
         gpu_memories()
+
+        def reading(path: Path) -> None:
+            channel.send(Reading(path=path))
+
         # A recurrent state is allocated even for a plan. One that does not fit is said so.
         at_most = psutil.virtual_memory().available
-        with _bounded(at_most), PlanMaker(reading=connection.send, bounded=_header) as maker:
+        with _bounded(at_most), PlanMaker(reading=reading, bounded=_header) as maker:
             while True:
-                connection.send(_answer(maker, question, sys.argv[2:]))
-                question = connection.recv()
+                channel.send(_answer(maker, question, sys.argv[2:]))
+                question = channel.receive()
 
 
 def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Answer:
@@ -407,9 +359,10 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
             case Ask.OUTLINE:
                 return maker.outline()
             case _:
-                return maker.plan(question)
+                file, plan = maker.plan(question)
+                return Planned(file=file, plan=plan)
     except SpectuiError as error:
-        return error
+        return Refused(error=error)
 
 
 def _backend() -> Backend:
@@ -419,12 +372,6 @@ def _backend() -> Backend:
         has_cuda=has_cuda(),
         gpus=gpu_memories(),
     )
-
-
-def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open as long as it lives."""
-    os.read(0, 1)
-    os._exit(0)
 
 
 def _header() -> AbstractContextManager[None]:

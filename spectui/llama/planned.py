@@ -29,6 +29,8 @@ class PlanRequest:
     """Options of both contexts; cache types are those of each model's own options."""
     max_draft: int = DraftSimple().draft_max
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
+    n_slots: int = 1
+    """Slots of a llama-server with ``-np``, each with a context of that size."""
 
     def beside(self, draft: ModelOptions) -> "PlanRequest":
         """The same target with a draft, whose file tells whether it has MTP layers alone."""
@@ -47,6 +49,8 @@ class ModelRequest:
     """Whether to load a target's MTP layers, too."""
     mtp_file: ModelOptions | None = None
     """A file whose MTP layers draft for the target, in place of its own."""
+    n_slots: int = 1
+    """As ``PlanRequest``."""
     split: tuple[int, ...] = ()
     """Shares of the layers by GPU; empty for llama.cpp's own choice, by what is free there."""
 
@@ -64,6 +68,9 @@ class ModelPlan:
     tells, in hundredths of a MiB; cache and recurrent state together are exact."""
     traffic: WeightTraffic
     """Bytes that its decodes read."""
+    misplanned: tuple[Buffer, ...] = ()
+    """Bytes by which llama.cpp's own plan is off, which ``--fit`` goes by: more, or fewer, than
+    what is allocated."""
     mtp: "ModelPlan | None" = None
     """MTP layers with a context of their own, if they were asked for; the weights of a target's own
     are among the model's."""
@@ -75,7 +82,8 @@ class Plan:
 
     target: ModelPlan
     draft: ModelPlan | None
-    """Or the MTP layers."""
+    """Or the MTP layers, with an output for each drafted token. Those of a llama-server have one
+    for each slot, so that their compute buffer may be less by the logits of the others."""
     incompatibility: str | None
     """Why the draft cannot serve the target; None if it can, and without a draft."""
     report: PairReport | None = None
@@ -113,8 +121,30 @@ class Ask(Enum):
 
 Question = Ask | ModelRequest
 
-Answer = Path | Ask | Backend | tuple[FileIdentity, ModelPlan] | Outline | SpectuiError
-"""A path says which file is looked at next; the answer itself comes after it."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A file is looked at next; the answer itself comes after it."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The plan of a ``ModelRequest``."""
+
+    file: FileIdentity
+    plan: ModelPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A question has no answer."""
+
+    error: SpectuiError
+
+
+Answer = Ask | Backend | Planned | Outline | Refused
 
 
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
@@ -134,7 +164,7 @@ def are_of_rpc(words: str) -> bool:
 CONTEXT_STEP = 256
 """Llama.cpp rounds contexts up to multiples of it."""
 LONGEST = 1 << 20
-"""Tokens of the longest context that llama.cpp plans itself: 150 MB, and a tenth of a second."""
+"""Tokens of the longest contexts that llama.cpp plans itself: 150 MB, and a tenth of a second."""
 
 
 def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -> Plan:
@@ -148,29 +178,30 @@ def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -
         plan: plans contexts of up to ``LONGEST``; asked twice for a longer one.
         request: models and context to plan.
     """
-    if request.context.ctx_size <= LONGEST:
+    half = max(LONGEST // 2 // CONTEXT_STEP // request.n_slots, 1)
+    n_steps = -(-request.context.ctx_size // CONTEXT_STEP)
+    if n_steps <= 2 * half:
         return plan(request)
     short, long = (
-        plan(replace(request, context=replace(request.context, ctx_size=n)))
-        for n in (LONGEST // 2, LONGEST)
+        plan(replace(request, context=replace(request.context, ctx_size=n * CONTEXT_STEP)))
+        for n in (half, 2 * half)
     )
-    n_steps = -(-request.context.ctx_size // CONTEXT_STEP)
     draft = None
     if short.draft is not None and long.draft is not None:
-        draft = _extended(short.draft, long.draft, n_steps)
-    return replace(long, target=_extended(short.target, long.target, n_steps), draft=draft)
+        draft = _extended(short.draft, long.draft, half, n_steps)
+    return replace(long, target=_extended(short.target, long.target, half, n_steps), draft=draft)
 
 
-def _extended(short: ModelPlan, long: ModelPlan, n_steps: int) -> ModelPlan:
+def _extended(short: ModelPlan, long: ModelPlan, half: int, n_steps: int) -> ModelPlan:
     sizes = {_place(one): one.size_bytes for one in short.buffers}
     return replace(
         long,
-        n_ctx=_along_line(short.n_ctx, long.n_ctx, n_steps),
+        n_ctx=_along_line(short.n_ctx, long.n_ctx, half, n_steps),
         buffers=tuple(
             replace(
                 one,
                 size_bytes=_along_line(
-                    sizes.get(_place(one), one.size_bytes), one.size_bytes, n_steps
+                    sizes.get(_place(one), one.size_bytes), one.size_bytes, half, n_steps
                 ),
             )
             for one in long.buffers
@@ -182,6 +213,5 @@ def _place(buffer: Buffer) -> tuple[str, BufferKind]:
     return buffer.device, buffer.kind
 
 
-def _along_line(short: int, long: int, n_steps: int) -> int:
-    half = LONGEST // 2 // CONTEXT_STEP
+def _along_line(short: int, long: int, half: int, n_steps: int) -> int:
     return long + (long - short) * (n_steps - 2 * half) // half

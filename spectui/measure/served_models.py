@@ -111,12 +111,12 @@ def keeps_off(off: Setup, on: Sequence[PlanRequest], *, wanted: bool | None) -> 
         return wanted
     alone = request_of(off)
     with Guard(is_here=False) as guard:
-        return all(_both_fit(guard, alone, one, off.n_slots) for one in on or (alone,))
+        return all(_both_fit(guard, alone, one) for one in on or (alone,))
 
 
-def _both_fit(guard: Guard, off: PlanRequest, on: PlanRequest, n_slots: int) -> bool:
+def _both_fit(guard: Guard, off: PlanRequest, on: PlanRequest) -> bool:
     try:
-        fits = guard.fit_together(off, on, n_slots=n_slots)
+        fits = guard.fit_together(off, on)
     except DoesNotFitError:
         return False
     if fits is not None:

@@ -170,7 +170,7 @@ class Fleet(Closing):
         if self._binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
         try:
-            self._guard.check(request_of(setup), n_slots=setup.n_slots)
+            self._guard.check(request_of(setup))
         except DoesNotFitError as error:
             if not self._alive:
                 raise

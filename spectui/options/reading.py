@@ -221,6 +221,17 @@ def fit_of(values: Mapping[str, Any]) -> Fit | None:
     Raises:
         UsageError: a margin is no number.
     """
+    found = margins_of(values)
+    is_open = values["fit"] == "on" and values["gpu_layers"] == AUTO_LAYERS
+    return None if not is_open or any(values[name] for name in _GIVEN) else found
+
+
+def margins_of(values: Mapping[str, Any]) -> Fit:
+    """What stays free on devices, whether or not there is anything to choose.
+
+    Raises:
+        UsageError: a margin is no number.
+    """
     targets = values["fit_target"] or ""
     try:
         mib = tuple(int(one) for one in _SEPARATORS.split(targets) if one)
@@ -228,9 +239,6 @@ def fit_of(values: Mapping[str, Any]) -> Fit | None:
         mib = (-1,)
     if min(mib, default=0) < 0:
         raise UsageError(f"--fit-target {targets}: write MiB for each device, such as 1024,512")
-    is_open = values["fit"] == "on" and values["gpu_layers"] == AUTO_LAYERS
-    if not is_open or any(values[name] for name in _GIVEN):
-        return None
     return Fit(targets_mib=mib, min_ctx=values["fit_ctx"])
 
 

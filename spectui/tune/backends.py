@@ -53,6 +53,11 @@ class InProcess:
         self._keeps_trace = keeps_trace
 
     @property
+    def is_isolated(self) -> bool:
+        """Whether the engine is in a process of its own."""
+        return self.measuring.is_isolated
+
+    @property
     def llama_cpp(self) -> tuple[str, str | None]:
         """Version and commit of the library."""
         return llama_cpp_version(), llama_cpp_commit()
@@ -113,6 +118,8 @@ class InProcess:
 
 class Served:
     """Llama-servers, which replay nothing."""
+
+    is_isolated = True
 
     def __init__(
         self,

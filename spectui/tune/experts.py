@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 
+from spectui.engine.demand import FreeMemory, can_load
 from spectui.engine.fitting import (
-    FreeMemory,
     PlanCall,
     alone,
-    can_load,
     expert_overrides,
     smallest_n_cpu_moe,
     with_n_cpu_moe,
@@ -24,7 +23,7 @@ from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.models.weights import WeightTraffic
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import Fit, ModelOptions
 from spectui.tune.candidates import Candidate
 
 
@@ -71,7 +70,7 @@ def place_experts(
         plan: asked some four times per draft.
         request: the target and the context; where its experts lie is left out.
         drafts: by name.
-        free: free memory, with nothing loaded. GPUs keep ``MARGIN_BYTES``.
+        free: free memory, with nothing loaded. GPUs keep their margins.
 
     Raises:
         DoesNotFitError: the target does not fit even with all experts in RAM.
@@ -168,7 +167,10 @@ class ExpertPlan:
 
 
 def plan_experts(
-    request: PlanRequest, drafts: Mapping[str, ModelOptions], say: Callable[[str], None]
+    request: PlanRequest,
+    drafts: Mapping[str, ModelOptions],
+    say: Callable[[str], None],
+    margins: Fit | None = None,
 ) -> tuple[ExpertPlan | None, tuple[Candidate, ...]]:
     """Plan where the experts are placed with each draft.
 
@@ -177,6 +179,7 @@ def plan_experts(
             is replaced.
         drafts: by name.
         say: told what was found.
+        margins: what stays free on the GPUs; None for the usual.
 
     Returns:
         The plan, None where the placement makes no difference, and the drafts that have no room.
@@ -188,11 +191,12 @@ def plan_experts(
     with Planner(rpc=request.target.devices.rpc) as planner:
         # Every draft's search asks for the target as it was given.
         plan: PlanCall = cache(planner.plan)
-        idle = why_idle(plan, request, has_gpus=bool(planner.gpus()))
+        gpus = planner.gpus()
+        idle = why_idle(plan, request, has_gpus=bool(gpus))
         if idle is not None:
             say(f"n_cpu_moe changes nothing here ({idle}); the rest is searched")
             return None, ()
-        free = planner.free_memory()
+        free = planner.free_memory().with_margins(margins, request.target.devices, gpus)
         placed = place_experts(plan, request, drafts, free)
     refused = tuple(
         Candidate(name=name, options=drafts[name], loaded=None, error=error)

@@ -4,7 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, DoesNotFitError, HopelessError, ServerError, SpectuiError
+from spectui.errors import (
+    CancelledError,
+    EngineDiedError,
+    EngineLostError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+)
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import WorkItem
@@ -85,11 +92,9 @@ class TrialRunner:
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
-            has_no_room = isinstance(error, DoesNotFitError)
-            state = TrialState.PRUNED if has_no_room else TrialState.FAIL
-            record = self._study.fail(proposal, str(error), state)
+            record = self._study.fail(proposal, error)
             self._by_number[proposal.number] = record
-            if _is_defect(error) or self._is_hopeless(error):
+            if _is_defect(error) or self._is_hopeless(error, proposal.arm):
                 raise
         else:
             self._by_number[proposal.number] = record
@@ -105,17 +110,21 @@ class TrialRunner:
         if self._server_error is not None and not n_measured(self.records):
             raise self._server_error
 
-    def _is_hopeless(self, error: SpectuiError) -> bool:
+    def _is_hopeless(self, error: SpectuiError, arm: Arm) -> bool:
         """Whether further trials would fail in the same way.
 
-        A server does not run as it was started, or never has with speculation.
+        A server does not run as it was started, or never has with speculation. An engine in this
+        process cannot be replaced; and without off there is nothing to compare with.
         """
-        if isinstance(error, HopelessError):
+        if isinstance(error, (HopelessError, EngineLostError)):
+            return True
+        if arm.is_off and isinstance(error, EngineDiedError):
             return True
         tried = [one for one in self._by_number.values() if not one.arm.is_off]
         failed = [one for one in tried if one.state is TrialState.FAIL]
         measured = any(one.state is TrialState.COMPLETE for one in tried)
-        return isinstance(error, ServerError) and not measured and len(failed) >= _HOPELESS
+        has_ended = isinstance(error, (ServerError, EngineDiedError))
+        return has_ended and not measured and len(failed) >= _HOPELESS
 
     def _measure(self, proposal: Proposal) -> TrialRecord:
         for _attempt in range(self._attempts):

@@ -1,5 +1,6 @@
 """Trials: the arm that ran, and its results. Plain data, stored with the study."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -69,6 +70,10 @@ class TrialRecord:
     noisy: bool = False
     """Whether the anchors around it disagreed, where there was time after a repetition as well."""
     error: str | None = None
+    died: bool = False
+    """Whether the process that measured it ended meanwhile."""
+    log: tuple[str, ...] = ()
+    """Last lines of llama.cpp's log where it did, as far as they are known."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -105,7 +110,20 @@ class TrialRecord:
             **or_reason("acceptance_rate", self.acceptance_rate, nothing_drafted),
             "noisy": self.noisy,
             "error": self.error,
+            **({"died": True, "log": list(self.log)} if self.died else {}),
         }
+
+
+_MOST_DEATHS = 2
+
+
+def deadly(records: Sequence[TrialRecord]) -> frozenset[Arm]:
+    """Arms whose process has ended twice while they were measured: they are tried no more.
+
+    Not off: without it nothing can be compared, so that every run tries it once.
+    """
+    deaths = Counter(one.arm for one in records if one.died and not one.arm.is_off)
+    return frozenset(arm for arm, n in deaths.items() if n >= _MOST_DEATHS)
 
 
 def n_measured(records: Sequence[TrialRecord]) -> int:

@@ -129,6 +129,11 @@ class TuningBackend(Protocol):
         """Decodes."""
         ...
 
+    @property
+    def is_isolated(self) -> bool:
+        """Whether the models are in processes of their own."""
+        ...
+
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
         ...
@@ -240,6 +245,7 @@ class Tuning:
             sampler=options.sampler,
             seed=options.seed,
             must_exist=options.must_exist,
+            isolated=self._backend.is_isolated,
         )
         self.space = study.space
         return study

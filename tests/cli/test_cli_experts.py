@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectui.closing import Closing
-from spectui.engine.fitting import MARGIN_BYTES, FreeMemory
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import Plan, PlanRequest
 from tests.support.cli import Spectui

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.engine.planning import Planner
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions

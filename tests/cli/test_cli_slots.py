@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
-from spectui.llama.buffers import BufferKind
 from spectui.measure.served_models import keeps_off
 from spectui.measure.servers import measuring_arguments
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
@@ -164,7 +163,7 @@ def test_both_servers_need_room_for_the_caches_of_all_slots(
     with Planner() as planner:
         plans = [planner.plan(request_of(one)) for one in (setup.off, setup)]
     own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
-    needed = sum(one.size_bytes * (8 if one.kind is BufferKind.KV else 1) for one in own)
+    needed = sum(one.size_bytes for one in own)
     needed += sum(one.size_bytes for one in plans[1].buffers if one.is_mapped)
     free: dict[str, int] = {}
     monkeypatch.setattr(

@@ -5,15 +5,18 @@ import struct
 import textwrap
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from spectui.engine.planning import Planner
 from spectui.errors import SpectuiError
 from spectui.llama.rpc import PROTOCOL
+from spectui.llama.rpc import RpcServer as Connection
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
-from tests.support.rpc import RpcBuild, RpcServer
+from tests.support.rpc import RpcBuild, RpcServer, small_device
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -57,6 +60,48 @@ def test_llama_servers_are_not_started_on_a_server_that_serves_somebody_else(
     ended = bench("bench", *bench.pair(server), *served, "-n", 8)
     assert ended.code == 2, ended.err
     assert "it serves one client at a time" in ended.err
+
+
+LIES: dict[str, tuple[list[object], int, str]] = {
+    "weights": (["bench"], 100_000, "MODEL does not fit in memory; choose a smaller quantisation"),
+    "cache": (["bench"], 800_000, "no context of 1024 tokens could be made for MODEL"),
+    "compute": (["tune", "--trials", 1], 1_700_000, "no context of 1024 tokens could be made"),
+    "draft": (["bench"], 4_000_000, "DRAFT does not fit in memory; choose a smaller"),
+    "server": (["bench"], 800_000, "llama-server without speculation ended with exit code 1"),
+}
+"""Commands on a device that has less than it says: bytes, and the sentence."""
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_a_device_that_has_less_than_it_says_ends_in_a_sentence(
+    bench: Bench, start: Start, what: str
+) -> None:
+    command, has_bytes, sentence = LIES[what]
+    is_served = what == "server"
+    server = start()
+    if is_served:
+        command = [*command, "--backend", "server", "--server-bin", bench.server_bin]
+    with small_device(server.endpoint, 1 << 40, has_bytes=has_bytes) as endpoint:
+        liar = RpcServer(endpoint=endpoint, process=server.process)
+        ended = bench(*command, *bench.pair(liar), "-n", 8, "--prompts", bench.prompts)
+    assert ended.code == (5 if is_served else 4), ended.err
+    last = ended.err.splitlines()[-1]
+    for name, path in (("MODEL", bench.target), ("DRAFT", bench.draft)):
+        last = last.replace(str(path), name).replace(path.name, name)
+    assert last.startswith(f"error: {sentence}")
+    assert "Traceback" not in ended.err
+    # Nobody has the device any more, and nothing was kept of a run that never began.
+    assert [one.pid for one in psutil.process_iter() if endpoint in _words(one)] == []
+    kept = {path.name for path in (bench.home / "data").rglob("*") if path.is_file()}
+    assert not [name for name in kept if not name.startswith("llama-server-")]
+    with Connection(server.endpoint) as connection:
+        connection.link()
+
+
+def _words(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
 
 
 ENDLESS: dict[str, tuple[list[object], str]] = {

@@ -14,7 +14,7 @@ import pytest
 from spectui.doctor.examination import try_draft
 from spectui.doctor.findings import hard_to_win
 from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, gpu_bytes_per_s, speed_bound
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.errors import UsageError
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.library import binding_version

@@ -9,7 +9,8 @@ from spectui.cli.doctor_view import draft_lines, told
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
-from spectui.engine.fitting import Demand, FreeMemory, with_smallest_context
+from spectui.engine.demand import Demand, FreeMemory
+from spectui.engine.fitting import with_smallest_context
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import Backend, Plan, PlanRequest
@@ -73,6 +74,7 @@ def demand(memory: str, *, left_bytes: int, mapped_bytes: int = 0) -> Demand:
         allocated_bytes=allocated_bytes,
         mapped_bytes=mapped_bytes,
         free_bytes=allocated_bytes + mapped_bytes + left_bytes,
+        margin_bytes=0 if memory == HOST else 2 * GIGA,
     )
 
 
@@ -141,6 +143,16 @@ def test_what_bounds_the_context_is_told(examination: Examination) -> None:
         f"The largest context that fits is {trained // 2} tokens (weights are read from disk with "
         "any context); you asked"
     ) in text_of(replace(disk, always_from_disk=True))
+
+
+def test_where_no_context_leaves_the_margin_that_is_said(examination: Examination) -> None:
+    tight, full = (demand("CUDA0", left_bytes=n * GIGA) for n in (1, -1))
+    none = replace(examination, largest_context=None, demands=(tight,))
+    assert "No context leaves 2 GB free on CUDA0." in text_of(none)
+    assert "No context fits." in text_of(replace(none, demands=(full,)))
+    for context, advice in ((512, "use a smaller -c"), (None, "keep fewer layers there with -ngl")):
+        texts = [one.text for one in findings(replace(none, largest_context=context))]
+        assert any(text.endswith(f"can end a run: {advice}") for text in texts)
 
 
 @pytest.mark.parametrize("always", [False, True])

@@ -28,6 +28,8 @@ from spectui.engine.events import (
     TokenEmitted,
     Tokenized,
 )
+from spectui.engine.isolation import ProcessWorker
+from spectui.engine.worker import LocalWorker, Worker
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
 from spectui.options.setup import KvOverride, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -40,6 +42,7 @@ from tests.support.engine import (
     HookedEngine,
     assert_lossless,
     load_target,
+    local_worker,
     small_context,
     speculation,
 )
@@ -68,19 +71,35 @@ DRAFTS = {
 }
 
 
+MakeWorker = Callable[[], Worker]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(LocalWorker, id="here"),
+        pytest.param(ProcessWorker, marks=pytest.mark.ci, id="apart"),
+    ],
+)
+def make_worker(request: pytest.FixtureRequest) -> MakeWorker:
+    """What executes the commands: whoever uses the engine must not tell the difference."""
+    made: MakeWorker = request.param
+    return made
+
+
 @pytest.fixture(scope="module")
-def engine(tiny: TinyPath) -> Iterator[Engine]:
+def engine(tiny: TinyPath, make_worker: MakeWorker) -> Iterator[Engine]:
     """With a target and a close draft."""
-    with Engine() as started:
+    with Engine(worker=make_worker()) as started:
         started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
         started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         yield started
 
 
 @pytest.fixture
-def own_engine(tiny: TinyPath) -> Iterator[Engine]:
+def own_engine(tiny: TinyPath, make_worker: MakeWorker) -> Iterator[Engine]:
     """For tests that load, stop or close."""
-    with Engine() as started:
+    with Engine(worker=make_worker()) as started:
         started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
         started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         yield started
@@ -178,8 +197,8 @@ def test_loading_is_told_in_order(tiny: TinyPath) -> None:
     assert fractions[-1] == 1.0
 
 
-def test_every_event_survives_pickling(tiny: TinyPath) -> None:
-    with HookedEngine(lambda _engine, _event: None) as hooked:
+def test_every_event_survives_pickling(tiny: TinyPath, make_worker: MakeWorker) -> None:
+    with HookedEngine(lambda _engine, _event: None, make_worker()) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
         hooked.call(Tokenize(text="in the"))
@@ -375,7 +394,7 @@ BAD_REQUESTS = [
     (request(n_predict=-2), UsageError, "-n -2: must be positive"),
     (request(prompt=()), BadInputError, "the prompt has no tokens"),
     (request(prompt=(273,)), BadInputError, "not in the vocabulary"),
-    (request(draft=speculation(0)), UsageError, "draft_max must be at least 1"),
+    (request(draft=speculation(0)), UsageError, "draft_max must be at least 1|`int` >= 1"),
     (request(draft=speculation(17)), UsageError, "draft_max 17 is more than the 16 tokens"),
 ]
 
@@ -404,6 +423,7 @@ def test_nothing_runs_without_a_target() -> None:
 
 
 def test_defects_are_told_with_their_traceback(engine: Engine) -> None:
+    local_worker(engine)
     with pytest.raises(SpectuiError, match="AttributeError: 'int' object") as caught:
         engine.tokenize(Tokenize(text=5))  # type: ignore[arg-type]
     (trace,) = caught.value.__notes__
@@ -415,7 +435,7 @@ def test_defects_are_told_with_their_traceback(engine: Engine) -> None:
 
 
 def test_a_second_target_closes_the_first(own_engine: Engine, tiny: TinyPath) -> None:
-    models = own_engine._thread._models
+    models = local_worker(own_engine).models
     first, first_draft = models.target_model, models.draft_model
     assert first is not None
     assert first_draft is not None
@@ -455,7 +475,7 @@ def test_an_incompatible_draft_is_refused_and_the_target_stays(
 
 def test_a_draft_can_be_unloaded(own_engine: Engine) -> None:
     own_engine.unload_draft()
-    assert own_engine._thread._models.draft_model is None
+    assert local_worker(own_engine).models.draft_model is None
     assert len(own_engine.generate(request(n_predict=5)).tokens) == 5
     own_engine.unload_draft()
 
@@ -528,7 +548,9 @@ def test_margins_tell_a_clear_choice_from_noise(engine: Engine) -> None:
 # Stopping
 
 
-def test_stop_from_another_thread_keeps_the_tokens_so_far(tiny: TinyPath) -> None:
+def test_stop_from_another_thread_keeps_the_tokens_so_far(
+    tiny: TinyPath, make_worker: MakeWorker
+) -> None:
     reached, stopped = threading.Event(), threading.Event()
 
     def stand_still(hooked: HookedEngine, event: Event) -> None:
@@ -537,7 +559,7 @@ def test_stop_from_another_thread_keeps_the_tokens_so_far(tiny: TinyPath) -> Non
             reached.set()
             assert stopped.wait(60)
 
-    with HookedEngine(stand_still) as hooked:
+    with HookedEngine(stand_still, make_worker()) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         hooked.client.submit(request())
         assert reached.wait(60)
@@ -559,7 +581,7 @@ def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds(tiny: TinyPath) -> No
     def abort_decode(hooked: HookedEngine, event: Event) -> None:
         if isinstance(event, RoundFinished):
             # What stop() does while a decode runs: the next graph node ends it.
-            hooked.thread._abort.set()
+            local_worker(hooked.thread).abort.set()
 
     with HookedEngine(abort_decode) as hooked:
         hooked.call(load_target(tiny(TARGET)))
@@ -588,12 +610,12 @@ def test_stop_by_the_driver_ends_a_long_text(tiny: TinyPath) -> None:
         assert started.generate(request(n_predict=5)).stop is Stop.LENGTH
 
 
-def test_stop_ends_a_load(tiny: TinyPath) -> None:
+def test_stop_ends_a_load(tiny: TinyPath, make_worker: MakeWorker) -> None:
     def stop_load(hooked: HookedEngine, event: Event) -> None:
         if isinstance(event, LoadProgress) and event.role is Role.DRAFT:
             hooked.client.stop()
 
-    with HookedEngine(stop_load) as hooked:
+    with HookedEngine(stop_load, make_worker()) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         answer = hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
         assert isinstance(answer, EngineFailed)
@@ -682,15 +704,15 @@ def test_a_second_interrupt_leaves_no_stale_answer(tiny: TinyPath) -> None:
 def test_closing_cancels_and_frees(tiny: TinyPath) -> None:
     started = Engine()
     started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
-    model = started._thread._models.target_model
+    model = local_worker(started).models.target_model
     assert model is not None
     started.close()
     assert model.c is None
     assert not started._thread._thread.is_alive()
 
 
-def test_shutdown_is_answered_last(tiny: TinyPath) -> None:
-    with HookedEngine(lambda _engine, _event: None) as hooked:
+def test_shutdown_is_answered_last(tiny: TinyPath, make_worker: MakeWorker) -> None:
+    with HookedEngine(lambda _engine, _event: None, make_worker()) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         assert hooked.call(Shutdown()) == EngineClosed()
         assert hooked.events[-1] == EngineClosed()

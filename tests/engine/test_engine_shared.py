@@ -30,7 +30,7 @@ from spectui.llama.context import Context
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
-from tests.support.engine import ENDLESS, load_target, speculation
+from tests.support.engine import ENDLESS, load_target, local_worker, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -407,7 +407,7 @@ def test_a_chat_that_is_too_large_to_keep_is_not_copied(
 ) -> None:
     shared.chat.client.submit(turn(PROMPT))
     first = shared.chat.result()
-    models = shared.engine._models
+    models = local_worker(shared.engine).models
     n_bytes = sum(len(context.save()) for context in models.contexts)
     monkeypatch.setattr("spectui.engine.models._CHAT_BYTES", n_bytes - 1)
     free = psutil.virtual_memory()._replace(available=2 * (n_bytes - n_bytes_missing))

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.fit import Fitted, devices_of, fit
+from spectui.engine.demand import devices_of
+from spectui.engine.fit import Fitted, fit
 from spectui.llama.buffers import HOST, BufferKind, DeviceMemory
 from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.options.setup import (
@@ -49,6 +50,7 @@ class Arithmetic(Script):
     attention_bytes: int = 7
     part_bytes: int = 20
     """Of each of three parts of a layer; those of all its experts together."""
+    misplanned_bytes: int = 0
     output_bytes: int = 13
     cache_bytes: int = 0
     """Per layer and token."""
@@ -56,7 +58,9 @@ class Arithmetic(Script):
 
     def _target(self, request: PlanRequest) -> ModelPlan:
         sizes = self._tensors(request.target, request.context.ctx_size)
-        return self._plan(*(buffer(one, BufferKind.WEIGHTS, n) for one, n in sizes.items()))
+        plan = self._plan(*(buffer(one, BufferKind.WEIGHTS, n) for one, n in sizes.items()))
+        misplanned = (buffer("CUDA0", BufferKind.COMPUTE, self.misplanned_bytes),)
+        return replace(plan, misplanned=misplanned)
 
     def _tensors(self, target: ModelOptions, ctx_size: int) -> Counter[str]:
         sizes: Counter[str] = Counter()
@@ -164,6 +168,13 @@ def test_what_fits_stays_as_it_is() -> None:
     assert (fitted.target, fitted.sentence) == (TARGET, None)
 
 
+def test_what_llama_cpp_plans_amiss_counts_as_in_the_server() -> None:
+    room = sum(one.size_bytes for one in Arithmetic()(REQUEST).target.buffers)
+    for n_bytes, n_layers in ((0, -1), (-5, -1), (1, 10)):
+        plan = Arithmetic(misplanned_bytes=n_bytes)
+        assert fit(plan, REQUEST, gpus(room)).target.n_gpu_layers == n_layers
+
+
 def test_margins_are_by_device_and_one_is_for_all() -> None:
     mib = 1 << 20
     assert [Fit().margin_bytes(n) for n in range(2)] == [1024 * mib, 1024 * mib]
@@ -234,6 +245,7 @@ class Case:
     has_draft: bool = False
     ctx_size: int | None = 4096
     """None for an open one."""
+    n_slots: int = 1
 
 
 @pytest.mark.server
@@ -245,8 +257,17 @@ class Case:
         Case(n_experts=8, device_bytes=(13_000_000,), has_draft=True),
         Case(n_experts=8, device_bytes=(8_000_000, 9_000_000)),
         Case(n_experts=8, device_bytes=(13_000_000,), ctx_size=None),
+        Case(device_bytes=(12_000_000,), has_draft=True, ctx_size=12288, n_slots=3),
+        Case(device_bytes=(30_000_000,), ctx_size=None, n_slots=3),
     ],
-    ids=["dense", "experts beside a draft", "two devices", "an open context"],
+    ids=[
+        "dense",
+        "experts beside a draft",
+        "two devices",
+        "an open context",
+        "slots beside a draft",
+        "slots with open contexts",
+    ],
 )
 def test_the_choice_is_the_real_servers(
     tiny: TinyPath, tmp_path: Path, rpc: RpcBuild, case: Case
@@ -261,10 +282,12 @@ def test_the_choice_is_the_real_servers(
         request = PlanRequest(
             target=ModelOptions(path=path, devices=devices, fit=NO_MARGIN),
             draft=draft if case.has_draft else None,
-            context=ContextOptions(ctx_size=case.ctx_size or 4096, threads=1),
+            context=ContextOptions(ctx_size=(case.ctx_size or 4096) // case.n_slots, threads=1),
             max_draft=8 if case.has_draft else 0,
+            n_slots=case.n_slots,
         )
         fitted, ours = engine_chooses(request, open_context=case.ctx_size is None)
-        theirs = server_chooses(rpc.llama_server(tmp_path), arguments, endpoints)
+        binary = rpc.llama_server(tmp_path)
+        theirs = server_chooses(binary, arguments, endpoints, n_slots=case.n_slots)
     assert ours == theirs
     assert fitted.target != request.target or ours.shortened_to

@@ -6,27 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.fitting import (
+from spectui.engine.demand import (
     MARGIN_BYTES,
     Demand,
     FreeMemory,
     can_load,
     demands,
-    expert_overrides,
-    largest_context,
     reads_from_disk,
-    smallest_n_cpu_moe,
 )
-from spectui.llama.buffers import HOST, Buffer, BufferKind
+from spectui.engine.fitting import expert_overrides, largest_context, smallest_n_cpu_moe
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
-from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
 from tests.support.plans import REQUEST, Script, buffer, room
 
 
 def test_demands_are_by_memory_with_the_hosts_last() -> None:
     plan = Script()(with_context(256))
     gpu, host = demands(plan, room(CUDA0=2000, CPU=100))
-    assert gpu == Demand(memory="CUDA0", allocated_bytes=1306, mapped_bytes=0, free_bytes=2000)
+    assert gpu == Demand(
+        memory="CUDA0",
+        allocated_bytes=1306,
+        mapped_bytes=0,
+        free_bytes=2000,
+        margin_bytes=MARGIN_BYTES,
+    )
     assert gpu.left_bytes == 694
     # Pinned for a GPU, and the host's all the same.
     assert host == Demand(memory=HOST, allocated_bytes=3, mapped_bytes=0, free_bytes=100)
@@ -106,13 +110,36 @@ def test_as_few_experts_as_possible_stay_in_ram(
 
 def test_a_gpu_with_less_than_the_margin_left_is_tight() -> None:
     def on(memory: str, left_bytes: int) -> Demand:
-        return Demand(memory=memory, allocated_bytes=10, mapped_bytes=0, free_bytes=10 + left_bytes)
+        plan = Script(mmap=False)(n_cpu_moe(5))
+        taken = sum(one.size_bytes for one in plan.buffers if one.memory == memory)
+        found = demands(plan, room(**{memory: taken + left_bytes}))
+        return next(one for one in found if one.memory == memory)
 
     assert on("CUDA0", 0).is_tight
     assert on("CUDA0", MARGIN_BYTES - 1).is_tight
     assert not on("CUDA0", MARGIN_BYTES).is_tight
     assert not on("CUDA0", -1).is_tight
     assert not on(HOST, 0).is_tight
+
+
+def test_every_gpu_keeps_the_margin_of_its_own() -> None:
+    gpus = tuple(
+        DeviceMemory(name=name, description="a GPU", free_bytes=1, total_bytes=1)
+        for name in ("CUDA0", "CUDA1", "CUDA2")
+    )
+    placed = Devices(names=("CUDA1", "CUDA0"))
+    free = room(CUDA0=3 << 20, CUDA1=1 << 40, CPU=100)
+    kept = free.with_margins(Fit(targets_mib=(7, 2)), placed, gpus)
+    assert kept.margins == {"CUDA1": 7 << 20, "CUDA0": 2 << 20}
+    # Of three MiB one is left, and a token of the context takes one byte.
+    script = Script(n_ctx_train=1 << 24, n_layers=0)
+    assert largest_context(script, REQUEST, free) is None
+    assert largest_context(script, REQUEST, kept) == (1 << 20) - CONTEXT_STEP
+    full = with_context(2 << 20)
+    found = {one.memory: one for one in demands(script(full), kept)}
+    margins = {name: one.margin_bytes for name, one in found.items()}
+    assert margins == {"CUDA0": 2 << 20, "CUDA1": 7 << 20, HOST: 0}
+    assert "below 2.1 MB the driver" in (found["CUDA0"].tightness or "")
 
 
 def test_weights_that_ram_never_holds_do_not_bound_the_context() -> None:

@@ -13,19 +13,15 @@ from hypothesis import strategies as st
 from spectui.closing import Closing
 from spectui.engine import guard as guard_module
 from spectui.engine.commands import Generate, LoadTarget
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory, demands, least_left
 from spectui.engine.driver import Engine
 from spectui.engine.events import LoadProgress, LoadWarned, ModelLoaded
-from spectui.engine.fitting import (
-    MARGIN_BYTES,
-    FreeMemory,
-    demands,
-    least_left,
-    with_n_cpu_moe,
-)
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
+from spectui.engine.worker import LocalWorker
 from spectui.errors import DoesNotFitError, ReadsFromDiskError
 from spectui.llama.buffers import BufferKind, DeviceMemory
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
@@ -37,6 +33,7 @@ from spectui.options.setup import (
     Setup,
 )
 from tests.support.allocation import KINDS
+from tests.support.engine import local_worker
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
 from tests.support.plans import Script, buffer, room
@@ -417,7 +414,7 @@ def machine() -> Machine:
 @pytest.fixture
 def thread(machine: Machine, lasting: Planner) -> Iterator[EngineThread]:
     assert lasting.pids
-    made = EngineThread(guard=Guard(machine))
+    made = EngineThread(LocalWorker(Guard(machine)))
     yield made
     made.close()
 
@@ -450,7 +447,7 @@ def test_nothing_is_opened_that_is_refused(
             draft=wanted.draft,
         )
     assert events == []
-    assert thread._models.buffers == ()
+    assert local_worker(thread).models.buffers == ()
 
 
 def test_a_pair_is_refused_before_its_target_is_loaded(
@@ -490,13 +487,13 @@ def test_a_model_that_makes_room_is_not_counted(
     """The reading comes once the pair before is gone."""
     target = ModelOptions(path=tiny(TARGET))
     needed = sum(sizes_of(lasting.plan(PlanRequest(target=target, context=SMALL, max_draft=4))))
-    models = thread._models
+    models = local_worker(thread).models
 
     def free(_gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
         taken = sum(one.size_bytes for one in models.buffers if not one.is_mapped)
         return room(CPU=needed - taken)
 
-    thread._guard._free = free
+    local_worker(thread).guard._free = free
     engine = Engine(shared=thread)
     for _ in range(2):
         engine.load_target(target, SMALL, max_draft=4)
@@ -567,19 +564,24 @@ def test_two_servers_share_what_they_map(lasting: Planner, tiny: TinyPath) -> No
 
 
 def test_slots_have_caches_of_their_own(lasting: Planner, tiny: TinyPath) -> None:
-    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    one_slot = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    request = replace(one_slot, n_slots=4)
     plan = lasting.plan(request)
-    cache = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.KV)
-    needed = sum(sizes_of(plan)) + 3 * cache
-    assert scripted(needed).check(request, n_slots=4) is None
+    caches = [
+        sum(one.size_bytes for one in found.buffers if one.kind is BufferKind.KV)
+        for found in (lasting.plan(one_slot), plan)
+    ]
+    assert caches[1] == 4 * caches[0]
+    needed = sum(sizes_of(plan))
+    assert scripted(needed).check(request) is None
     with pytest.raises(DoesNotFitError):
-        scripted(needed - 1).check(request, n_slots=4)
+        scripted(needed - 1).check(request)
 
 
-def test_a_setups_request_is_that_of_a_slot(tiny: TinyPath) -> None:
+def test_a_setups_request_has_its_slots(tiny: TinyPath) -> None:
     target, draft = (ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT))
     setup = Setup(target=target, draft=draft, context=SMALL, speculation=None, n_slots=3)
-    assert request_of(setup) == PlanRequest(target=target, context=SMALL, max_draft=1)
+    assert request_of(setup) == PlanRequest(target=target, context=SMALL, max_draft=1, n_slots=3)
 
 
 def test_a_gpu_that_is_nearly_full_is_told(tiny: TinyPath, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from spectui.engine.driver import Engine
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import Guard
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.engine.fitting import free_memory
+from spectui.engine.demand import free_memory
 from spectui.engine.host_memory import HostMemory, can_lock, host_memory
 from spectui.llama.buffers import HOST, DeviceMemory
 

@@ -14,7 +14,7 @@ from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
-from tests.support.engine import ENDLESS, MAX_DRAFT
+from tests.support.engine import ENDLESS, MAX_DRAFT, local_worker
 from tests.support.models import Tiny, write_tiny
 from tests.support.mtp import write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba
@@ -66,7 +66,7 @@ def generated(
     found: list[Event] = []
     engine.on_event = found.append
     result: GenerationResult = engine.generate(command)
-    target = engine._thread._models.target
+    target = local_worker(engine).models.target
     logits = [np.array(target.logits(row)) for row in range(target.n_outputs)]
     (told,) = [event for event in found if isinstance(event, PromptEvaluated)]
     counters = replace(result.counters, times=RoundTimes(), chain_s=0.0, mark_s=0.0)
@@ -88,7 +88,7 @@ def test_going_on_from_a_kept_prompt_changes_no_bit(
         n_prefix=n_prefix,
         reuse_prompt=True,
     )
-    store = engine._thread._models.prompts
+    store = local_worker(engine).models.prompts
     store.clear()
     fresh, n_reused = generated(engine, command)
     assert n_reused == 0
@@ -108,6 +108,6 @@ def test_a_kept_prompt_changes_no_bit(engine: Engine, architecture: str, number:
         speculation=drafting(architecture)[number],
         reuse_prompt=True,
     )
-    engine._thread._models.prompts.clear()
+    local_worker(engine).models.prompts.clear()
     fresh, _n_reused = generated(engine, command)
     assert generated(engine, command) == (fresh, len(text))

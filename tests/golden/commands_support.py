@@ -300,7 +300,7 @@ def _make_tried(url: str) -> None:
         for number in range(len(SPECULATIONS) + 1):
             proposal = study.ask()
             if proposal.number == 3:
-                study.fail(proposal, "it does not fit; choose a smaller context")
+                study.fail(proposal, BadInputError("it does not fit; choose a smaller context"))
             elif proposal.number == 4:
                 study.interrupt(proposal)
             else:

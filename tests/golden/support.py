@@ -165,7 +165,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = psutil.virtual_memory()._replace(total=32 << 30, available=16 << 30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     free = HostMemory(free_bytes=memory.available)
-    monkeypatch.setattr("spectui.engine.fitting.host_memory", lambda: free)
+    monkeypatch.setattr("spectui.engine.demand.host_memory", lambda: free)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
     monkeypatch.setattr(psutil, "sensors_temperatures", dict, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
@@ -179,6 +179,8 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
+    # The machine of another process would be the real one.
+    monkeypatch.setenv("SPECTUI_ISOLATE", "0")
 
 
 _MEASURED = {

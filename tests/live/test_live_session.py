@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     EngineFailed,
@@ -24,7 +25,6 @@ from spectui.engine.events import (
     TokenEmitted,
     Tokenized,
 )
-from spectui.engine.fitting import FreeMemory
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
@@ -58,6 +58,7 @@ from spectui.tune.studies.storage import own_storage_file
 from spectui.tune.trials import TrialState
 from spectui.tune.tuning import Tuning
 from tests.support.cli import Spectui
+from tests.support.engine import local_worker
 from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
@@ -277,15 +278,14 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
     mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
     watched.load(setup)
-    held = sum(
-        one.size_bytes for one in watched.session._engine._models.buffers if not one.is_mapped
-    )
+    engine = local_worker(watched.session._engine)
+    held = sum(one.size_bytes for one in engine.models.buffers if not one.is_mapped)
     compared = []
     for n_bytes in (allocated - 1, allocated, allocated + mapped):
         # What is free beside the pair that would have to go.
         free = FreeMemory(by_memory={"CPU": n_bytes - held})
         monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus, free=free: free)
-        watched.session._engine._inspector.close()
+        engine._inspector.close()
         watched.session.inspector.compare(setup)
         compared.append(watched.wait(ModelInspected))
     assert [one.reason is None for one in compared] == [False, True, True]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, CancelledError
+from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.model import Model
-from spectui.llama.plan import memory_breakdown
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation

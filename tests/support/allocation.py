@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
-from spectui.llama.plan import memory_breakdown
 from spectui.llama.planned import PlanRequest
 from spectui.speculative.models import Rollback
 from tests.support.models import MOE, Tiny, write_tiny

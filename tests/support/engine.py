@@ -4,11 +4,14 @@ import queue
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from spectui.closing import Closing
 from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import TERMINAL, Event, GenerationResult
 from spectui.engine.thread import EngineThread
+from spectui.engine.worker import LocalWorker, Worker
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -50,17 +53,27 @@ def assert_lossless(
     assert probed.margin <= 2 * probed.noise, f"lost at token {position}: {probed}"
 
 
+def local_worker(engine: Engine | EngineThread) -> LocalWorker:
+    """Who executes the commands of an engine of this process, with its models."""
+    thread = engine._thread if isinstance(engine, Engine) else engine
+    if not isinstance(thread._worker, LocalWorker):
+        pytest.skip("its models are in another process")
+    return thread._worker
+
+
 class HookedEngine(Closing):
     """An ``EngineThread`` whose every event passes ``hook`` on the engine's thread.
 
     While the hook runs the engine stands still, so that a test can act at a known moment.
     """
 
-    def __init__(self, hook: Callable[["HookedEngine", Event], None]) -> None:
+    def __init__(
+        self, hook: Callable[["HookedEngine", Event], None], worker: Worker | None = None
+    ) -> None:
         self._hook = hook
         self.events: list[Event] = []
         self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.thread = EngineThread()
+        self.thread = EngineThread(worker)
         self.client = self.thread.connect(self._sink)
 
     def _sink(self, event: Event) -> None:

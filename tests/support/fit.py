@@ -53,10 +53,12 @@ def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, 
         yield tuple(stack.enter_context(small_device(*pair)) for pair in pairs)
 
 
-def server_chooses(binary: Path, arguments: Sequence[str], endpoints: Sequence[str]) -> Chosen:
+def server_chooses(
+    binary: Path, arguments: Sequence[str], endpoints: Sequence[str], *, n_slots: int = 1
+) -> Chosen:
     """Start a llama-server that has RPC, and end it once it has placed its target."""
     command = [str(binary), "--rpc", ",".join(endpoints), *arguments]
-    command += ["-np", "1", "-lv", "5", "--port", "0"]
+    command += ["-np", str(n_slots), "-lv", "5", "--port", "0"]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
@@ -88,7 +90,7 @@ def engine_chooses(request: PlanRequest, *, open_context: bool = False) -> tuple
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         lines = pool.submit(_placed, replace(request, target=fitted.target)).result()
     is_shorter = open_context and fitted.ctx_size < fitted.n_ctx_train
-    shortened = fitted.ctx_size if is_shorter else None
+    shortened = request.n_slots * fitted.ctx_size if is_shorter else None
     return fitted, Chosen.read("\n".join(lines), shortened)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spectui.engine.fitting import FreeMemory
+from spectui.engine.demand import FreeMemory
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest

@@ -118,18 +118,36 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 _REQUEST = struct.Struct("<BQ")
-_MEMORY = struct.Struct("<QQQ")
-_GET_DEVICE_MEMORY = 11
+_TWO_NUMBERS = struct.Struct("<QQQ")
+"""An answer: its size, and an address and bytes, or bytes that are free and bytes in all."""
+_ALLOCATION = struct.Struct("<IQ")
+_NO_BUFFER = _TWO_NUMBERS.pack(16, 0, 0)
+_ALLOC_BUFFER, _FREE_BUFFER, _GET_DEVICE_MEMORY = 0, 4, 11
+
+Held = dict[int, int]
+"""Bytes of the buffers that a client has on a device, by address."""
+_AWAITED = 0
+"""Address of a buffer that was asked for."""
 
 
 @contextmanager
-def small_device(endpoint: str, free_bytes: int) -> Iterator[str]:
+def small_device(
+    endpoint: str, free_bytes: int, *, has_bytes: int | None = None, held: Held | None = None
+) -> Iterator[str]:
     """A server in front of another, whose devices say that they have so much memory, all free.
 
     Like any other it serves one client at a time.
+
+    Args:
+        endpoint: the other server.
+        free_bytes: what is said.
+        has_bytes: what a client can have before it is refused; None for all that there is.
+        held: filled with what the present client has.
     """
+    held = {} if held is None else held
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_forward, args=(listener, endpoint, free_bytes))
+        arguments = (listener, endpoint, free_bytes, has_bytes, held)
+        thread = threading.Thread(target=_forward, args=arguments)
         thread.start()
         try:
             yield f"127.0.0.1:{listener.getsockname()[1]}"
@@ -138,31 +156,55 @@ def small_device(endpoint: str, free_bytes: int) -> Iterator[str]:
             thread.join()
 
 
-def _forward(listener: socket.socket, endpoint: str, free_bytes: int) -> None:
+def _forward(
+    listener: socket.socket, endpoint: str, free_bytes: int, has_bytes: int | None, held: Held
+) -> None:
     host, _, port = endpoint.rpartition(":")
     while True:
         try:
             client, _address = listener.accept()
         except OSError:
             return
+        held.clear()
         with client, socket.create_connection((host, int(port))) as server:
-            back = threading.Thread(target=_copy, args=(server, client))
+            for one in (client, server):
+                # As the library does: a small message would else wait for the one before it.
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            back = threading.Thread(target=_answers, args=(server, client, held))
             back.start()
             with suppress(OSError):
-                _questions(client, server, free_bytes)
+                _questions(client, server, free_bytes, has_bytes, held)
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
             back.join()
 
 
-def _questions(client: socket.socket, server: socket.socket, free_bytes: int) -> None:
+def _questions(
+    client: socket.socket,
+    server: socket.socket,
+    free_bytes: int,
+    has_bytes: int | None,
+    held: Held,
+) -> None:
     """Pass on what a client asks, but for the memory. It waits for one answer after the other."""
     while len(head := client.recv(_REQUEST.size, socket.MSG_WAITALL)) == _REQUEST.size:
         command, size = _REQUEST.unpack(head)
         if command == _GET_DEVICE_MEMORY:
             client.recv(size, socket.MSG_WAITALL)
-            client.sendall(_MEMORY.pack(16, free_bytes, free_bytes))
+            client.sendall(_TWO_NUMBERS.pack(16, free_bytes, free_bytes))
             continue
+        if command in {_ALLOC_BUFFER, _FREE_BUFFER}:
+            asked = client.recv(size, socket.MSG_WAITALL)
+            if command == _FREE_BUFFER:
+                held.pop(int.from_bytes(asked, "little"), None)
+            elif has_bytes is not None:
+                wanted = _ALLOCATION.unpack(asked)[1]
+                if sum(held.values()) + wanted > has_bytes:
+                    client.sendall(_NO_BUFFER)
+                    continue
+            if command == _ALLOC_BUFFER:
+                held[_AWAITED] = 1
+            head, size = head + asked, 0
         server.sendall(head)
         # Who asks may be ended in the middle.
         while size and (part := client.recv(min(size, 1 << 20))):
@@ -170,7 +212,16 @@ def _questions(client: socket.socket, server: socket.socket, free_bytes: int) ->
             size -= len(part)
 
 
-def _copy(source: socket.socket, to: socket.socket) -> None:
+def _answers(server: socket.socket, client: socket.socket, held: Held) -> None:
+    last = b""
     with suppress(OSError):
-        while part := source.recv(1 << 20):
-            to.sendall(part)
+        while part := server.recv(1 << 20):
+            # Who allocates waits for the answer, and asks for nothing else meanwhile. It may come
+            # in parts, behind answers of other sizes.
+            last = (last + part)[-_TWO_NUMBERS.size :]
+            is_whole = len(last) == _TWO_NUMBERS.size and last.startswith(_NO_BUFFER[:8])
+            if _AWAITED in held and is_whole:
+                _size, address, n_bytes = _TWO_NUMBERS.unpack(last)
+                del held[_AWAITED]
+                held.update({address: n_bytes} if address else {})
+            client.sendall(part)

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.engine.commands import LoadTarget, ProbeMargin
+from spectui.engine.demand import MARGIN_BYTES, FreeMemory, can_load
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
-from spectui.engine.fitting import MARGIN_BYTES, FreeMemory, can_load, with_n_cpu_moe
+from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import OFF, Arm

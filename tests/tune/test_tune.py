@@ -15,7 +15,13 @@ import pytest
 from spectui.engine.commands import ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.errors import (
+    BadInputError,
+    DoesNotFitError,
+    EngineDiedError,
+    SpectuiError,
+    UsageError,
+)
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.verdict import Answer, Basis
@@ -77,6 +83,7 @@ def open_study(
     tuned: frozenset[Parameter] = frozenset(Parameter),
     seed: int = 0,
     must_exist: bool = False,
+    isolated: bool = False,
     sampler: Sampler = Sampler.TPE,
 ) -> TuningStudy:
     return TuningStudy(
@@ -87,6 +94,7 @@ def open_study(
         sampler=sampler,
         seed=seed,
         must_exist=must_exist,
+        isolated=isolated,
     )
 
 
@@ -809,6 +817,50 @@ def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> 
         assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
 
 
+DIED = EngineDiedError("its process was killed", ("ggml_backend: out of memory",))
+
+
+def died_twice(study: TuningStudy) -> Arm:
+    """An arm whose process has ended twice: once may have been chance."""
+    arm = study.defaults[0]
+    for _ in range(2):
+        study.enqueue([arm])
+        proposal = study.ask()
+        assert proposal.arm == arm
+        study.fail(proposal, DIED)
+    return arm
+
+
+def test_an_arm_whose_process_ended_twice_is_tried_no_more(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        arm = died_twice(study)
+    with open_study(tmp_path) as resumed:
+        assert {one.log for one in resumed.records()} == {DIED.log}
+        resumed.enqueue([arm])
+        assert all(resumed.ask().arm != arm for _ in range(12))
+
+
+@pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])
+def test_the_end_of_this_process_counts_where_it_had_the_models(
+    tmp_path: Path, *, isolated: bool, died: bool
+) -> None:
+    with open_study(tmp_path, isolated=isolated) as study:
+        study.ask()
+    with open_study(tmp_path) as resumed:
+        (record,) = resumed.records()
+        assert record.died is died
+
+
+def test_a_study_without_an_arm_that_lives_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_study(tmp_path) as study:
+        arm = died_twice(study)
+        monkeypatch.setattr("spectui.tune.studies.records.suggest_arm", lambda *_, **__: arm)
+        with pytest.raises(EngineDiedError, match="would try has ended its process twice"):
+            study.ask()
+
+
 def test_a_study_that_another_process_works_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -842,7 +894,7 @@ def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) ->
         begin(resumed)
         proposals = [resumed.ask() for _ in range(2)]
         assert [proposal.number for proposal in proposals] == [1, 2]
-        resumed.fail(proposals[0], "no room")
+        resumed.fail(proposals[0], DoesNotFitError("no room"))
         resumed.interrupt(proposals[1])
         assert [record.number for record in resumed.records()] == [0, 1, 2]
         assert n_measured(resumed.records()) == 0
@@ -858,7 +910,7 @@ def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
     with open_study(tmp_path) as study:
         proposal = study.ask()
         assert isinstance(proposal, Proposal)
-        record = study.fail(proposal, "no room")
+        record = study.fail(proposal, BadInputError("no room"))
         assert record == TrialRecord(
             number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
         )

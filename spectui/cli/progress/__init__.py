@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 class Progress:
     """Receives a command's progress; this one shows nothing (``--quiet``)."""
 
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._warnings = set[str]()
+
     def on_demo(self, progress: "DemoProgress") -> None:
         """A demo model is being built."""
 
@@ -34,6 +38,12 @@ class Progress:
 
     def announce(self, text: str) -> None:
         """Show a line that stays in sight while steps come and go."""
+
+    def warn(self, warning: str) -> None:
+        """Announce a warning about a load once: a search loads the same again and again."""
+        if warning not in self._warnings:
+            self._warnings.add(warning)
+            self.announce(f"mind that {warning}")
 
     def close(self) -> None:
         """Restore the terminal."""

@@ -35,6 +35,7 @@ class Lines(Progress):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         """Write to ``console``."""
+        super().__init__()
         self._console = console
         self._clock = clock
         self._said_s = clock()
@@ -64,7 +65,7 @@ class Lines(Progress):
     def on_engine(self, event: Event) -> None:
         """Print the progress of slow loads, and warnings."""
         if isinstance(event, LoadWarned):
-            self.announce(f"mind that {event.warning}")
+            self.warn(event.warning)
         if isinstance(event, LoadProgress):
             self._murmur(
                 f"loading the {event.role} {event.path.name}: {percent_text(event.fraction)}"

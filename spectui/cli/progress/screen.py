@@ -44,6 +44,7 @@ class Screen(Progress):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         """Draw on ``console``, which is a terminal."""
+        super().__init__()
         self._clock = clock
         self._painted = 0.0
         self._records: list[TrialRecord] = []
@@ -70,7 +71,7 @@ class Screen(Progress):
         """Show loading, and what the current rounds accept."""
         match event:
             case LoadWarned(warning=warning):
-                self.announce(f"mind that {warning}")
+                self.warn(warning)
             case LoadProgress(role=role, path=path, fraction=fraction):
                 self._status = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self._paint()

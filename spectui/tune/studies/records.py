@@ -14,6 +14,8 @@ from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
+OWNER = "owner"
+"""Under which a trial keeps the process that measures it."""
 _RECORD = "record"
 
 
@@ -59,7 +61,9 @@ def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
     record = msgspec.convert(current(trial.user_attrs[_RECORD]), TrialRecord)
     if record.state is TrialState.RUNNING and trial.state.is_finished():
         reason = "its process ended before it was measured"
-        return replace(record, state=TrialState.INTERRUPTED, error=reason)
+        # Where the models had one of their own, this one's end was no arm's doing.
+        died = not trial.user_attrs.get(OWNER, {}).get("isolated", False)
+        return replace(record, state=TrialState.INTERRUPTED, error=reason, died=died)
     return record
 
 

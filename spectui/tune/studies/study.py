@@ -13,7 +13,7 @@ import optuna
 import psutil
 
 from spectui.closing import Closing
-from spectui.errors import UsageError
+from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import differences
 from spectui.tune.experts import Placements
@@ -21,7 +21,7 @@ from spectui.tune.parameters import assessed
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
-from spectui.tune.trials import TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState, deadly
 
 _SPEC = "spec"
 _PLACEMENTS = "placements"
@@ -59,6 +59,7 @@ class TuningStudy(Closing):
         sampler: Sampler,
         seed: int,
         must_exist: bool = False,
+        isolated: bool = False,
     ) -> None:
         """Open the study, or create it.
 
@@ -72,6 +73,7 @@ class TuningStudy(Closing):
             sampler: strategy.
             seed: seed of the strategy.
             must_exist: refuse to create it.
+            isolated: whether the models are in processes of their own, which may end alone.
 
         Raises:
             BadInputError: the storage cannot be used.
@@ -81,6 +83,7 @@ class TuningStudy(Closing):
         self.spec = spec
         self.space = space
         self._url = storage
+        self._owner = {**_this_process(), "isolated": isolated}
         self._storage = open_storage(storage)
         self._asked: dict[int, optuna.Trial] = {}
         self.is_new = True
@@ -137,13 +140,30 @@ class TuningStudy(Closing):
     def ask(self) -> Proposal:
         """Choose the next arm and note that this process is at it."""
         with self._storage_errors():
-            trial = self._study.ask()
-            _sign(trial)
-            arm = records.chosen(trial, self.space)
+            trial, arm = self._ask()
             proposal = Proposal(number=self._next_number(), arm=arm)
             self._asked[proposal.number] = trial
             records.store(trial, _unmeasured(proposal, TrialState.RUNNING))
             return proposal
+
+    def _ask(self) -> tuple[optuna.Trial, Arm]:
+        """The next trial whose arm may be measured.
+
+        Raises:
+            EngineDiedError: the sampler finds none.
+        """
+        never = deadly(records.stored(self._study))
+        for _draw in range(_MOST_DRAWS):
+            trial = self._study.ask()
+            trial.set_user_attr(records.OWNER, self._owner)
+            arm = records.chosen(trial, self.space)
+            if arm not in never:
+                return trial, arm
+            self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        raise EngineDiedError(
+            f"every setting that the study {self.name} would try has ended its process twice; "
+            "search other drafts or ranges, with another --study"
+        )
 
     def _next_number(self) -> int:
         """Optuna's own numbers have gaps, where a run was interrupted before what it had queued."""
@@ -154,11 +174,13 @@ class TuningStudy(Closing):
         with self._storage_errors():
             self._store_and_tell(record)
 
-    def fail(
-        self, proposal: Proposal, reason: str, state: TrialState = TrialState.FAIL
-    ) -> TrialRecord:
+    def fail(self, proposal: Proposal, error: SpectuiError) -> TrialRecord:
         """Store that a trial could not be measured, or was pruned, and why."""
-        return self._give_up(_unmeasured(proposal, state, reason))
+        state = TrialState.PRUNED if isinstance(error, DoesNotFitError) else TrialState.FAIL
+        record = _unmeasured(proposal, state, str(error))
+        if isinstance(error, EngineDiedError):
+            record = replace(record, died=True, log=error.log)
+        return self._give_up(record)
 
     def interrupt(self, proposal: Proposal) -> TrialRecord:
         """Store that a trial was stopped; another may try its arm again."""
@@ -219,8 +241,9 @@ class TuningStudy(Closing):
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
         with self._storage_errors():
-            tried = {one.arm for one in records.stored(self._study) if one.state.is_tried}
-            records.enqueue(self._study, arms, self.space, tried=tried)
+            known = records.stored(self._study)
+            tried = {one.arm for one in known if one.state.is_tried and not one.died}
+            records.enqueue(self._study, arms, self.space, tried=tried | deadly(known))
 
     def _store_and_tell(self, record: TrialRecord) -> None:
         trial = self._asked[record.number]
@@ -302,14 +325,10 @@ def _sampler(kind: Sampler, seed: int) -> optuna.samplers.BaseSampler:
             return optuna.samplers.RandomSampler(seed=seed)
 
 
-_OWNER = "owner"
+_MOST_DRAWS = 100
+"""Settings that a sampler may propose in vain."""
 _UNSIGNED = timedelta(minutes=1)
 """Time for which a trial may have no owner, who is noted right after it is asked for."""
-
-
-def _sign(trial: optuna.Trial) -> None:
-    """Note that this process is at a trial."""
-    trial.set_user_attr(_OWNER, _this_process())
 
 
 def _abandoned(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
@@ -325,7 +344,7 @@ def _check_alone(study: optuna.Study) -> None:
     """
     for trial in _running(study):
         if not _is_dead(trial):
-            owner = trial.user_attrs.get(_OWNER, {})
+            owner = trial.user_attrs.get(records.OWNER, {})
             raise UsageError(
                 f"process {owner.get('pid')} on {owner.get('host')} is working on the study "
                 f"{study.study_name}; wait for it, or choose another --study"
@@ -341,7 +360,7 @@ def _this_process() -> dict[str, Any]:
 
 
 def _is_dead(trial: optuna.trial.FrozenTrial) -> bool:
-    owner = trial.user_attrs.get(_OWNER)
+    owner = trial.user_attrs.get(records.OWNER)
     if owner is None:
         # Its process ended between asking for it and signing it, unless it is at that just now.
         started = trial.datetime_start

@@ -1,0 +1,211 @@
+"""Processes of this program that it starts itself, and the typed messages between them.
+
+A message is a MessagePack array of its class's name and its fields. The receiver decodes the
+classes that it has named, so that nothing which arrives can be code, and reads no more than
+``MOST_BYTES`` at a time.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from spectui import errors
+from spectui.closing import Closing
+from spectui.errors import SpectuiError
+
+MOST_BYTES = 64 << 20
+"""Limit for a message: several times the texts of the largest vocabulary."""
+_LAST_WORDS_BYTES = 4096
+_END_S = 10.0
+"""Seconds that a process which closed its connection may take to end."""
+
+
+class ProtocolError(Exception):
+    """What arrived is no message that the receiver takes."""
+
+
+class Channel(Closing):
+    """One end of a connection between two processes. Sending is safe from any thread."""
+
+    def __init__(self, connection: Connection, receives: Iterable[type]) -> None:
+        """Speak over ``connection``.
+
+        Args:
+            connection: is closed with this.
+            receives: classes of the messages that may arrive.
+        """
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {
+            kind.__name__: msgspec.msgpack.Decoder(kind, dec_hook=_read) for kind in receives
+        }
+
+    def send(self, message: object) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: the other process is gone.
+        """
+        data = _ENCODER.encode((type(message).__name__, message))
+        with self._sending:
+            self._connection.send_bytes(data)
+
+    def poll(self, timeout_s: float) -> bool:
+        """Wait for a message, or the end of the other process; tell whether one is there."""
+        return self._connection.poll(timeout_s)
+
+    def receive(self) -> Any:  # noqa: ANN401 - one of the classes that were named
+        """Wait for the next message.
+
+        Raises:
+            EOFError: the other process is gone.
+            ProtocolError: it is none that this end takes.
+        """
+        try:
+            data = self._connection.recv_bytes(MOST_BYTES)
+        except ConnectionError as error:
+            raise EOFError(str(error)) from None
+        except OSError as error:
+            raise ProtocolError(f"a message cannot be read: {error}") from None
+        try:
+            kind, fields = _ENVELOPE.decode(data)
+            return self._decoders[kind].decode(fields)
+        except KeyError as error:
+            raise ProtocolError(f"a message of the unknown kind {error}") from None
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ProtocolError(f"a message cannot be understood: {error}") from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class Child(Closing):
+    """A process that runs a module of this program, with a channel to it.
+
+    It has a log of its own in place of the terminal, gets no Ctrl-C, and ends with this process,
+    however that comes to its end.
+    """
+
+    def __init__(
+        self, module: str, receives: Iterable[type], arguments: Iterable[str] = ()
+    ) -> None:
+        """Start it.
+
+        Args:
+            module: its name; its ``main`` calls ``parent_channel``.
+            receives: classes of the messages that it may send.
+            arguments: stand in its ``sys.argv`` from 2 on.
+        """
+        ours, theirs = Pipe()
+        self.channel = Channel(ours, receives)
+        self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
+        number = theirs.fileno()
+        # -P: what lies in the working folder is not imported.
+        command = [sys.executable, "-P", "-m", module, str(number), *arguments]
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this very program, without a shell
+                command,
+                # Held open and never written to: the child ends when it is closed.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=(number,),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def end(self) -> str:
+        """Wait for the end of a process that closed its connection; say how it ended.
+
+        Returns:
+            The name of the signal, or ``exit code N``.
+        """
+        try:
+            # The connection breaks a moment before the process is gone.
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+    def last_words(self) -> str:
+        """The last line of its log, "none" if there is none."""
+        end = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(end - _LAST_WORDS_BYTES, 0))
+        lines = self._stderr.read().decode(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "none")
+
+    def close(self) -> None:
+        """Kill it: it has nothing to keep. May be called again."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self.channel.close()
+        self._stderr.close()
+
+
+def parent_channel(receives: Iterable[type]) -> Channel:
+    """The child's end of the channel; from now on this process ends with its parent."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    return Channel(Connection(int(sys.argv[1])), receives)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, which the parent holds open as long as it lives."""
+    os.read(0, 1)
+    os._exit(0)
+
+
+def _plain(value: object) -> object:
+    """What MessagePack has no form of."""
+    match value:
+        case Path():
+            # A name need not be valid UTF-8.
+            return os.fsencode(value)
+        case SpectuiError():
+            words = [os.fsencode(str(one)) for one in value.args]
+            notes = [os.fsencode(one) for one in getattr(value, "__notes__", ())]
+            return (type(value).__name__, words, notes)
+        case _:
+            raise NotImplementedError(f"{type(value).__name__} cannot be sent")
+
+
+def _read(kind: type, value: Any) -> object:  # noqa: ANN401 - what `_plain` returns
+    if issubclass(kind, Path):
+        return Path(os.fsdecode(value))
+    if issubclass(kind, SpectuiError):
+        name, words, notes = msgspec.convert(value, tuple[str, list[bytes], list[bytes]])
+        known = getattr(errors, name, None)
+        if not (isinstance(known, type) and issubclass(known, SpectuiError)):
+            known = SpectuiError
+        # Its own constructor may put words around a reason, which are in these already.
+        error: SpectuiError = known.__new__(known, *map(os.fsdecode, words))
+        for note in notes:
+            error.add_note(os.fsdecode(note))
+        return error
+    raise NotImplementedError(f"{kind.__name__} cannot be received")
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
+_ENVELOPE = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])

@@ -1,0 +1,246 @@
+"""Demand on every memory beside what is free there, and what is to stay free."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spectui.engine.host_memory import host_memory
+from spectui.format import bytes_text
+from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.planned import Plan
+from spectui.options.setup import Devices, Fit, SplitMode
+
+MARGIN_BYTES = Fit().margin_bytes(0)
+"""Bytes that a search leaves free on a GPU of which ``--fit-target`` says nothing: pools of the
+driver and the desktop grow after the models are loaded."""
+_UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
+
+
+def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
+    """Devices that a model is put on, in its order.
+
+    Args:
+        placed: options of the model.
+        present: devices that there are. Names of others are passed over: loading refuses them.
+    """
+    found = tuple(present)
+    if placed.names is not None:
+        by_name = {one.title: one for one in present}
+        found = tuple(by_name[name] for name in placed.names if name in by_name)
+    if placed.split_mode is SplitMode.NONE:
+        found = found[placed.main : placed.main + 1]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeMemory:
+    """Free memory by name."""
+
+    by_memory: Mapping[str, int] = field(default_factory=dict)
+    """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
+    in_ram: frozenset[str] = frozenset()
+    """GPUs whose memory is the host's, however much of it they may take."""
+    slow_bytes: int = 0
+    """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
+    limit: str | None = None
+    """Limit of the host's, as ``HostMemory.limit``."""
+    margins: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that stay free on GPUs, by name; ``MARGIN_BYTES`` on others."""
+
+    def with_margins(
+        self, options: Fit | None, placed: Devices, gpus: Sequence[DeviceMemory]
+    ) -> "FreeMemory":
+        """The same with the margins of ``--fit-target``.
+
+        Args:
+            options: with the margins; None for the usual ones.
+            placed: devices of the target, by whose order margins are given.
+            gpus: devices that there are.
+        """
+        fit = options or Fit()
+        used = enumerate(devices_of(placed, gpus))
+        return replace(self, margins={gpu.name: fit.margin_bytes(number) for number, gpu in used})
+
+    @property
+    def total_bytes(self) -> int:
+        """Free bytes in all memories together."""
+        own = (n for name, n in self.by_memory.items() if name not in self.in_ram)
+        return sum(own)
+
+
+def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
+    """Free memory of every one of ``gpus`` that reports it, and of the host.
+
+    The host's contains the page cache, in which mapped weights live. CUDA with unified memory goes
+    on in RAM where a GPU is full, so that what is free there bounds nothing.
+    """
+    told = {
+        gpu.name: gpu.free_bytes
+        for gpu in gpus
+        if gpu.free_bytes is not None and not (_UNIFIED in os.environ and gpu.name[:4] == "CUDA")
+    }
+    host = host_memory()
+    return FreeMemory(
+        by_memory={**told, HOST: host.free_bytes},
+        in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
+        slow_bytes=host.slow_bytes,
+        limit=host.limit,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Demand of a plan on one memory."""
+
+    memory: str
+    """Name of the memory, as in ``Buffer.memory``."""
+    allocated_bytes: int
+    mapped_bytes: int
+    """Weights that mmap leaves in the page cache: without room for them they are read from disk
+    again and again."""
+    free_bytes: int | None
+    """None where nobody knows."""
+    includes: tuple[str, ...] = ()
+    """GPUs that compute in this memory: what they take is counted here, too."""
+    slow_bytes: int = 0
+    """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
+    limit: str | None = None
+    """Limit of the free ones, as ``FreeMemory.limit``."""
+    margin_bytes: int = 0
+    """Bytes that are to stay free; of the host none."""
+
+    @property
+    def where(self) -> str:
+        """Name of the memory for display, and the GPUs that share it."""
+        if self.includes:
+            return f"RAM (with {', '.join(self.includes)})"
+        return "RAM" if self.memory == HOST else self.memory
+
+    @property
+    def locked(self) -> "Demand":
+        """The demand where mapped weights are locked in RAM: the kernel cannot drop them then."""
+        return replace(
+            self, allocated_bytes=self.allocated_bytes + self.mapped_bytes, mapped_bytes=0
+        )
+
+    @property
+    def left_bytes(self) -> int | None:
+        """Bytes that remain free; negative if it does not fit."""
+        if self.free_bytes is None:
+            return None
+        return self.free_bytes - self.allocated_bytes - self.mapped_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for all of it, as far as is known."""
+        return self.left_bytes is None or self.left_bytes >= 0
+
+    @property
+    def can_load(self) -> bool:
+        """Whether there is room for all but what is mapped: it would work, from disk."""
+        left = self.left_bytes
+        return left is None or left + self.mapped_bytes + self.slow_bytes >= 0
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether it fits, and leaves less than the margin."""
+        left = self.left_bytes
+        return self.allocated_bytes > 0 and left is not None and 0 <= left < self.margin_bytes
+
+    @property
+    def shortage(self) -> str | None:
+        """Sentence about the missing memory; None where it can be loaded."""
+        if self.can_load:
+            return None
+        needed = bytes_text(self.allocated_bytes)
+        mapped = f" (beside {bytes_text(self.mapped_bytes)} of mapped weights)"
+        return (
+            f"{self.where} has no room: {needed} are needed{mapped if self.mapped_bytes else ''}, "
+            f"{self._free_text}"
+        )
+
+    @property
+    def slowness(self) -> str | None:
+        """Sentence about what RAM cannot hold though it can be loaded; None for nothing."""
+        if self.fits or not self.can_load:
+            return None
+        missing = -(self.left_bytes or 0)
+        if missing > self.mapped_bytes:
+            return (
+                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: "
+                "they are swapped out and in again, which decides the speed"
+            )
+        return (
+            f"{bytes_text(missing)} of the weights have no room in {self.where}: they are read "
+            "from disk again and again, which decides the speed"
+        )
+
+    @property
+    def tightness(self) -> str | None:
+        """Sentence about a GPU that is nearly full; None where it is not."""
+        if not self.is_tight:
+            return None
+        return (
+            f"{bytes_text(self.left_bytes or 0)} stay free on {self.where}; below "
+            f"{bytes_text(self.margin_bytes)} the driver or another program can end a run"
+        )
+
+    @property
+    def _free_text(self) -> str:
+        text = f"{bytes_text(self.free_bytes or 0)} are free"
+        text += f" below {self.limit}" if self.limit else ""
+        return text + (f" and {bytes_text(self.slow_bytes)} of swap" if self.slow_bytes else "")
+
+
+def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
+    """Add up a plan by memory: every one that it uses or that is known, the host's last."""
+    allocated: Counter[str] = Counter()
+    mapped: Counter[str] = Counter()
+    for buffer in plan.buffers:
+        sizes = mapped if buffer.is_mapped else allocated
+        sizes[buffer.memory] += buffer.size_bytes
+    memories = {*allocated, *mapped, *free.by_memory}
+    # Bytes of a GPU that has no memory of its own are the host's, and bound by either.
+    allocated[HOST] += sum(allocated[gpu] for gpu in free.in_ram)
+    if free.in_ram:
+        memories.add(HOST)
+    return tuple(
+        Demand(
+            memory=memory,
+            allocated_bytes=allocated[memory],
+            mapped_bytes=mapped[memory],
+            free_bytes=free.by_memory.get(memory),
+            includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
+            slow_bytes=free.slow_bytes if memory == HOST else 0,
+            limit=free.limit if memory == HOST else None,
+            margin_bytes=0 if memory == HOST else free.margins.get(memory, MARGIN_BYTES),
+        )
+        for memory in sorted(memories, key=lambda memory: (memory == HOST, memory))
+    )
+
+
+def can_load(plan: Plan, free: FreeMemory) -> bool:
+    """Tell whether every memory has room for what a plan allocates there."""
+    return all(demand.can_load for demand in demands(plan, free))
+
+
+def reads_from_disk(plan: Plan, free: FreeMemory) -> bool:
+    """Tell whether a plan can be loaded, and RAM does not hold all of its mapped weights."""
+    found = demands(plan, free)
+    return all(one.can_load for one in found) and not all(one.fits for one in found)
+
+
+def least_left(found: Sequence[Demand], *, from_disk: bool = False) -> int:
+    """Bytes beyond the margin that remain where that is least; negative if it does not fit.
+
+    Args:
+        found: memories that nothing is wanted of do not count.
+        from_disk: whether mapped weights need no room.
+    """
+    left = [
+        demand.left_bytes + (demand.mapped_bytes if from_disk else 0) - demand.margin_bytes
+        for demand in found
+        if demand.left_bytes is not None and demand.allocated_bytes + demand.mapped_bytes
+    ]
+    return min(left, default=0)

@@ -1,0 +1,281 @@
+"""Executes the engine's commands in a process of their own, which may die without this one.
+
+Who uses the engine notices nothing of it but the error of the command during which the process
+died: the next command starts another one, and loads the same models there first.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import get_args
+
+import psutil
+
+from spectui.children import Child, ProtocolError
+from spectui.engine.child import Cancel, Logged, Start
+from spectui.engine.commands import (
+    Command,
+    ComparePair,
+    Generate,
+    GeneratePair,
+    LoadDraft,
+    LoadTarget,
+    ProbeExperts,
+    ProbeMargin,
+    RecordChains,
+    Shutdown,
+    Tokenize,
+    UnloadDraft,
+)
+from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
+from spectui.engine.worker import LOST_SERVER, Sink
+from spectui.errors import EngineDiedError, SpectuiError
+from spectui.llama.library import native_log
+from spectui.llama.planned import are_of_rpc, without_folder
+from spectui.options.setup import Fit
+
+_LOOK_S = 1.0
+PATIENCE = 120
+"""Looks at a process that neither computes nor reads before it counts as hung."""
+_FAR = 5
+"""Times as many where it waits for RPC servers, which compute for it."""
+_CLOSING_LOOKS = 10
+_N_LINES = 10
+"""Of llama.cpp's log, with the error of a death."""
+_BUSY_SHARE = 0.01
+"""Share of a look's seconds that a process computes which is not idle."""
+
+_DOING: dict[type[Command], str] = {
+    LoadTarget: "loading the target",
+    LoadDraft: "loading the draft",
+    UnloadDraft: "freeing the draft",
+    Tokenize: "reading a prompt",
+    Generate: "generating",
+    GeneratePair: "generating",
+    ProbeMargin: "comparing two tokens",
+    RecordChains: "recording a draft",
+    ProbeExperts: "looking at experts",
+    ComparePair: "reading a model's header",
+    Shutdown: "closing",
+}
+
+
+@dataclass(slots=True)
+class _Pulse:
+    """Whether a process still does anything."""
+
+    process: psutil.Process
+    cpu_s: float = -1.0
+    read_bytes: int = -1
+    n_idle: int = 0
+    """Looks since it last did."""
+
+    def look(self) -> None:
+        """Look again."""
+        with suppress(psutil.Error):
+            times = self.process.cpu_times()
+            cpu_s, read_bytes = times.user + times.system, self._read_bytes()
+            is_busy = cpu_s - self.cpu_s > _BUSY_SHARE * _LOOK_S or read_bytes != self.read_bytes
+            self.cpu_s, self.read_bytes = cpu_s, read_bytes
+            self.n_idle = 0 if is_busy else self.n_idle + 1
+
+    def _read_bytes(self) -> int:
+        # Not on every system; what is mapped counts as well.
+        with suppress(AttributeError, psutil.Error):
+            return int(self.process.io_counters().read_bytes)
+        return 0
+
+
+class ProcessWorker:
+    """A ``Worker`` whose models are in a child process."""
+
+    def __init__(self, *, margins: Fit | None = None, patience: int = PATIENCE) -> None:
+        """Start nothing yet.
+
+        Args:
+            margins: what stays free on GPUs; None for the usual.
+            patience: seconds for which a process may neither compute nor read while it works.
+        """
+        self._margins = margins
+        self._patience = patience
+        self._child: Child | None = None
+        self._target: LoadTarget | None = None
+        """What is loaded, or is to be loaded again."""
+        self._draft: LoadDraft | None = None
+        self._is_loaded = True
+        """Whether the child has what is to be loaded."""
+        self._lock = threading.Lock()
+        self._n_sent = 0
+        self._is_interrupted = False
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id; None without one."""
+        return None if self._child is None else self._child.pid
+
+    def watch(self, lose: Callable[[SpectuiError], None]) -> None:
+        """As ``Worker.watch``: a command always ends here, with its process if need be."""
+
+    def interrupt(self, *, on: bool) -> None:
+        """As ``Worker.interrupt``."""
+        with self._lock:
+            self._is_interrupted = on
+            if on:
+                self._cancel()
+
+    def _cancel(self) -> None:
+        if self._child is not None and self._n_sent:
+            # If it is dead, that is told where its answer is waited for.
+            with suppress(OSError):
+                self._child.channel.send(Cancel(self._n_sent))
+
+    def execute(self, command: Command, sink: Sink, cancelled: Callable[[], bool]) -> Event:  # noqa: ARG002 - what cancels calls `interrupt` as well
+        """As ``Worker.execute``.
+
+        Raises:
+            EngineDiedError: the process ended meanwhile, or hung and was ended.
+        """
+        if self._child is not None and self._child.has_ended:
+            # Killed while it had nothing to do: nobody's command is to blame.
+            self._drop()
+        match command:
+            case Shutdown():
+                return self._shut_down(sink)
+            case LoadTarget():
+                self._target = self._draft = None
+                self._is_loaded = True
+            case ComparePair():
+                pass
+            case LoadDraft() | UnloadDraft():
+                self._draft = None
+                self._restore(sink)
+            case _:
+                self._restore(sink)
+        answer = self._ask(command, sink)
+        if isinstance(answer, ModelLoaded):
+            self._remember(command)
+        return answer
+
+    def _remember(self, command: Command) -> None:
+        if isinstance(command, LoadTarget):
+            self._target = command
+        elif isinstance(command, LoadDraft):
+            self._draft = command
+
+    def _restore(self, sink: Sink) -> None:
+        """Load in a new process what the one before it had."""
+        if self._is_loaded:
+            return
+        for command in (self._target, self._draft):
+            if command is None:
+                continue
+            answer = self._ask(command, sink)
+            if isinstance(answer, EngineFailed):
+                raise answer.error
+        self._is_loaded = True
+
+    def _shut_down(self, sink: Sink) -> Event:
+        if self._child is not None:
+            with suppress(EngineDiedError):
+                self._ask(Shutdown(), sink, patience=_CLOSING_LOOKS)
+            self._drop()
+        return EngineClosed()
+
+    def _ask(self, command: Command, sink: Sink, *, patience: int | None = None) -> Event:
+        """Send a command and return its answer, events on the way to ``sink``."""
+        child = self._send(command)
+        pulse = _Pulse(psutil.Process(child.pid))
+        limit = self._patience if patience is None else patience
+        if self._is_remote(command):
+            limit *= _FAR
+        try:
+            while True:
+                if not child.channel.poll(_LOOK_S):
+                    pulse.look()
+                    if pulse.n_idle >= limit:
+                        raise self._hung(command, pulse.n_idle)
+                    continue
+                pulse.n_idle = 0
+                event = child.channel.receive()
+                if isinstance(event, TERMINAL):
+                    return event
+                if isinstance(event, Logged):
+                    native_log.add(event.line)
+                else:
+                    self._emit(event, sink, child)
+        except (EOFError, OSError):
+            raise self._died(command) from None
+        except ProtocolError as error:
+            self._drop()
+            raise EngineDiedError(
+                f"the engine's process said what cannot be understood while {_doing(command)} "
+                f"({error}); start the command again"
+            ) from None
+
+    def _send(self, command: Command) -> Child:
+        with self._lock:
+            if self._child is None:
+                self._child = Child("spectui.engine.child", (*get_args(Event), Logged))
+                self._n_sent = 0
+                with suppress(OSError):
+                    self._child.channel.send(Start(self._margins))
+            self._n_sent += 1
+            with suppress(OSError):
+                self._child.channel.send(command)
+            if self._is_interrupted:
+                self._cancel()
+            return self._child
+
+    def _emit(self, event: Event, sink: Sink, child: Child) -> None:
+        try:
+            sink(event)
+        except BaseException:
+            # Its command must not answer the next one.
+            self.interrupt(on=True)
+            with suppress(EOFError, OSError, ProtocolError):
+                while not isinstance(child.channel.receive(), TERMINAL):
+                    pass
+            raise
+
+    def _is_remote(self, command: Command) -> bool:
+        target = command if isinstance(command, LoadTarget) else self._target
+        return target is not None and bool(target.options.devices.rpc)
+
+    def _hung(self, command: Command, n_idle: int) -> EngineDiedError:
+        self._drop()
+        return EngineDiedError(
+            f"the engine's process neither computed nor read for {n_idle * _LOOK_S:.0f} s while "
+            f"{_doing(command)}, and was ended; see whether a driver or a disk hangs",
+            native_log.tail(_N_LINES),
+        )
+
+    def _died(self, command: Command) -> EngineDiedError:
+        end, words = "", "none"
+        if self._child is not None:
+            end, words = self._child.end(), without_folder(self._child.last_words())
+        self._drop()
+        if are_of_rpc(words):
+            return EngineDiedError(LOST_SERVER)
+        if end == "SIGKILL":
+            sentence = (
+                f"the engine's process was killed while {_doing(command)}, as the kernel does "
+                "where memory ends; close other programs, or choose a shorter -c"
+            )
+        else:
+            sentence = (
+                f"llama.cpp ended its process with {end} while {_doing(command)} (its last words: "
+                f"{words}); tell llama.cpp's developers"
+            )
+        return EngineDiedError(sentence, native_log.tail(_N_LINES))
+
+    def _drop(self) -> None:
+        with self._lock:
+            child, self._child = self._child, None
+        if child is not None:
+            child.close()
+        self._is_loaded = self._target is None
+
+
+def _doing(command: Command) -> str:
+    return _DOING[type(command)]

@@ -1,0 +1,135 @@
+"""Messages between processes of this program."""
+
+from dataclasses import dataclass
+from enum import Enum
+from multiprocessing import Pipe
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui import children
+from spectui.children import Channel, ProtocolError
+from spectui.errors import (
+    BadInputError,
+    DoesNotFitError,
+    ReadsFromDiskError,
+    SpectuiError,
+)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    name: str
+    path: Path | None
+    numbers: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    parts: tuple[Part, ...]
+    data: bytes
+    colour: Colour = Colour.RED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    error: SpectuiError
+
+
+class FromElsewhereError(BadInputError):
+    """One that the receiver does not know."""
+
+
+PATHS = st.binary(min_size=1, max_size=20).map(
+    lambda name: Path("/" + name.replace(b"\0", b"x").decode(errors="surrogateescape"))
+)
+PARTS = st.builds(
+    Part,
+    name=st.text(),
+    path=st.none() | PATHS,
+    numbers=st.lists(st.floats(allow_nan=False)).map(tuple),
+)
+WHOLES = st.builds(Whole, parts=st.lists(PARTS).map(tuple), data=st.binary())
+
+
+def carried(message: object, *kinds: type) -> object:
+    """What arrives of a message."""
+    ours, theirs = Pipe()
+    with Channel(ours, ()) as sender, Channel(theirs, kinds or (type(message),)) as receiver:
+        sender.send(message)
+        return receiver.receive()
+
+
+def received(data: bytes, *kinds: type) -> object:
+    """What is made of raw bytes."""
+    ours, theirs = Pipe()
+    with ours, Channel(theirs, kinds) as receiver:
+        ours.send_bytes(data)
+        return receiver.receive()
+
+
+@given(WHOLES)
+def test_a_message_arrives_as_it_was_sent(message: Whole) -> None:
+    assert carried(message) == message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SpectuiError("it failed"),
+        DoesNotFitError("needs 3 GB, free are 2 GB"),
+        BadInputError("/home/\udce4/m.gguf cannot be read"),
+    ],
+)
+def test_an_error_arrives_with_its_class(error: SpectuiError) -> None:
+    error.add_note("a note")
+    found = carried(Failed(error=error))
+    assert isinstance(found, Failed)
+    assert type(found.error) is type(error)
+    assert str(found.error) == str(error)
+    assert found.error.__notes__ == ["a note"]
+
+
+def test_words_around_a_reason_arrive_once() -> None:
+    found = carried(Failed(error=ReadsFromDiskError("m.gguf reads 3 GB from disk")))
+    assert isinstance(found, Failed)
+    assert isinstance(found.error, ReadsFromDiskError)
+    assert str(found.error) == "m.gguf reads 3 GB from disk; --yes loads it all the same"
+    assert found.error.reason == "m.gguf reads 3 GB from disk"
+
+
+def test_an_error_of_an_unknown_class_is_one_of_ours() -> None:
+    found = carried(Failed(error=FromElsewhereError("it failed")))
+    assert isinstance(found, Failed)
+    assert type(found.error) is SpectuiError
+    assert str(found.error) == "it failed"
+
+
+def test_only_named_classes_arrive() -> None:
+    with pytest.raises(ProtocolError, match="unknown kind 'Whole'"):
+        carried(Whole(parts=(), data=b""), Failed)
+
+
+@given(st.binary(min_size=1, max_size=200))
+def test_anything_else_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        received(data, Whole, Failed)
+
+
+def test_a_message_beyond_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "MOST_BYTES", 1000)
+    with pytest.raises(ProtocolError, match="cannot be read"):
+        carried(Whole(parts=(), data=bytes(2000)))
+
+
+def test_the_end_of_the_other_process_is_told() -> None:
+    ours, theirs = Pipe()
+    ours.close()
+    with Channel(theirs, (Whole,)) as receiver, pytest.raises(EOFError):
+        receiver.receive()
