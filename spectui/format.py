@@ -14,6 +14,22 @@ _LARGE_PERCENT = 1000.0
 _MINUTE_S = 60
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 _NONE = "–"
+_HARMLESS = frozenset("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\u200c\u200d")
+"""Beside what is printable: blanks, and joiners of scripts and emoji."""
+
+
+def printable(text: str, *, keep: str = "", mark: str = "?") -> str:
+    """Sanitise text of others, for terminals, logs and files: no character is left that is obeyed.
+
+    Args:
+        text: of a file, a server, a model or a command.
+        keep: control characters that stay, such as line breaks.
+        mark: stands for each of the others.
+    """
+    if text.isprintable():
+        return text
+    kept = _HARMLESS.union(keep)
+    return "".join(one if one.isprintable() or one in kept else mark for one in text)
 
 
 def bytes_text(n_bytes: int) -> str:

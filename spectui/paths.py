@@ -1,6 +1,7 @@
 """Folders for spectui's files: the platform's own, or all below ``SPECTUI_HOME``."""
 
 import os
+from errno import ENOTDIR
 from pathlib import Path
 
 import platformdirs
@@ -8,6 +9,7 @@ import platformdirs
 from spectui.errors import BadInputError
 
 HOME_VARIABLE = "SPECTUI_HOME"
+_PRIVATE, _OF_OTHERS = 0o700, 0o077
 
 
 def data_dir() -> Path:
@@ -34,13 +36,15 @@ def text_of(name: str) -> str:
 
 
 def ensure_dir(path: Path) -> Path:
-    """Create ``path`` with its parents and return it.
+    """Create ``path`` with its parents, for the user alone, and return it.
+
+    Spectui's own folders of earlier versions are closed to others as well.
 
     Raises:
         BadInputError: the folder cannot be created or is not writable.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        _make_private(path)
     except OSError as error:
         raise BadInputError(
             f"cannot create the folder {path} ({error.strerror}); "
@@ -52,3 +56,16 @@ def ensure_dir(path: Path) -> Path:
             f"make it writable or point {HOME_VARIABLE} at a folder that is"
         )
     return path
+
+
+def _make_private(path: Path) -> None:
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(_PRIVATE, exist_ok=True)
+    if not path.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(path))
+    for own in (data_dir(), config_dir()):
+        if path.is_relative_to(own):
+            status = own.stat()
+            if status.st_uid == os.geteuid() and status.st_mode & _OF_OTHERS:
+                own.chmod(_PRIVATE)

@@ -6,9 +6,11 @@ at any moment costs at most the line that was being written.
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +19,8 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.options.stored import speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
+from spectui.reading import LARGE_BYTES, read_file
+from spectui.writing import append, open_private
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +113,7 @@ class SessionLog:
         """Prepare a file in ``folder``, by default the user's."""
         self._header = header
         self._folder = folder or sessions_folder()
-        self._file: IO[bytes] | None = None
+        self._file: FileIO | None = None
         self.path: Path | None = None
 
     def append(self, entry: Entry) -> None:
@@ -118,30 +122,34 @@ class SessionLog:
         Raises:
             BadInputError: the folder or the file cannot be written.
         """
+        line = _encoder.encode(entry) + b"\n"
         try:
             file = self._open()
-            file.write(_encoder.encode(entry) + b"\n")
-            file.flush()
+            if not os.fstat(file.fileno()).st_size:
+                line = _encoder.encode(self._header) + b"\n" + line
+            append(file, line)
         except OSError as error:
             raise BadInputError(
                 f"the session cannot be stored in {self._folder} ({error.strerror}); make room "
                 "there, or set keep_sessions = false"
             ) from error
 
-    def _open(self) -> IO[bytes]:
+    def _open(self) -> FileIO:
         if self._file is None:
             ensure_dir(self._folder)
             stamp = self._header.started.strftime("%Y%m%dT%H%M%S")
             # The process id keeps two that start in the same second apart.
             self.path = self._folder / f"{stamp}-{os.getpid()}.jsonl"
-            self._file = self.path.open("ab")
-            self._file.write(_encoder.encode(self._header) + b"\n")
+            # Without a buffer, of which closing would write again what has no room.
+            self._file = FileIO(open_private(self.path, os.O_WRONLY | os.O_APPEND), "ab")
         return self._file
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            # What had no room has been told.
+            with suppress(OSError):
+                self._file.close()
             self._file = None
 
 
@@ -157,11 +165,11 @@ def read_session(path: Path) -> Session:
         BadInputError: unreadable, or no session.
     """
     try:
-        first, *lines = path.read_bytes().splitlines()
+        first, *lines = read_file(path, LARGE_BYTES).splitlines()
         header = _header_decoder.decode(first)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror})") from error
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise BadInputError(f"{path} is no session of spectui's ({error}); delete it") from error
     return Session(path=path, header=header, entries=tuple(_entries(lines)))
 
@@ -170,7 +178,7 @@ def _entries(lines: list[bytes]) -> Iterator[Entry]:
     for line in lines:
         try:
             entry = _decode(line)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             # Cut off by a kill, or damaged: what follows cannot be trusted.
             return
         if not isinstance(entry, Header):

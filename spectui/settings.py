@@ -6,6 +6,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.paths import config_dir
+from spectui.reading import SMALL_BYTES, read_file
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +49,7 @@ def read_settings() -> Settings:
     """
     path = settings_path()
     try:
-        content = path.read_bytes()
+        content = read_file(path, SMALL_BYTES)
     except FileNotFoundError:
         return Settings()
     except OSError as error:
@@ -57,5 +58,5 @@ def read_settings() -> Settings:
         ) from error
     try:
         return msgspec.toml.decode(content, type=Settings)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: {error}; correct it or delete it") from error

@@ -1,16 +1,16 @@
 """TOML files that users write: read with a limit, and refused in a sentence."""
 
 from collections.abc import Callable
+from errno import EFBIG, EINVAL
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from spectui.errors import BadInputError
+from spectui.reading import SMALL_BYTES, read_file
 
 _T = TypeVar("_T")
-_MOST_BYTES = 1_000_000
-"""Limit of a file: a hundred times the longest that is shipped."""
 
 
 def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str], str]) -> _T:
@@ -25,16 +25,11 @@ def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str],
     Raises:
         BadInputError: missing, no regular file, no TOML, or it says what such files do not say.
     """
-    # Opening a pipe would wait for its writer.
-    if path.exists() and not path.is_file():
-        raise BadInputError(f"{path} is no regular file; give {other}")
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_file(path, SMALL_BYTES)
     except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror}; give {other}") from error
-    if len(content) > _MOST_BYTES:
-        raise BadInputError(f"{path} is larger than 1 MB; give {other}")
+        joint = " is" if error.errno in {EFBIG, EINVAL} else ":"
+        raise BadInputError(f"{path}{joint} {error.strerror}; give {other}") from error
     try:
         return msgspec.toml.decode(content, type=kind)
     except msgspec.ValidationError as error:

@@ -25,6 +25,7 @@ from spectui.sessions import (
     recent_sessions,
 )
 from spectui.settings import Settings, read_settings, settings_path
+from tests.support.disk import no_file_above
 
 HEADER = Header(started=now(), target="/models/target.gguf", draft=None)
 
@@ -59,6 +60,35 @@ def test_a_session_is_read_back_as_it_was_written() -> None:
     assert session.entries == ENTRIES
     assert len(session.prompts) == 1
     log.close()
+
+
+def test_what_has_no_room_is_told_once_and_costs_nothing_else(tmp_path: Path) -> None:
+    log = stored(ENTRIES[0])
+    assert log.path is not None
+    kept = log.path.read_bytes()
+    with no_file_above(len(kept) + 5):
+        with pytest.raises(BadInputError, match="File too large"):
+            log.append(UserTurn(text="x" * 100))
+        assert log.path.read_bytes() == kept
+        log.close()
+    other = SessionLog(HEADER, tmp_path / "other")
+    with no_file_above(5), pytest.raises(BadInputError, match="File too large"):
+        other.append(ENTRIES[0])
+    other.append(ENTRIES[0])
+    other.close()
+    assert other.path is not None
+    assert read_session(other.path).entries == ENTRIES[:1]
+
+
+@pytest.mark.parametrize("damage", ["[" * 100_000, '{"kind": "header"', "\xff\x00", ""])
+def test_one_damaged_session_does_not_end_the_list(home: Path, damage: str) -> None:
+    log = stored(*ENTRIES)
+    log.close()
+    (home / "data" / "sessions" / "9.jsonl").write_text(f"{damage}\n", "latin-1")
+    with log.path.open("a") as file:  # type: ignore[union-attr] # it has been written
+        file.write("[" * 100_000)
+    (found,) = recent_sessions(5)
+    assert found.entries == ENTRIES
 
 
 def test_every_entry_is_on_disk_before_the_next() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.writing import write_file, write_new_file
+from spectui.writing import open_private, write_file, write_new_file
 from tests.support.disk import no_file_above
 
 LONG = b"new" * 1000
@@ -58,6 +58,32 @@ def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
     for name, write in (("a", write_file), ("b", write_new_file)):
         write(tmp_path / name, LONG)
         assert (tmp_path / name).stat().st_mode == usual.stat().st_mode
+
+
+def test_a_private_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    for name, write in (("a", write_file), ("b", write_new_file)):
+        write(tmp_path / name, LONG, is_private=True)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_half_of_a_private_file_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.touch(0o600)
+    modes: list[int] = []
+
+    def seen(descriptor: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+
+    monkeypatch.setattr(os, "fsync", seen)
+    write_file(path, LONG)
+    assert modes == [0o600]
+
+
+def test_a_log_of_ours_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_private(tmp_path / "log", os.O_WRONLY)
+    assert not (tmp_path / "other").exists()
 
 
 def test_links_are_followed(tmp_path: Path) -> None:

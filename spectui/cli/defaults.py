@@ -138,19 +138,21 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.taken import adopt
+    from spectui.cli.taken import adopt, mind_container
     from spectui.commands.sources.reading import read_command
     from spectui.commands.takeover import take_over
 
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
     # Those who may draft are looked for where one way to draft cannot be given.
+    command = read_command(text)
     taken = take_over(
-        read_command(text),
+        command,
         other_drafts="spec_type" in known.keys() - ours.keys(),
         through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
     )
     adopt(taken.start)
+    mind_container(command)
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
         for name, value in default_map(taken.settled.options).items()

@@ -6,9 +6,19 @@ import textwrap
 from io import StringIO
 
 from rich.bar import Bar
-from rich.console import Console, Group, RenderableType
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    ConsoleRenderable,
+    Group,
+    RenderableType,
+    RenderHook,
+    RenderResult,
+)
 from rich.measure import Measurement
 from rich.text import Text
+
+from spectui.format import printable
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -25,11 +35,29 @@ class _Page(StringIO):
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
+class Sanitised(RenderHook):
+    """Has a console draw texts of others without what a terminal would obey."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Wrap what is drawn."""
+        return [_Sanitised(one) for one in renderables]
+
+
+class _Sanitised:
+    def __init__(self, inner: ConsoleRenderable) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in console.render(self._inner, options):
+            # Control segments are the console's own.
+            yield part if part.control else part._replace(text=printable(part.text, keep="\n"))
+
+
 def make_console() -> Console:
     """Make a console with the width and styles of stdout, which draws into a buffer."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     is_asked = os.environ.get("COLUMNS", "").isdigit()
-    return Console(
+    console = Console(
         file=_Page(),
         force_terminal=is_terminal or None,
         highlight=False,
@@ -38,6 +66,8 @@ def make_console() -> Console:
         emoji=False,
         width=None if is_terminal or is_asked else _WIDTH,
     )
+    console.push_render_hook(Sanitised())
+    return console
 
 
 def drawn(*parts: RenderableType) -> str:

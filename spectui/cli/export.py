@@ -1,21 +1,22 @@
 """``spectui export``: the flags that tuning advised, or a command in another dialect."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from spectui.cli.output import check_writable, complain, say
+from spectui.cli.output import check_writable, complain, say_exactly
+from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.formats import Format, render
-from spectui.commands.launch import ExportSetup, Launch, printable
+from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import check_serves
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
+from spectui.format import printable
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule
 from spectui.writing import write_file, write_new_file
@@ -173,6 +174,7 @@ def _from_command(text: str, format_: str) -> ServerCommand:
         BadInputError: spectui cannot read it, or it does not say what to serve.
     """
     command = read_command(text)
+    mind_secrets(command)
     if not (command.is_section and format_ == Format.INI):
         check_serves(command.items)
     return command
@@ -208,22 +210,9 @@ def _export(
     text = render(launch, format_)
     _tell(launch, format_)
     if out is None:
-        _check_shown(text)
-        say(text.removesuffix("\n"))
+        say_exactly(text.removesuffix("\n"))
     else:
         _write(text, out, force=force)
-
-
-def _check_shown(text: str) -> None:
-    """Refuse to print terminal control characters; files and pipes get every byte.
-
-    Raises:
-        BadInputError: stdout is a terminal, and a value holds such a character.
-    """
-    if sys.stdout.isatty() and not text.replace("\n", "").replace("\t", "").isprintable():
-        raise BadInputError(
-            "a value holds control characters, which a terminal would act on; add --out FILE"
-        )
 
 
 def _tell(launch: Launch, format_: Format) -> None:

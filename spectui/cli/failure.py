@@ -1,15 +1,19 @@
 """Failure of a command: one sentence on stderr and an exit code."""
 
+import os
 import traceback
-from contextlib import suppress
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import click
 
 from spectui.cli.output import complain
 from spectui.errors import SpectuiError
-from spectui.paths import data_dir
+from spectui.format import printable
+from spectui.paths import data_dir, ensure_dir
+from spectui.secret import without_passwords
+from spectui.writing import open_private
 
 _DEFECT = 1
 _USAGE = 2
@@ -27,23 +31,24 @@ def report_failure(error: BaseException) -> int:
         case click.exceptions.Exit():
             return error.exit_code
         case click.ClickException():
-            with suppress(OSError):
-                error.show()
+            page = StringIO()
+            error.show(page)
+            complain(page.getvalue().removesuffix("\n"))
             return _USAGE
         case SpectuiError() if not getattr(error, "__notes__", None):
-            complain(f"error: {error}")
+            complain(f"error: {without_passwords(str(error))}")
             return error.exit_code
         case _:
             return _report_defect(error)
 
 
 def _report_defect(error: BaseException) -> int:
-    text = "".join(traceback.format_exception(error))
+    text = without_passwords("".join(traceback.format_exception(error)))
     path = data_dir() / "logs" / "spectui.log"
     if _is_logged(text, path):
         complain(
-            f"error: {type(error).__name__}: {error}; this is a defect of spectui's, "
-            f"please report it with the traceback in {path}"
+            f"error: {type(error).__name__}: {without_passwords(str(error))}; this is a defect of "
+            f"spectui's, please report it with the traceback in {path}"
         )
     else:
         complain(text)
@@ -55,9 +60,11 @@ def _is_logged(text: str, path: Path) -> bool:
     """Add ``text`` to the log; False if the whole of it does not fit."""
     now = datetime.now(UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{now} {text}\n")
-    except OSError:
+        ensure_dir(path.parent)
+        log = open_private(path, os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(log, "a", encoding="utf-8", errors="backslashreplace") as file:
+            shown = printable(text, keep="\n")
+            file.write(f"{now} {shown}\n")
+    except (OSError, SpectuiError):
         return False
     return True

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,18 +14,30 @@ import click
 
 from spectui.cli.reader import discard, reader
 from spectui.errors import BadInputError
+from spectui.format import printable
 from spectui.writing import write_file
 
 _MAGIC = b"GGUF"
+_LINES = "\n\t"
+_STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+"""Colours and weights."""
 _PLAIN = str.maketrans(
     {"α": "alpha", "×": "x", "±": "+-", "–": "-", "…": "...", "\N{MINUS SIGN}": "-"}
 )
 
 
-def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
+def write_result(
+    document: dict[str, Any], text: str, json_path: str | None, *, exact: bool = False
+) -> None:
     """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
 
     ``--json -`` prints the document and nothing else.
+
+    Args:
+        document: the result for programs.
+        text: the result for people.
+        json_path: value of ``--json``.
+        exact: whether programs read the text, so that it stays as it is.
 
     Raises:
         BadInputError: the file or stdout cannot be written; the other one has been.
@@ -32,7 +45,9 @@ def write_result(document: dict[str, Any], text: str, json_path: str | None) -> 
     if json_path == "-":
         say(_encode(document))
         return
-    writers: list[Callable[[], None]] = [lambda: say(text)]
+    writers: list[Callable[[], None]] = [
+        lambda: say_exactly(text) if exact else say(_sanitised(text))
+    ]
     if json_path is not None:
         writers.append(lambda: _write_file(document, json_path))
     # A terminal that is gone must not cost the file.
@@ -68,7 +83,7 @@ def say(text: str) -> None:
         raise BadInputError("stdout is closed; let it go to a file or a program that reads it")
     try:
         # Unless told, it takes colours out of what goes to a file, and so parts of a file's name.
-        click.echo(_encodable(text), color=True)
+        click.echo(_encodable(_sanitised(text) if sys.stdout.isatty() else text), color=True)
     except BrokenPipeError:
         reader.leave()
     except OSError as error:
@@ -82,7 +97,27 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """Print on stderr; if nobody is left to read it, the exit code still reports the failure."""
     with suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(_sanitised(text), err=True)
+
+
+def say_exactly(text: str) -> None:
+    """Print on stdout every byte of what programs are to read.
+
+    Raises:
+        BadInputError: as ``say``, or a terminal would act on it.
+    """
+    if sys.stdout is not None and sys.stdout.isatty() and text != printable(text, keep=_LINES):
+        raise BadInputError(
+            "a value holds control characters, which a terminal would act on; let stdout go to a "
+            "file"
+        )
+    say(text)
+
+
+def _sanitised(text: str) -> str:
+    """Text for a terminal: styles are ours and stay, and nothing else that it would obey."""
+    parts = enumerate(_STYLE.split(text))
+    return "".join(part if at % 2 else printable(part, keep=_LINES) for at, part in parts)
 
 
 def _write_file(document: dict[str, Any], json_path: str) -> None:

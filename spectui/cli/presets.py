@@ -9,6 +9,7 @@ from spectui.cli.output import complain, say
 from spectui.cli.request import RunOptions
 from spectui.errors import BadInputError
 from spectui.presets import Preset, find_preset, list_presets
+from spectui.reading import SMALL_BYTES, read_file
 
 
 @click.group(name="presets")
@@ -30,7 +31,7 @@ def list_() -> None:
 def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps."""
     path = find_preset(name).path
-    say(f"# {path}\n{path.read_text(encoding='utf-8').rstrip()}")
+    say(f"# {path}\n{read_file(path, SMALL_BYTES).decode().rstrip()}")
 
 
 def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:

@@ -12,6 +12,7 @@ from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import open_progress
+from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
@@ -24,6 +25,7 @@ from spectui.documents import Json, or_reason
 from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, SpectuiError, UsageError
+from spectui.format import printable
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
@@ -135,6 +137,7 @@ def examine(command_line: str, reader: Reader, *, with_models: bool, quiet: bool
         BadInputError: there is no single command.
     """
     command = read_command(command_line)
+    mind_secrets(command)
     if not command.items:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_models: tuple[Finding, ...] = ()
@@ -171,7 +174,7 @@ def _print(report: Report, json_path: str | None, *, fix: bool) -> None:
         return
     for line in _render(report, with_fixed=False).splitlines():
         complain(line)
-    write_result(document, report.fixed.text, json_path)
+    write_result(document, report.fixed.text, json_path, exact=True)
 
 
 def _lint_document(report: Report) -> Json:
@@ -208,7 +211,7 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
         yield from _finding(finding)
     yield Text(_filled(_summary(report.findings)))
     if report.unseen is not None and report.asked:
-        yield Text(_filled(f"The models were not looked at: {_plain(report.unseen)}"))
+        yield Text(_filled(f"The models were not looked at: {printable(report.unseen)}"))
     if report.command.inside is not None:
         yield Text(_filled(_CONTAINED))
     if with_fixed and report.fixed.text != report.command.text:
@@ -218,20 +221,20 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
 
 
 def _to_copy(command: str) -> Text:
-    if _plain(command) != command:
+    if printable(command) != command:
         return Text(_filled("it has characters that cannot be shown; --fix prints it as it is"))
     # A terminal may break it, we must not.
     return Text(command, no_wrap=True, overflow="ignore")
 
 
 def _finding(finding: Finding) -> Iterator[RenderableType]:
-    head = f"{finding.severity}: {_plain(finding.what)}"
+    head = f"{finding.severity}: {printable(finding.what)}"
     yield Text(_filled(head), style=_STYLES[finding.severity])
-    yield Text(_filled(_plain(finding.why), _INDENT))
+    yield Text(_filled(printable(finding.why), _INDENT))
     if finding.replacement:
-        yield Text(_filled(f"write: {_plain(finding.replacement)}", _INDENT))
+        yield Text(_filled(f"write: {printable(finding.replacement)}", _INDENT))
     elif finding.replacement is not None:
-        yield Text(_filled(f"leave out {_plain(finding.flag)}", _INDENT))
+        yield Text(_filled(f"leave out {printable(finding.flag)}", _INDENT))
 
 
 def _summary(findings: tuple[Finding, ...]) -> str:
@@ -253,11 +256,6 @@ def _filled(text: str, indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _plain(text: str) -> str:
-    """Text without characters that would move a terminal's cursor."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.output import complain
 from spectui.errors import ServerError, UsageError
 from spectui.server.watch.poller import Attachment, ask_once, ask_twice
 from spectui.server.watch.sample import (
@@ -51,7 +52,7 @@ def ask_for_api_key(reason: str) -> str:
     Raises:
         UsageError: what was typed is no key.
     """
-    click.echo(f"{reason}.", err=True)
+    complain(f"{reason}.")
     key: str = click.prompt("API key (it is not shown)", hide_input=True, err=True)
     return _checked(key.strip(), "what was typed")
 

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
+from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
@@ -41,7 +40,7 @@ user's own prompts are all taken."""
 def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """Yield an engine whose events go to ``progress``; close it whatever happens."""
     if options.verbose:
-        native_log.listen(lambda line: click.echo(line, err=True))
+        native_log.listen(complain)
     margins = options.margins
     worker = (
         ProcessWorker(margins=margins) if options.isolate else LocalWorker(Guard(margins=margins))

@@ -1,13 +1,17 @@
 """Texts of ``spectui sweep``, and the files of its ``--out`` folder."""
 
+import hashlib
 import json
 import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from errno import EEXIST
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
@@ -16,6 +20,7 @@ from spectui.format import counted, duration_text, percent_text, rate_text, time
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
 from spectui.paths import cache_dir
+from spectui.reading import LARGE_BYTES, SMALL_BYTES, read_file
 from spectui.sweep.cells import Cell
 from spectui.sweep.charts import Chart, charts
 from spectui.sweep.expand import expand, n_loads
@@ -27,6 +32,10 @@ from spectui.sweep.tables import Sheet, markdown, remarks, results_csv, sheets, 
 from spectui.writing import write_file
 
 _INDENT = "  "
+_TEXTS = ("results.csv", "summary.csv", "report.md", "results.json")
+"""Files of ``--out``, the most useful first."""
+_WRITTEN = ".spectui-written.json"
+"""Digests of those that were written there: others are never written over."""
 _TWO_DRAFTS = {"first": MODEL_KIND, "second": MODEL_KIND}
 _LEAST_NAME = 12
 """Minimum width in cells of a column of names, in a table as wide as the page."""
@@ -186,14 +195,22 @@ def check_folder(folder: Path | None) -> None:
     """Check that the results can be written, before hours of measuring.
 
     Raises:
-        BadInputError: there is no such folder, none can be made, or it takes no file.
+        BadInputError: there is no such folder, none can be made, it takes no file, or holds one of
+            somebody else's.
     """
     if folder is None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
-            return
+            pass
+        written = _written_before(folder)
+        foreign = [name for name in (*_TEXTS, _WRITTEN) if not _is_ours(folder / name, written)]
+        if foreign:
+            raise BadInputError(
+                f"--out {folder} holds {', '.join(foreign)}, which spectui did not write, or which "
+                "was changed since; give another folder"
+            )
     except OSError as error:
         raise BadInputError(
             f"--out {folder} cannot be written ({error.strerror}); give another folder"
@@ -215,20 +232,26 @@ def write_folder(
     """
     found = charts(summaries)
     images = {one.title: f"{one.slug}.svg" for one in found}
-    # The most useful first.
-    texts = {
-        "results.csv": results_csv(sweep.cells, sweep.records),
-        "summary.csv": summary_csv(summaries),
-        "report.md": _markdown(sweep, summaries, images),
-        "results.json": f"{json.dumps(document, indent=2, allow_nan=False)}\n",
-    }
+    texts = (
+        results_csv(sweep.cells, sweep.records),
+        summary_csv(summaries),
+        _markdown(sweep, summaries, images),
+        f"{json.dumps(document, indent=2, allow_nan=False)}\n",
+    )
     failed: dict[str, OSError] = {}
-    contents = ((name, text.encode()) for name, text in texts.items())
+    contents = ((name, text.encode()) for name, text in zip(_TEXTS, texts, strict=True))
+    written = _written_before(folder)
     for name, content in (*contents, *_plots(found, png=png)):
         try:
+            if not _is_ours(folder / name, written):
+                raise FileExistsError(EEXIST, "somebody else's is there")
             write_file(folder / name, content)
+            written[name] = _digest(content)
         except OSError as error:
             failed[name] = error
+    with suppress(OSError):
+        # Without it, the files are not written over.
+        write_file(folder / _WRITTEN, json.dumps(written).encode())
     if failed:
         reasons = sorted({str(error.strerror) for error in failed.values()})
         raise BadInputError(
@@ -236,6 +259,31 @@ def write_folder(
             f"sweep {sweep.name} keeps all that was measured: run the command again with another "
             "--out"
         ) from next(iter(failed.values()))
+
+
+def _written_before(folder: Path) -> dict[str, str]:
+    """Digests of the files that spectui has written into a folder, by name."""
+    try:
+        return msgspec.json.decode(read_file(folder / _WRITTEN, SMALL_BYTES), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return {}
+
+
+def _is_ours(path: Path, written: Mapping[str, str]) -> bool:
+    """Whether nothing is there, or what spectui has written there, unchanged."""
+    if path.is_symlink():
+        return False
+    if not path.exists():
+        return True
+    if path.name == _WRITTEN:
+        return bool(written)
+    with suppress(OSError):
+        return written.get(path.name) == _digest(read_file(path, LARGE_BYTES))
+    return False
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _plots(found: Sequence[Chart], *, png: bool) -> Iterator[tuple[str, bytes]]:

@@ -11,19 +11,18 @@ from click.core import ParameterSource
 
 from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
-from spectui.commands.command import Start
+from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS
-from spectui.commands.measured import unmeasured
+from spectui.commands.measured import held_back, tuning_variables, unmeasured
 from spectui.commands.sources.source import OF_LLAMA
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
+from spectui.secret import HIDDEN, is_secret
 
 _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
 """The flag, and llama-server's own choice."""
-_SECRETS = frozenset({"LLAMA_API_KEY", "HF_TOKEN"})
-"""Credentials for the server or its models, which no measurement needs."""
 
 
 def adopt(start: Start) -> tuple[str, ...]:
@@ -38,17 +37,39 @@ def adopt(start: Start) -> tuple[str, ...]:
 
 
 def adopt_environment(environment: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Set what the engine, its libraries and the servers that are started read as well.
+    """Set what tunes the engine, its libraries and the servers that are started.
 
     It has to be done before llama.cpp is loaded, which reads it once. Returns the names.
     """
-    read = {
-        name: value
-        for name, value in environment
-        if name.startswith(OF_LLAMA) and name not in _SECRETS
-    }
-    os.environ.update(read)
-    return tuple(read)
+    given = tuple(environment)
+    tuning = tuning_variables(given)
+    os.environ.update(tuning)
+    _mind_left(name for name, _ in given if name.startswith(OF_LLAMA) and name not in tuning)
+    return tuple(tuning)
+
+
+def mind_container(command: ServerCommand) -> None:
+    """Report the variables of a container, which are none of the host's."""
+    if command.inside is not None:
+        _mind_left(name for name, _ in command.environment if name.startswith(OF_LLAMA))
+
+
+def mind_secrets(command: ServerCommand) -> None:
+    """Report secrets of a command that is to be written: they have to be put in again."""
+    if command.secrets:
+        complain(
+            f"mind that {', '.join(command.secrets)} holds a secret, which is written as {HIDDEN}; "
+            "put it in where llama-server is started"
+        )
+
+
+def _mind_left(names: Iterable[str]) -> None:
+    left = [name for name in names if not is_secret(name)]
+    if left:
+        complain(
+            f"measured without {', '.join(left)}: of a command only variables that tune llama.cpp "
+            "are set, of a container none; set them yourself where they are needed"
+        )
 
 
 def taken() -> Takeover | None:
@@ -108,7 +129,7 @@ def mind_unmeasured(
     found = taken()
     if found is None:
         return ()
-    own = () if through_server else (*found.elsewhere, *found.extra)
+    own = held_back(found.extra) if through_server else (*found.elsewhere, *found.extra)
     without = tuple(unmeasured(own))
     parts = [f"without {', '.join(without)}"] if without else []
     parts += _chosen(found, parsed)

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import NEW
 from spectui.commands.server_options import canonical
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.secret import hidden
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 INI = "ini"
@@ -111,12 +113,42 @@ class ServerCommand:
     draft_tensors: frozenset[str] | None = None
     draft_kind: str | None = None
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
+    secrets: tuple[str, ...] = ()
+    """Options and variables whose values were hidden when the command was read."""
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> "ServerCommand":
         """A command of these options, whose names tell how old it is."""
         found = tuple(items)
         return cls(items=found, is_old=_is_old(found))
+
+    def discreet(self) -> "ServerCommand":
+        """The command with its secrets hidden, so that nothing stores or prints them."""
+        items = tuple(map(_discreet, self.items))
+        prelude = tuple(map(_discreet_tree, self.prelude))
+        environment = tuple((name, hidden(name, value)) for name, value in self.environment)
+        before = (*self.items, *self.prelude, *self.environment)
+        changed = [
+            new.shown if isinstance(new, Item) else new[0] if isinstance(new, tuple) else new
+            for old, new in zip(before, (*items, *prelude, *environment), strict=True)
+            if old != new
+        ]
+        return replace(
+            self,
+            items=items,
+            environment=environment,
+            prelude=prelude,
+            inside=None if self.inside is None else self.inside.discreet(),
+            entries=tuple(
+                replace(
+                    entry,
+                    settings=_discreet_tree(entry.settings),
+                    around=_discreet_tree(entry.around),
+                )
+                for entry in self.entries
+            ),
+            secrets=tuple(dict.fromkeys(name.partition("=")[0] for name in changed)),
+        )
 
     @property
     def ahead(self) -> tuple[str, ...]:
@@ -224,6 +256,30 @@ class ServerCommand:
             return True
         is_asked = any(kind.startswith("draft") for kind in kinds)
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
+
+
+def _discreet(item: Item) -> Item:
+    values = tuple(hidden(item.flag, value) for value in item.values)
+    if values == item.values:
+        return item
+    is_one = len(item.words) == 1
+    return replace(
+        item, values=values, words=(f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
+    )
+
+
+def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
+    match value:
+        case str():
+            assigned = ASSIGNMENT.fullmatch(value)
+            if assigned is not None and not name:
+                return f"{assigned[1]}={hidden(assigned[1], assigned[2])}"
+            return hidden(name, value)
+        case list():
+            return [_discreet_tree(one) for one in value]
+        case dict():
+            return {key: _discreet_tree(one, str(key)) for key, one in value.items()}
+    return value
 
 
 def _is_old(items: tuple[Item, ...]) -> bool:

@@ -10,10 +10,11 @@ import spectui
 from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
 from spectui.commands.items import Item
-from spectui.commands.launch import Launch, commented, printable, slug
+from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import NEGATION, PREFIX, canonical
 from spectui.errors import BadInputError
+from spectui.format import printable
 from spectui.options.dialect import Dialect
 
 _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_TOKEN"}

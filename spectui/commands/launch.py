@@ -13,6 +13,7 @@ from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError, UsageError
+from spectui.format import printable
 from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
@@ -124,11 +125,6 @@ def commented(lines: tuple[str, ...], mark: str = "#") -> str:
     """Lines as comments, each ended; an empty text for none."""
     # A line can hold what some reader takes for a line's end.
     return "".join(f"{mark} {part}\n" for line in lines for part in line.splitlines())
-
-
-def printable(text: str) -> str:
-    """The text on one line, without what a terminal or an editor would act on."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _is_text(word: str) -> bool:

@@ -1,23 +1,55 @@
 """The part of a command that measurements run, and the options that none of them applies."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.server_options import PREFIX, canonical, server_option
+from spectui.commands.server_options import PREFIX, canonical, option_of_variable
+from spectui.options.catalogue import BY_VARIABLE
 from spectui.options.dialect import Dialect
+from spectui.secret import is_secret
 
-_REACHED = (
-    *("--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix"),
-    *("--ssl-key-file", "--ssl-cert-file"),
+_TUNING = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING"),
+        *("CUDA_SCALE_LAUNCH_QUEUES", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING"),
+        *("GGML_CUDA_ALLREDUCE", "GGML_CUDA_CUBLAS_COMPUTE_TYPE", "GGML_CUDA_DEVICES"),
+        *("GGML_CUDA_DISABLE_FUSION", "GGML_CUDA_DISABLE_GRAPHS", "GGML_CUDA_GRAPH_OPT"),
+        *("GGML_CUDA_ENABLE_UNIFIED_MEMORY", "GGML_CUDA_MMQ_PREC", "GGML_CUDA_NO_PINNED"),
+        *("GGML_CUDA_P2P", "GGML_CUDA_PDL", "GGML_CUDA_REGISTER_HOST", "GGML_CUDA_FORCE_MMQ"),
+        *("GGML_CUDA_FORCE_CUBLAS", "GGML_CUDA_PEER_MAX_BATCH_SIZE"),
+        *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+        *("HSA_OVERRIDE_GFX_VERSION", "HSA_ENABLE_SDMA", "HSA_XNACK", "GPU_MAX_HW_QUEUES"),
+        *("MUSA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK"),
+        *("ZES_ENABLE_SYSMAN", "ZE_FLAT_DEVICE_HIERARCHY", "GGML_SYCL_NO_PINNED"),
+        *("GGML_SYCL_DISABLE_OPT", "GGML_SYCL_DISABLE_GRAPH", "GGML_SYCL_PRIORITIZE_DMMV"),
+        *("GGML_VK_VISIBLE_DEVICES", "GGML_DISABLE_VULKAN", "GGML_VK_PREFER_HOST_MEMORY"),
+        *("GGML_VK_ALLOW_GRAPHICS_QUEUE", "GGML_VK_ALLOW_SYSMEM_FALLBACK"),
+        *("GGML_VK_ASYNC_USE_TRANSFER_QUEUE", "GGML_VK_DISABLE_ASYNC", "GGML_VK_DISABLE_F16"),
+        *("GGML_VK_DISABLE_BFLOAT16", "GGML_VK_DISABLE_COOPMAT", "GGML_VK_DISABLE_COOPMAT2"),
+        *("GGML_VK_DISABLE_FUSION", "GGML_VK_DISABLE_GRAPH_OPTIMIZE", "GGML_VK_DISABLE_MMVQ"),
+        *("GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM", "GGML_VK_DISABLE_INTEGER_DOT_PRODUCT"),
+        *("GGML_VK_ENABLE_MEMORY_PRIORITY", "GGML_VK_FORCE_MAX_ALLOCATION_SIZE"),
+        *("GGML_VK_FORCE_MAX_BUFFER_SIZE", "GGML_VK_FORCE_MMVQ", "GGML_VK_MAX_NODES_PER_SUBMIT"),
+        *("GGML_VK_SUBALLOCATION_BLOCK_SIZE", "GGML_METAL_DEVICES", "GGML_METAL_NO_RESIDENCY"),
+        *("GGML_METAL_BF16_DISABLE", "GGML_METAL_CONCURRENCY_DISABLE"),
+        *("GGML_METAL_FUSION_DISABLE", "GGML_METAL_GRAPH_OPTIMIZE_DISABLE"),
+        *("GGML_METAL_TENSOR_DISABLE", "GGML_METAL_TENSOR_ENABLE", "GGML_OPENCL_DEVICE"),
+        *("GGML_OPENCL_PLATFORM", "GGML_OPENCL_DISABLE_FUSION", "GGML_CANN_NO_PINNED"),
+        *("GGML_CPU_DISABLE_FUSION", "GGML_CPU_TILED_MM", "GGML_KLEIDIAI_SME"),
+        *("GGML_OP_OFFLOAD_MIN_BATCH", "GGML_RPC_NO_RDMA"),
+        *("LLAMA_ATTN_ROT_DISABLE", "LLAMA_GRAPH_REUSE_DISABLE", "LLAMA_SET_ROWS"),
+        *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "OMP_DYNAMIC"),
+        *("OMP_SCHEDULE", "OMP_THREAD_LIMIT", "OMP_STACKSIZE", "GOMP_CPU_AFFINITY"),
+        *("GOMP_SPINCOUNT", "GOMP_STACKSIZE", "KMP_AFFINITY", "KMP_BLOCKTIME", "KMP_HW_SUBSET"),
+    }
 )
-"""Options that determine who may reach the server."""
-_WRITTEN = (
-    *("--log-file", "--log-prompts-dir", "--slot-save-path", "--lookup-cache-dynamic"),
-    *("--sql-save-file", "--prompt-cache", "--logdir", "-ld"),
+"""Variables of llama.cpp, its backends and their libraries that select devices, sizes and ways to
+compute: none of them names a file or a library."""
+_PATHS = frozenset(
+    {"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "GGML_BACKEND_PATH", "LLAMA_CACHE", "HF_HOME"}
 )
-"""Options for files that the server would overwrite beside the user's own server."""
-_STARTED = ("--mcp-servers-config", "--mcp-servers-json", "--tools", "--tools-runtime", "--agent")
-"""Options for programs that the server would start, and tools that change files."""
+"""Variables of the user's own that hold paths."""
 _PLACES = ("--split-mode",)
 IGNORED = frozenset(
     f"--spec-draft-{one}{which}"
@@ -61,37 +93,51 @@ _SWITCHED_OFF = frozenset({"--kv-offload", "--op-offload"})
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """The user's arguments that a server of spectui's own gets.
+    """The user's arguments that a server of spectui's own gets: those known to be harmless.
 
     Raises:
         BadInputError: an option lacks its value.
     """
-    return words_of(item for item in divide(words) if canonical(item.flag) not in _FLAGS)
+    return words_of(item for item in divide(words) if _is_harmless(item))
+
+
+def held_back(words: Sequence[str]) -> tuple[str, ...]:
+    """The user's arguments that a server of spectui's own does not get.
+
+    Raises:
+        BadInputError: an option lacks its value.
+    """
+    return words_of(item for item in divide(words) if not _is_harmless(item))
+
+
+def _is_harmless(item: Item) -> bool:
+    return item.server is not None and item.server.is_harmless
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The user's variables that a server of spectui's own gets."""
-    return {name: value for name, value in environment.items() if name not in _VARIABLES}
+    """The user's variables that a server of spectui's own gets, which starts in another folder.
+
+    Of those that stand for options it gets what it gets of arguments, and no secret.
+    """
+    found = {}
+    for name, value in environment.items():
+        # Builds before spring 2026 called some of them without the ARG.
+        option = option_of_variable(name) or option_of_variable(name.replace("LLAMA_", PREFIX, 1))
+        is_known = name in BY_VARIABLE if option is None else option.is_harmless
+        if (is_known or not (option or name.startswith(PREFIX))) and not is_secret(name):
+            is_path = name in _PATHS or (option is not None and option.is_file)
+            found[name] = _absolute(value) if is_path else value
+    return found
 
 
-def _spellings(flags: Iterable[str]) -> frozenset[str]:
-    options = ((flag, server_option(flag)) for flag in flags)
-    return frozenset(
-        spelling
-        for flag, option in options
-        for spelling in ((flag,) if option is None else (*option.flags, *option.negations))
-    )
+def _absolute(value: str) -> str:
+    paths = value.split(os.pathsep)
+    return os.pathsep.join(os.path.abspath(path) if path else "" for path in paths)  # noqa: PTH100 - links stay
 
 
-def _variables(flags: Iterable[str]) -> frozenset[str]:
-    options = (server_option(flag) for flag in flags)
-    names = [option.variable for option in options if option is not None and option.variable]
-    # Builds before spring 2026 called some of them without the ARG.
-    return frozenset((*names, *(name.replace(PREFIX, "LLAMA_", 1) for name in names)))
-
-
-_FLAGS = _spellings((*_REACHED, *_WRITTEN, *_STARTED))
-_VARIABLES = _variables((*_REACHED, *_WRITTEN, *_STARTED))
+def tuning_variables(environment: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Those of a command's variables that processes of spectui's own get."""
+    return {name: value for name, value in environment if name in _TUNING}
 
 
 def unmeasured(words: Sequence[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ TRUE = frozenset({"on", "enabled", "true", "1"})
 FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
 _NOT_IN_IK = "^"
+_HARMLESS = "+"
 
 
 class Arity(Enum):
@@ -46,6 +47,8 @@ class ServerOption:
     """Dialects whose tables have it. Only the table of ``Dialect.LLAMA_CPP`` is complete."""
     absent_in_ik: frozenset[str]
     """Its flags that ik_llama.cpp lacks."""
+    is_harmless: bool
+    """Whether servers of spectui's own get it from commands of others."""
 
     @property
     def long_flag(self) -> str:
@@ -118,6 +121,8 @@ def _option(line: str, dialects: frozenset[Dialect]) -> ServerOption:
     for word in line.split():
         if word == "!":
             words = negations
+        elif word == _HARMLESS:
+            continue
         elif word.startswith("$"):
             variable = f"{PREFIX}{word[1:]}"
         elif word in _MARKS:
@@ -133,6 +138,7 @@ def _option(line: str, dialects: frozenset[Dialect]) -> ServerOption:
         variable=variable,
         dialects=dialects,
         absent_in_ik=frozenset(w[1:] for w in line.split() if w.startswith(_NOT_IN_IK)),
+        is_harmless=line.startswith(_HARMLESS),
     )
 
 

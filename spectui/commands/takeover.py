@@ -267,7 +267,8 @@ def take_over(
         options={**{name: (value,) for name, value in lengths.items()}, **options},
         extra=extra,
         elsewhere=words_of(elsewhere),
-        start=command.start,
+        # A container's variables are none of the host's.
+        start=command.start if command.inside is None else Start(program=command.start.program),
     )
 
 

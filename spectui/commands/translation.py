@@ -16,12 +16,13 @@ from spectui.commands.drafting import (
     told_of_length,
 )
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.launch import Launch, printable, told
+from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.takeover import taken_options
 from spectui.errors import BadInputError, UsageError
+from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (

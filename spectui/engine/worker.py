@@ -29,11 +29,12 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.engine.fit import beside
-from spectui.engine.generation import Generation, probe_margin, render_chat
+from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, probe_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
+from spectui.engine.templates import Templates
 from spectui.errors import EngineLostError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.library import aborts
@@ -85,6 +86,7 @@ class LocalWorker:
         self.abort = AbortFlag()
         self.models = LoadedModels(self.abort)
         self.guard = guard or Guard()
+        self._templates = Templates()
         self._request: PlanRequest | None = None
         """Request of the target that was loaded last."""
         self._inspector = Inspector(self.guard, lambda: self.models.buffers)
@@ -129,6 +131,7 @@ class LocalWorker:
                 return self._look(command, cancelled)
             case Shutdown():
                 self.guard.close()
+                self._templates.close()
                 self._inspector.close()
                 models.close()
                 aborts.forget(self._give_up)
@@ -212,5 +215,7 @@ class LocalWorker:
         model = self.models.target_model
         if model is None:
             raise UsageError("no target is loaded; give one with -m")
-        text = command.text if command.text is not None else render_chat(model, command.messages)
+        text = command.text
+        if text is None:
+            text = self._templates.render(model, command.messages)
         return Tokenized(tokens=model.vocabulary.tokenize(text))

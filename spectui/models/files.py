@@ -11,6 +11,7 @@ from pathlib import Path
 from spectui.gguf_names import Series, companion_kind, is_part_of_model, series_of
 from spectui.models.header import is_cut
 from spectui.paths import cache_dir
+from spectui.reading import open_file
 
 _SIZE = re.compile(
     r"(?<![^-._ ])((?:\d+x)?\d+(?:\.\d+)?[KMBT](?:-A\d+(?:\.\d+)?[KMBT])?)(?![^-._ ])",
@@ -240,7 +241,7 @@ class Scan:
                 )
                 self._leave_out(path, 0, told)
                 return None
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 magic = file.read(len(_MAGIC))
             cut = magic == _MAGIC and is_cut(path)
         except OSError as error:

@@ -16,6 +16,7 @@ from spectui.models.header import (
     read_header,
 )
 from spectui.options.setup import KvOverride
+from spectui.reading import open_file
 
 _MAGIC = b"GGUF"
 _HINT = "give the path of a GGUF model"
@@ -76,7 +77,7 @@ def check_is_gguf(path: Path) -> None:
             raise BadInputError(f"{path}: no such file; {_HINT}")
         if not path.is_file():
             raise BadInputError(f"{path} is not a file; {_HINT}")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             magic = file.read(len(_MAGIC))
     except OSError as error:
         raise _unreadable(path, error) from error

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from spectui.errors import BadInputError
 from spectui.models.counts import BrokenError, check_counts
+from spectui.reading import open_file
 
 Scalar = int | float | str | bool
 
@@ -151,7 +152,7 @@ def is_cut(path: Path) -> bool:
         OSError: the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             walk = _Walk(file, path.stat().st_size)
             walk.go()
             return walk.size_bytes <= walk.last_tensor_at
@@ -203,7 +204,7 @@ def has_whole_vocabulary(path: Path) -> bool:
 
 def _checked(path: Path, on_token: Callable[[bytes], None] | None = None) -> "_Walk":
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             walk = _Walk(file, path.stat().st_size, on_token)
             walk.go()
             check_counts(walk.counts)

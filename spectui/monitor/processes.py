@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import psutil
 
+from spectui.format import printable
+
 _STAT_BYTES = 1024
 _TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 
@@ -114,7 +116,7 @@ class Processes:
         return Process(
             key=(pid, float(words[19])),
             parent=int(words[1]),
-            name=_printable(name.decode(errors="replace")),
+            name=printable(name.decode(errors="replace")),
             cpu_s=user + system,
             ended_s=ended_user + ended_system,
         )
@@ -136,15 +138,11 @@ def _one_by_psutil(pid: int) -> Process | None:
             return Process(
                 key=(pid, process.create_time()),
                 parent=process.ppid(),
-                name=_printable(process.name()),
+                name=printable(process.name()),
                 cpu_s=times.user + times.system,
                 ended_s=0.0,
             )
     return None
-
-
-def _printable(name: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in name)
 
 
 def listening(endpoints: Sequence[str]) -> frozenset[int]:

@@ -3,6 +3,7 @@
 import time
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -14,6 +15,7 @@ from spectui.errors import BadInputError
 from spectui.monitor.machine import Machine
 from spectui.monitor.readings import Snapshot
 from spectui.monitor.sampler import Source
+from spectui.reading import LARGE_BYTES, read_file
 
 T = TypeVar("T")
 
@@ -64,8 +66,12 @@ class Recorder:
 
     def close(self) -> None:
         """Close the file and the source."""
-        self._file.close()
-        self._source.close()
+        try:
+            # Of a full disk the reader of the source has heard.
+            with suppress(OSError):
+                self._file.close()
+        finally:
+            self._source.close()
 
     def _write(self, line: Header | Snapshot) -> None:
         self._file.write(msgspec.json.encode(line) + b"\n")
@@ -124,7 +130,7 @@ def load(path: Path) -> tuple[Header, tuple[Snapshot, ...]]:
         BadInputError: it cannot be read, or a line is wrong.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_file(path, LARGE_BYTES).splitlines()
     except OSError as error:
         raise BadInputError(
             f"cannot read the recording {path} ({error.strerror}); {_ADVICE}"

@@ -5,6 +5,7 @@ here. Addresses, tokens, redirects and errors are the library's; proxies, certif
 are the environment's.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -233,6 +234,11 @@ def _described(repo: str, commit: str, file: _Listed) -> HubFile:
             f"{repo} has a file called {name!r}, which would not stay in the preset's folder; "
             "nothing was fetched, give the preset another repository"
         )
+    if max(map(len, map(os.fsencode, name.split("/")))) > _LONGEST_NAME:
+        raise BadInputError(
+            f"{repo} has a file whose name has more than {_LONGEST_NAME} bytes ({name[:40]}...); "
+            "give the preset another repository"
+        )
     if file.size is None or file.lfs is None:
         raise BadInputError(
             f"{repo} does not say the size and the SHA-256 of {name}, so it could not be checked; "
@@ -256,6 +262,8 @@ def _no_match(repo: str, glob: str, models: Sequence[_Listed]) -> str:
 
 PIECE_BYTES = 8 << 30
 """Asked for at a time: some caches refuse ranges of tens of gigabytes, and open ones."""
+_LONGEST_NAME = 200
+"""Most bytes of a name, so that there is room for the marks of an unfinished one."""
 _CHUNK_BYTES = 1 << 16
 """Most bytes that are lost when the connection ends."""
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
@@ -281,7 +289,8 @@ def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
         hf_raise_for_status(response)
         sent = _sent(file, offset, response)
         at = sent.start
-        for chunk in response.iter_bytes(_CHUNK_BYTES):
+        # As it is sent: what it would unpack to has no limit.
+        for chunk in response.iter_raw(_CHUNK_BYTES):
             yield chunk[max(0, offset - at) :]
             at += len(chunk)
             if at >= sent.stop:
@@ -292,6 +301,8 @@ def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
 def _sent(file: HubFile, offset: int, response: httpx2.Response) -> range:
     """Return which bytes of the file the answer says that it holds."""
     headers, size_bytes = response.headers, file.size_bytes
+    if headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise _lost(file.repo, f"{file.name} was sent compressed", is_lasting=True)
     # Who does not know ranges sends all of it.
     is_all = response.status_code == HTTPStatus.OK
     if is_all and headers.get("Content-Length") == str(size_bytes):

@@ -9,6 +9,8 @@ from enum import StrEnum
 from glob import escape
 from pathlib import Path
 
+from spectui.reading import SMALL_BYTES, open_file, read_file
+
 _VERSION_DIGITS = 12
 _VERSION = "[0-9a-f]" * _VERSION_DIGITS
 
@@ -154,7 +156,7 @@ def sha256_of(path: Path, on_bytes: Callable[[int], None]) -> str:
         on_bytes: called with how many bytes have been read so far.
     """
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
             on_bytes(file.tell())
@@ -175,7 +177,7 @@ def is_remembered(path: Path, sha256: str) -> bool:
     beside = _beside(path)
     if not beside.is_file() or beside.stat().st_mtime_ns != path.stat().st_mtime_ns:
         return False
-    return beside.read_bytes().startswith(sha256.encode())
+    return read_file(beside, SMALL_BYTES).startswith(sha256.encode())
 
 
 def _beside(path: Path) -> Path:

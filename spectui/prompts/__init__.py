@@ -16,6 +16,7 @@ from msgspec import UNSET, DecodeError, Struct, UnsetType, ValidationError
 from msgspec.json import Decoder
 
 from spectui.errors import BadInputError
+from spectui.reading import LARGE_BYTES, read_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +204,7 @@ def _collect(items: Iterable[_Located]) -> tuple[Prompt, ...]:
 
 
 def _parse_file(file: Path) -> Iterator[_Located]:
-    data = file.read_bytes()
+    data = read_file(file, LARGE_BYTES)
     return _parse_jsonl(data, file) if file.suffix.lower() == ".jsonl" else _parse_txt(data, file)
 
 

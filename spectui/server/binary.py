@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from spectui.commands.measured import own_environment
 from spectui.commands.reader import Accepted, drafters_of
 from spectui.errors import ServerError, UsageError
 from spectui.options.dialect import Dialect
@@ -200,7 +201,13 @@ def _found(given: str) -> Path:
     path = Path(given)
     if os.sep not in given:
         # As a shell does: what lies in the working folder must not be taken for the installed one.
-        path = Path(shutil.which(given) or given)
+        found = shutil.which(given)
+        if found is None:
+            raise ServerError(
+                f"cannot start {given} (there is no such program on the PATH); give the path of an "
+                f"executable llama-server, as ./{given} where it is in the working folder"
+            )
+        path = Path(found)
     reason = None
     if not path.exists():
         reason = "no such file"
@@ -226,7 +233,8 @@ def ask(program: Path, argument: str, timeout_s: float) -> Printed:
     reading, theirs = os.pipe()
     try:
         try:
-            environment = {k: v for k, v in os.environ.items() if not k.startswith(_OVERRIDES)}
+            own = own_environment(os.environ)
+            environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
             process = KeptProcess(
                 [str(program), argument], output=theirs, grace_s=0.0, environment=environment
             )

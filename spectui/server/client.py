@@ -109,7 +109,7 @@ class LlamaClient(Closing):
         api_key: str | None = None,
         name: str = "llama-server",
         request_timeout_s: float = 600.0,
-        check_peer: Callable[[], None] | None = None,
+        check_peer: Callable[[int], None] | None = None,
     ) -> None:
         self.base_url = base_url
         self.api_key = api_key

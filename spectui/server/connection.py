@@ -64,6 +64,8 @@ class RefusedError(ReplyError):
 class _Stream(Protocol):
     async def aclose(self) -> None: ...
 
+    def get_extra_info(self, info: str) -> tuple[str, int]: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
@@ -102,8 +104,8 @@ class Connection:
         api_key: API key of the server, if it needs one.
         model: model that a router is to answer for. It is not loaded for that.
         timeout_s: the longest that a reply may take, unless a request says otherwise.
-        check_peer: called when a connection is made, before anything is sent through it. What it
-            raises, the request raises.
+        check_peer: called with its port at this end when a connection is made, before anything is
+            sent through it. What it raises, the request raises.
         most_connections: requests that may be under way at once; further ones wait.
     """
 
@@ -114,7 +116,7 @@ class Connection:
         api_key: str | None,
         model: str | None = None,
         timeout_s: float,
-        check_peer: Callable[[], None] | None = None,
+        check_peer: Callable[[int], None] | None = None,
         most_connections: int = _MOST_CONNECTIONS,
     ) -> None:
         self.url = url
@@ -203,11 +205,12 @@ class Connection:
 
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:
         if event == _CONNECTED and self._check_peer is not None:
+            stream: _Stream = info["return_value"]  # type: ignore[assignment] # of every value
             try:
+                _host, port, *_ = stream.get_extra_info("client_addr")
                 # It looks at every process, while answers to other requests may come in.
-                await asyncio.to_thread(self._check_peer)
+                await asyncio.to_thread(self._check_peer, port)
             except BaseException:
-                stream: _Stream = info["return_value"]  # type: ignore[assignment] # of every value
                 await stream.aclose()
                 raise
 

@@ -4,7 +4,7 @@
 waits for it, and ends as it ended. Its standard input is a pipe that spectui holds open: when that
 closes, however spectui came to its end, the program is asked to end, and killed after ``GRACE_S``.
 With the program everything ends that it has started, and that those have started: also what has
-gone into a session of its own, as daemons do.
+gone into a session of its own, as daemons do. The working folder goes as well, where it is empty.
 
 It is run by its path, and imports nothing but the standard library: so it is there in an instant.
 """
@@ -34,6 +34,7 @@ def main() -> NoReturn:
             program = _start(command)
         except OSError as error:
             told.write(f"{error.strerror}\n")
+            _remove_folder()
             sys.exit(1)
         told.write(f"{program.pid}\n")
     arguments = (program.pid, grace_s)
@@ -42,6 +43,7 @@ def main() -> NoReturn:
     os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
     _signal_group(program.pid, signal.SIGKILL)
     _end_orphans(program.pid)
+    _remove_folder()
     _end_as(program.wait())
 
 
@@ -104,6 +106,12 @@ def _is_killed(child: int) -> bool:
     except PermissionError:
         return False
     return True
+
+
+def _remove_folder() -> None:
+    """Remove the working folder, which was made for the program, where it is empty."""
+    with suppress(OSError):
+        os.rmdir(os.getcwd())  # noqa: PTH106, PTH109
 
 
 def _end_as(code: int) -> NoReturn:

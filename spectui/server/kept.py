@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
+from spectui.format import printable
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
@@ -23,7 +25,11 @@ _UNREADABLE = re.compile(r"\?{3,}")
 
 
 class KeptProcess(Closing):
-    """A running program, in a session of its own. Its owner may even be killed: it ends as well."""
+    """A running program, in a session of its own. Its owner may even be killed: it ends as well.
+
+    It starts in an empty folder of its own, in which nobody else can lay a library for it to load,
+    and which goes with it.
+    """
 
     def __init__(
         self,
@@ -36,7 +42,7 @@ class KeptProcess(Closing):
         """Start it.
 
         Args:
-            command: program and arguments; no shell sees them.
+            command: program and arguments; no shell sees them. Paths are absolute.
             output: file descriptor for its stdout and stderr.
             grace_s: time to end after a request; 0 kills it at once.
             environment: its variables; None for this process's own.
@@ -45,6 +51,7 @@ class KeptProcess(Closing):
             ServerError: it cannot be started.
         """
         self._grace_s = grace_s
+        self._folder = _working_folder(command[0])
         report, theirs = os.pipe()
         try:
             self._keeper = subprocess.Popen(  # noqa: S603 - this very program, without a shell
@@ -57,9 +64,11 @@ class KeptProcess(Closing):
                 # Ctrl-C is for the owner, who ends the program.
                 start_new_session=True,
                 env=environment,
+                cwd=self._folder.name,
             )
         except BaseException:
             os.close(report)
+            self._folder.cleanup()
             raise
         finally:
             os.close(theirs)
@@ -102,6 +111,17 @@ class KeptProcess(Closing):
             # The keeper's end is the program's.
             self._keeper.kill()
             self._keeper.wait()
+            self._folder.cleanup()
+
+
+def _working_folder(program: str) -> "TemporaryDirectory[str]":
+    try:
+        return TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ServerError(
+            f"no folder for {program} to start in can be made ({error.strerror}); point TMPDIR at "
+            "a writable folder with room"
+        ) from error
 
 
 def _started(report: int, program: str) -> int:
@@ -134,5 +154,4 @@ def last_words(output: bytes) -> str:
     spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
     if not spoken:
         return "it printed nothing"
-    shown = "".join(char if char.isprintable() else "?" for char in spoken)
-    return f"its last words were {_UNREADABLE.sub('??', shown)[-_MOST_CHARACTERS:]!r}"
+    return f"its last words were {_UNREADABLE.sub('??', printable(spoken))[-_MOST_CHARACTERS:]!r}"

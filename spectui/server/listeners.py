@@ -36,43 +36,57 @@ def listener(port: int) -> Known[psutil.Process]:
         return Known(None, hidden)
 
 
-def intruder(port: int, is_expected: Callable[[int], bool]) -> str | None:
+def intruder(
+    port: int, is_expected: Callable[[int], bool], from_port: int | None = None
+) -> str | None:
     """Description of the foreign process that takes connections at a loopback port; None if none.
 
-    A hidden process counts as the expected one where it is of this user, as programs with
-    capabilities are, or of root, as those are that forward a port to a container.
+    Both who listens there and who has taken the connection count: one who accepts it and stops to
+    listen is found all the same. A hidden process counts as the expected one where it is of this
+    user, as programs with capabilities are, or of root, as those are that forward a port to a
+    container. Where the system does not tell who listens, as macOS does not, there is none.
 
     Args:
         port: port of the connection.
         is_expected: whether a process, by its number, should listen there.
+        from_port: the connection's port at this end; None for no connection.
     """
     try:
-        found = [pid for address, pid in _listening(port) if address in _LOOPBACK]
+        found = [pid for address, pid in _listening(port, from_port) if address in _LOOPBACK]
     except psutil.AccessDenied:
         return None
     known = [pid for pid in found if pid is not None]
+    foreign = next((pid for pid in known if not is_expected(pid)), None)
+    if foreign is not None:
+        return f"process {foreign} ({_called(foreign)})"
     if known:
-        return None if any(map(is_expected, known)) else f"process {known[0]} ({_called(known[0])})"
-    strangers = sorted(set(_owners(port)) - {_ROOT, os.geteuid()})
+        return None
+    strangers = sorted(set(_owners(port, from_port)) - {_ROOT, os.geteuid()})
     return f"a process of user {strangers[0]}" if strangers else None
 
 
-def _listening(port: int) -> list[tuple[str, int | None]]:
-    """Addresses, and processes unless they are hidden."""
+def _listening(port: int, from_port: int | None = None) -> list[tuple[str, int | None]]:
+    """Addresses of who listens or has the connection, and processes unless they are hidden."""
     return [
         (each.laddr.ip, each.pid)
         for each in psutil.net_connections(kind="tcp")
-        if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+        if each.laddr
+        and each.laddr.port == port
+        and (each.status == psutil.CONN_LISTEN or bool(each.raddr and each.raddr.port == from_port))
     ]
 
 
-def _owners(port: int) -> Iterator[int]:
-    """Users whose sockets listen at a port."""
+def _owners(port: int, from_port: int | None) -> Iterator[int]:
+    """Users whose sockets listen at a port, or have a connection from another one."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text("ascii").splitlines()[1:]:
-                _, local, _, state, _, _, _, owner, *_ = line.split()
-                if state == _LISTENS and int(local.rpartition(":")[2], 16) == port:
+                _, local, remote, state, _, _, _, owner, _, inode, *_ = line.split()
+                if int(local.rpartition(":")[2], 16) != port:
+                    continue
+                # What nobody has accepted yet has no socket, and no owner.
+                is_taken = int(remote.rpartition(":")[2], 16) == from_port and inode != "0"
+                if state == _LISTENS or is_taken:
                     yield int(owner)
 
 

@@ -12,18 +12,23 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from spectui.closing import Closing
+from spectui.commands.items import divide, words_of
 from spectui.commands.measured import own_environment
+from spectui.commands.sources.source import absolute
 from spectui.errors import ServerError
 from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, last_words, manner_of
 from spectui.server.listeners import intruder
+from spectui.writing import open_private
 
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 20
 """Each a hundred times what llama-server says while it loads a model."""
 _AT_ONCE_BYTES = 1 << 16
 _LAST_BYTES = 4096
+_PRINTED = bytes(code if code >= ord(" ") or code in b"\n\t" else ord("?") for code in range(256))
+"""Of each byte that a server prints what is kept: no terminal acts on a log."""
 _JOIN_S = 1.0
 _MOST_LOGS = 100
 """Limit of logs with one name, written at the same time."""
@@ -112,7 +117,7 @@ class ServerLog(Closing):
         is_waiting = True
         try:
             while data := os.read(self._pipe, _AT_ONCE_BYTES):
-                self._keep(data)
+                self._keep(data.translate(_PRINTED))
                 if is_waiting and words in self._tail[-len(words) - len(data) :]:
                     is_waiting = False
                     on_words()
@@ -135,7 +140,7 @@ def _opened(wanted: Path) -> tuple[Path, int]:
     """The first file of a series that nobody writes, empty and locked."""
     try:
         for path in _series(wanted):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+            file = open_private(path, os.O_WRONLY)
             if _is_locked(file):
                 os.truncate(file, 0)
                 return path, file
@@ -187,8 +192,9 @@ class LlamaServer(LlamaClient):
 
     Args:
         binary: the user's or the project's own llama-server.
-        arguments: its command line. Host and port are set by spectui and win over the user's; the
-            API key travels in the environment, where other users cannot read it.
+        arguments: its command line, with paths from this process's folder. Host and port are set
+            by spectui and win over the user's; the API key travels in the environment, where other
+            users cannot read it.
         log_path: file for the server's stdout and stderr; where another process writes it, one
             beside it (``log_path`` tells which).
         failed_log_path: where that file is moved once an error refers to it, so that the next
@@ -227,7 +233,8 @@ class LlamaServer(LlamaClient):
         self._was_told_to_end = False
         self._log = ServerLog(log_path)
         self.log_path = self._log.path
-        command = [str(binary), *arguments, "--host", "127.0.0.1", "--port", str(port)]
+        own = words_of(absolute(item) for item in divide(arguments))
+        command = [str(binary.absolute()), *own, "--host", "127.0.0.1", "--port", str(port)]
         environment = {**own_environment(os.environ), "LLAMA_API_KEY": api_key}
         try:
             self._process = KeptProcess(
@@ -294,13 +301,16 @@ class LlamaServer(LlamaClient):
         manner = f"{manner_of(code or 0)}{advice}"
         return ServerError(f"{self.name} {told}ended with {manner}; {self._last_words()}")
 
-    def _check_listener(self) -> None:
+    def _check_listener(self, from_port: int) -> None:
         """Refuse to send a prompt and the key to a program that has taken the port.
+
+        Args:
+            from_port: port of the connection at this end.
 
         Raises:
             ServerError: it is not the server that listens there.
         """
-        found = intruder(self._port, self._process.includes)
+        found = intruder(self._port, self._process.includes, from_port)
         if found is not None:
             if self._has_exited(0.0):
                 raise self._exited()

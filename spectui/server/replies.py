@@ -9,6 +9,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from spectui.format import printable
+
 _LONGEST = 300
 _MOST_MS = 7 * 24 * 3600 * 1000
 """No answer takes a week: such a number is no time."""
@@ -28,7 +30,7 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
     """Return ``text`` without line breaks and without what a terminal would obey."""
     # A server may send megabytes.
     words = " ".join(text[: 4 * longest].split())
-    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    plain = printable(words, mark="\N{REPLACEMENT CHARACTER}")
     is_whole = len(plain) <= longest and len(text) <= 4 * longest
     return plain if is_whole else f"{plain[: longest - 3]}..."
 

@@ -6,6 +6,7 @@ every line has a mark of its own as well. The background is opaque, for viewers 
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from textwrap import fill
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from spectui.format import printable
 from spectui.sweep.charts import Chart, Panel, Point
 
 Kind = Literal["svg", "png"]
@@ -25,6 +27,8 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _INK, _PALE, _PAPER = "#222222", "#D9D9D9", "#FFFFFF"
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
+    # Names may hold dollars.
+    "text.parse_math": False,
     "svg.hashsalt": "spectui",
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 10.0,
@@ -55,12 +59,22 @@ def draw(chart: Chart, kind: Kind) -> bytes:
     with rc_context():
         rcdefaults()
         rcParams.update(_STYLE)
+        chart = _printable(chart)
         figure = _bars(chart) if chart.x_label is None else _lines(chart)
         page = BytesIO()
         # Without a date, equal plots are equal files.
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(page, format=kind, dpi=_PNG_DPI, metadata=metadata)
     return page.getvalue()
+
+
+def _printable(chart: Chart) -> Chart:
+    """The chart, whose names may be those of files, in what fonts and XML have."""
+    panels = tuple(
+        (printable(title), {printable(label): points for label, points in lines.items()})
+        for title, lines in chart.panels
+    )
+    return replace(chart, title=printable(chart.title), panels=panels)
 
 
 def _wrapped(text: str, inches: float, per_inch: float) -> str:

@@ -3,7 +3,6 @@
 import fcntl
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from spectui.options.stored import current
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
+from spectui.writing import append, open_private
 
 _MOST_ATTEMPTS = 2
 """Number of times that a visit may end the process before it is given up."""
@@ -121,7 +121,7 @@ class SweepStore(Closing):
     def _open(self) -> FileIO:
         try:
             # Without a buffer, of which closing would write again what has no room.
-            file = self.path.open("a+b", buffering=0)
+            file = FileIO(open_private(self.path, os.O_RDWR | os.O_APPEND), "a+b")
         except OSError as error:
             raise self._cannot_write(error) from error
         try:
@@ -189,16 +189,10 @@ class SweepStore(Closing):
             self._attempts[visit] = 0
 
     def _write(self, line: _Header | _Line) -> None:
-        size_bytes = self._file.seek(0, os.SEEK_END)
-        left = memoryview(msgspec.json.encode(line) + b"\n")
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            append(self._file, msgspec.json.encode(line) + b"\n")
             os.fsync(self._file.fileno())
         except OSError as error:
-            # Half a line would spoil the next one.
-            with suppress(OSError):
-                self._file.truncate(size_bytes)
             raise self._cannot_write(error) from error
 
     def _cannot_write(self, error: OSError) -> BadInputError:

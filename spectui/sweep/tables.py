@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
-from spectui.format import factor, percent_text
+from spectui.format import factor, percent_text, printable
 from spectui.measure.statistics import Speedup
 from spectui.sweep.cells import Cell, coordinates, varying, with_values
 from spectui.sweep.record import VisitRecord, VisitState
@@ -22,6 +22,8 @@ from spectui.sweep.summary import (
 )
 
 _NONE = "–"
+_FORMULAS = ("=", "+", "-", "@", "\t")
+"""With what spreadsheets begin a formula."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +261,7 @@ def _markdown_cell(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Text with Markdown's special characters escaped, which names of files may hold."""
+    text = printable(text, keep="\n\t")
     for mark in "\\`*_<>[]":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())
@@ -331,5 +334,13 @@ def _written(rows: Sequence[_Row]) -> str:
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(page, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return page.getvalue()
+
+
+def _cell(value: object) -> object:
+    """The value of a cell; a text, which may be a file's name, that no spreadsheet computes."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value, keep="\n\t")
+    return f"'{text}" if text.startswith(_FORMULAS) else text

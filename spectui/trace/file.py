@@ -5,8 +5,7 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
-from itertools import chain, count, islice, pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +13,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
+from spectui.reading import read_file
 from spectui.speculative.decoder import Stop
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
@@ -49,7 +49,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise BadInputError(f"{path} is no regular file; a trace needs one of its own")
     ensure_dir(path.resolve().parent)
     try:
-        write_file(path, _packed(trace))
+        write_file(path, _packed(trace), is_private=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
 
@@ -82,7 +82,7 @@ def _places(path: Path) -> Iterator[Path]:
 def _is_written(place: Path, content: bytes) -> bool:
     """Write a file of its own; False where there is something."""
     try:
-        write_new_file(place, content)
+        write_new_file(place, content, is_private=True)
     except FileExistsError:
         return False
     except OSError as error:
@@ -167,6 +167,7 @@ _MAX_BYTES = 1 << 28
 """A few kilobytes unpack to any size; half a million tokens recorded for 32 take all of this."""
 _CHUNK_BYTES = 1 << 20
 _MAGIC = b"\x1f\x8b"
+_GZIP = zlib.MAX_WBITS | 16
 
 
 def unpacked(path: Path) -> bytes:
@@ -176,47 +177,57 @@ def unpacked(path: Path) -> bytes:
         BadInputError: missing, empty, cut off, damaged, not gzipped, or too large.
     """
     packed = _read(path)
+    size_bytes = 0
     try:
-        if max(len(packed), _unpacked_size(packed)) <= _MAX_BYTES:
-            return gzip.decompress(packed)
-    except EOFError as error:
-        raise BadInputError(f"{path} is cut off; {_HINT}") from error
-    except (OSError, zlib.error) as error:
-        raise BadInputError(
-            f"{path} is damaged: bytes of it were changed or appended; {_HINT}"
-        ) from error
-    raise BadInputError(
-        f"{path} unpacks to more than {_MAX_BYTES >> 20} MiB, the most that a trace may have; give "
-        "another one, or record fewer prompts"
-    )
+        for part in _parts(packed, path):
+            size_bytes += len(part)
+            if size_bytes > _MAX_BYTES:
+                raise BadInputError(
+                    f"{path} unpacks to more than {_MAX_BYTES >> 20} MiB, the most that a trace "
+                    "may have; give another one, or record fewer prompts"
+                )
+        return b"".join(_parts(packed, path))
+    except zlib.error as error:
+        raise _damaged(path) from error
+
+
+def _parts(packed: bytes, path: Path) -> Iterator[bytes]:
+    """Yield the content piece by piece.
+
+    It is one member, as spectui writes it: thousands of empty ones would take hours.
+    """
+    member = zlib.decompressobj(_GZIP)
+    for start in range(0, len(packed), _CHUNK_BYTES):
+        given = packed[start : start + _CHUNK_BYTES]
+        is_full = True
+        while not member.eof and (given or is_full):
+            part = member.decompress(given, _CHUNK_BYTES)
+            given, is_full = member.unconsumed_tail, len(part) == _CHUNK_BYTES
+            yield part
+        if member.eof:
+            if member.unused_data or start + _CHUNK_BYTES < len(packed):
+                raise _damaged(path)
+            return
+    raise BadInputError(f"{path} is cut off; {_HINT}")
+
+
+def _damaged(path: Path) -> BadInputError:
+    return BadInputError(f"{path} is damaged: bytes of it were changed or appended; {_HINT}")
 
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-            chunks = iter(lambda: file.read(_CHUNK_BYTES), b"") if magic == _MAGIC else ()
-            # A pipe may never end.
-            rest = b"".join(islice(chunks, _MAX_BYTES // _CHUNK_BYTES))
+        packed = read_file(path, _MAX_BYTES)
     except OSError as error:
         raise BadInputError(
             f"{path} cannot be read as a trace ({error.strerror}); give a file that spectui trace "
             "wrote"
         ) from error
-    if not magic:
+    if not packed:
         raise BadInputError(f"{path} is empty; {_HINT}")
-    if magic != _MAGIC:
+    if not packed.startswith(_MAGIC):
         raise BadInputError(f"{path} is no trace of spectui's (it is not gzipped); {_HINT}")
-    return magic + rest
-
-
-def _unpacked_size(packed: bytes) -> int:
-    """Count without keeping anything, and no further than there is a need."""
-    size = 0
-    with gzip.open(BytesIO(packed)) as file:
-        while size <= _MAX_BYTES and (chunk := file.read(_CHUNK_BYTES)):
-            size += len(chunk)
-    return size
+    return packed
 
 
 _MAX_VOCAB = _MAX_CTX = 2**31 - 1

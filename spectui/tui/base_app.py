@@ -19,7 +19,14 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from spectui.settings import Settings
-from spectui.tui.glyphs import ASCII, UNICODE, AsciiFilter, AsciiPalette, AsciiScrollBars
+from spectui.tui.glyphs import (
+    ASCII,
+    UNICODE,
+    AsciiFilter,
+    AsciiPalette,
+    AsciiScrollBars,
+    SanitisingFilter,
+)
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 
 _PARTS = "primary secondary accent success warning error foreground background surface panel"
@@ -158,7 +165,8 @@ class BaseApp(OrderedApp[None]):
         self.settings = settings
         self.glyphs = ASCII if ascii or settings.ascii else UNICODE
         self.set_class(self.glyphs is ASCII, "-ascii")
-        self._ascii = (AsciiFilter(),) if self.glyphs is ASCII else ()
+        is_ascii = self.glyphs is ASCII
+        self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # A class attribute: there is one app in a process, but tests make several.
         ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
         for each in THEMES:
@@ -225,5 +233,5 @@ class BaseApp(OrderedApp[None]):
         return display if self.glyphs is UNICODE or display.isascii() else binding.key
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Draw in ASCII where the terminal has nothing else."""
-        return (*super().get_line_filters(), *self._ascii)
+        """Draw what a terminal may be given, and ASCII where it has nothing else."""
+        return (*super().get_line_filters(), *self._own_filters)

@@ -14,7 +14,7 @@ from textual.filter import LineFilter
 from textual.scrollbar import ScrollBarRender
 from textual.widget import Widget
 
-from spectui.format import bytes_text, percent_text
+from spectui.format import bytes_text, percent_text, printable
 from spectui.tui.text.display import shown
 
 _SPELT = str.maketrans(
@@ -234,6 +234,25 @@ class AsciiFilter(LineFilter):
         """Return the same line, as wide as before, in ASCII."""
         del background
         return [segment._replace(text=plain(segment.text)) for segment in segments]
+
+
+class SanitisingFilter(LineFilter):
+    """Takes out what a terminal would obey: models, servers and logs may hold it."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the same line, as wide as before."""
+        del background
+        return [
+            one
+            if one.control or one.text.isprintable()
+            else one._replace(text="".join(map(_obeyed_by_none, one.text)))
+            for one in segments
+        ]
+
+
+def _obeyed_by_none(character: str) -> str:
+    # Most of them take no cell.
+    return printable(character, mark="?" * cell_len(character))
 
 
 def plain(text: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spectui.errors import UsageError
+from spectui.writing import open_private
 
 _STDOUT, _STDERR = 1, 2
 
@@ -33,7 +34,7 @@ def private_terminal(log: Path) -> Iterator[int]:
     saved = {fd: os.dup(fd) for fd in (_STDOUT, _STDERR)}
     terminal = os.fdopen(os.dup(_STDERR), "w", encoding="utf-8", errors="replace")
     before = sys.__stdout__, sys.__stderr__
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = open_private(log, os.O_WRONLY | os.O_APPEND)
     for fd in saved:
         os.dup2(file, fd)
     # Textual draws on the one and asks the other for the size.

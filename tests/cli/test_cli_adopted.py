@@ -1,6 +1,7 @@
 """What an existing command sets around its program, and leaves to it."""
 
 import os
+from pathlib import Path
 
 import click
 import pytest
@@ -9,6 +10,9 @@ from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.served_session import served_extra
 from spectui.cli.taken import adopt_environment
 from spectui.cli.verify import command as verify
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 
 def test_what_llama_cpp_reads_is_set_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,6 +24,39 @@ def test_what_llama_cpp_reads_is_set_and_secrets_are_not(monkeypatch: pytest.Mon
     )
     found = [os.environ[n] for n in ("CUDA_VISIBLE_DEVICES", "LLAMA_API_KEY", "SOMETHING")]
     assert found == ["5", "before", "before"]
+
+
+LOADS_CODE = (
+    "GGML_BACKEND_PATH",
+    "CUDA_INJECTION64_PATH",
+    "OMP_TOOL_LIBRARIES",
+    "VK_ICD_FILENAMES",
+)
+
+
+@pytest.mark.parametrize("name", LOADS_CODE)
+def test_what_loads_code_is_not_set(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    assert adopt_environment([(name, "evil.so")]) == ()
+    assert name not in os.environ
+    assert f"measured without {name}" in capsys.readouterr().err
+
+
+def test_nothing_of_a_container_is_set(
+    spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "before")
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(
+        "services: {a: {image: llama.cpp, command: -m /a.gguf,"
+        " environment: {GGML_BACKEND_PATH: evil.so, CUDA_VISIBLE_DEVICES: 5}}}"
+    )
+    assert spectui("bench", "--from", str(compose)) == 2
+    assert "measured without GGML_BACKEND_PATH, CUDA_VISIBLE_DEVICES" in spectui.err
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "before"
+    assert "GGML_BACKEND_PATH" not in os.environ
 
 
 @pytest.mark.parametrize(

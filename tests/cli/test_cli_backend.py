@@ -207,6 +207,56 @@ def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
         assert json.loads(spectui.out)["backend"] == "engine"
 
 
+def test_a_compose_file_of_somebody_else_runs_nothing_of_its_own(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = write_server(tmp_path / "real-server")
+    binary = tmp_path / "llama-server"
+    seen = f'{{ env; echo "FOLDER=$(pwd)"; ls; echo "ARGUMENTS=$*"; }} >> {tmp_path}/seen'
+    binary.write_text(f'#!/bin/sh\n{seen}\nexec {real} "$@"\n')
+    binary.chmod(0o755)
+    here = tmp_path / "here"
+    here.mkdir()
+    for library in ("libggml-blas.so", "evil.so"):
+        (here / library).write_text("no library")
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HF_TOKEN", "hf-secret")
+    target, draft = tiny(TARGET), tiny(CLOSE_DRAFT)
+    (here / "compose.yaml").write_text(
+        f"""
+services:
+  a:
+    image: ghcr.io/x/llama.cpp:server
+    volumes: ["{target.parent}:/m", "{draft.parent}:/d"]
+    command: >
+      -m /m/{target.name} -md /d/{draft.name} -c 256 -b 64
+      --model-url http://127.0.0.1:1/x --mmproj-url http://127.0.0.1:1/y --log-file /m/log
+      --tools all --of-next-year 5 --host 192.0.2.1
+    environment:
+      GGML_BACKEND_PATH: {here}/evil.so
+      LD_PRELOAD: {here}/evil.so
+      CUDA_INJECTION64_PATH: {here}/evil.so
+      LLAMA_ARG_MCP_SERVERS_CONFIG: /m/mcp
+      CUDA_VISIBLE_DEVICES: "7"
+"""
+    )
+    given = ["--backend", "server", "--server-bin", binary, "--prompts", prompts, "-n", 8]
+    assert spectui("bench", "--from", "compose.yaml", *given) == 0, spectui.err
+    told = " ".join(spectui.err.split())
+    assert "measured without GGML_BACKEND_PATH, CUDA_INJECTION64_PATH, CUDA_VISIBLE_DEVICES" in told
+    assert "--mmproj-url" in told
+    assert "--of-next-year" in told
+    started = (tmp_path / "seen").read_text()
+    for evil in (
+        *("evil.so", "libggml-blas.so", "mcp", "hf-secret", "CUDA_VISIBLE_DEVICES=7"),
+        *("127.0.0.1:1/", "--log-file", "--tools", "--of-next-year", "192.0.2.1"),
+    ):
+        assert evil not in started
+    assert f"FOLDER={here}" not in started
+    assert " -b 64 " in started
+    assert f"-m {target} " in started
+
+
 ENGINE = ("--backend", "engine")
 
 

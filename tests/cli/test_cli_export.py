@@ -182,7 +182,7 @@ def test_what_a_command_leaves_to_the_server_stays_left(spectui: Spectui) -> Non
 @pytest.mark.parametrize(
     "command",
     [
-        "CUDA_VISIBLE_DEVICES=0,1 LLAMA_API_KEY=k numactl -N 0 /opt/x/llama-server -m m.gguf -c 3",
+        "CUDA_VISIBLE_DEVICES=0,1 GGML_CUDA_X=k numactl -N 0 /opt/x/llama-server -m m.gguf -c 3",
         "llama serve -m m.gguf --temp -0.5 -t 1 -tb 0",
         "llama-server -m m.gguf -ngl -1 -ngld -2 --cpu-moe -ot a=CUDA0 -lm mlock -lm none",
         "llama-server -hf a/b:Q4_K_M -c 0",
@@ -223,7 +223,7 @@ def test_a_terminal_is_spared_what_it_would_act_on(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert spectui(*command) == 3
     assert "\x1b" not in spectui.out + spectui.err
-    assert "add --out FILE" in spectui.err
+    assert "let stdout go to a file" in spectui.err
 
 
 def server_words(arguments: list[str]) -> list[tuple[str, tuple[str, ...]]]:

@@ -13,6 +13,7 @@ import yaml
 
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
+from spectui.secret import HIDDEN
 from spectui.tune.studies.records import to_plain
 from spectui.tune.studies.storage import own_storage
 from spectui.tune.studies.study import OUTCOME
@@ -81,13 +82,13 @@ def wrapped(
 
 
 def test_a_study_keeps_what_starts_the_command(spectui: Spectui, wrapped: dict[str, Any]) -> None:
-    start = f"{AROUND} {WRAPPED}"
+    start = f"{AROUND} {WRAPPED}".replace("a b", HIDDEN)
     assert wrapped["command"].startswith(f"{start} -m ")
     assert spectui("export", "mine") == 0
     assert spectui.out.splitlines()[-1] == wrapped["command"]
     assert spectui("export", "mine", "--format", "json") == 0
     document = json.loads(spectui.out)
-    variables = {"LLAMA_API_KEY": "a b", "GGML_CUDA_NO_PINNED": "1"}
+    variables = {"LLAMA_API_KEY": HIDDEN, "GGML_CUDA_NO_PINNED": "1"}
     assert document["environment"] == variables
     assert document["program"] == WRAPPED.split()
     assert spectui("export", "mine", "--format", "args") == 0

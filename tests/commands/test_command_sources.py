@@ -107,7 +107,7 @@ def test_variables_of_the_script_and_of_the_environment(
         ("llama-server -m a -c ${C_:-5} -ngl ${N_-9}", "-m a -c 5 -ngl 9"),
         (
             "llama-server --api-key '~/k' --alias \"~/a\" --path \\~/b",
-            "--api-key '~/k' --alias '~/a' --path '~/b'",
+            "--api-key '***' --alias '~/a' --path '~/b'",
         ),
     ],
 )

@@ -463,7 +463,7 @@ def test_threads_of_zero_and_less_are_all_that_the_machine_has(
 def test_a_quoted_tilde_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert extra("--api-key '~/k' --alias \\~/x --tags a~/b") == (
-        *("--api-key", "~/k", "--alias", "~/x", "--tags", "a~/b"),
+        *("--api-key", "***", "--alias", "~/x", "--tags", "a~/b"),
     )
 
 

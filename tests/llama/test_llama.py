@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.engine.generation import render_chat
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
 from spectui.llama.devices import buffer_types
@@ -742,59 +741,6 @@ def test_draft_takes_tokens_that_only_the_target_knows(tiny: TinyPath, model: Mo
             draft.decode((20, 300, 21), Outputs.LAST)
             assert draft.n_past == 3
             assert draft.top()[0] < 273
-
-
-# Chat
-
-
-def test_chat_uses_the_models_template(model: Model) -> None:
-    text = render_chat(model, [("system", "Be brief."), ("user", "[/INST] {{ 1 }}")])
-    assert text == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n"
-        "<|im_start|>user\n[/INST] {{ 1 }}<|im_end|>\n"
-        "<|im_start|>assistant\n"
-    )
-
-
-def test_bos_of_the_template_is_left_to_the_tokenizer(tiny: TinyPath) -> None:
-    template = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
-    for add_bos, expected in ((True, "Hi<|im_end|>"), (False, "<|im_start|>Hi<|im_end|>")):
-        recipe = Tiny(chat_template=template, add_bos=add_bos)
-        with Model(ModelOptions(path=tiny(recipe))) as loaded:
-            assert render_chat(loaded, [("user", "Hi")]) == expected
-
-
-def test_models_without_a_template_ask_for_raw_text(tiny: TinyPath) -> None:
-    message = "has no chat template; give raw text as 'prompt'"
-    with (
-        Model(ModelOptions(path=tiny(Tiny(chat_template=None)))) as loaded,
-        pytest.raises(BadInputError, match=message),
-    ):
-        render_chat(loaded, [("user", "Hi")])
-
-
-def test_json_in_templates_is_not_escaped_for_html(tiny: TinyPath) -> None:
-    recipe = Tiny(chat_template="{{ messages[0].content | tojson }}")
-    with Model(ModelOptions(path=tiny(recipe))) as loaded:
-        assert render_chat(loaded, [("user", "<é> & 'x'")]) == "\"<é> & 'x'\""
-
-
-BAD_TEMPLATES = {
-    "refuses by itself": "{{ raise_exception('roles must alternate') }}",
-    "is no template": "{% for %}",
-    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
-    "fails in Python": "{{ 1 + messages[0].content }}",
-    "divides by zero": "{{ 1 / 0 }}",
-}
-
-
-@pytest.mark.parametrize("template", BAD_TEMPLATES.values(), ids=BAD_TEMPLATES)
-def test_templates_that_fail_are_bad_input(tiny: TinyPath, template: str) -> None:
-    with (
-        Model(ModelOptions(path=tiny(Tiny(chat_template=template)))) as loaded,
-        pytest.raises(BadInputError, match=r"the chat template of .* refuses the messages"),
-    ):
-        render_chat(loaded, [("user", "Hi")])
 
 
 # Log

@@ -302,6 +302,7 @@ def test_a_token_that_cannot_be_read_is_explained(
             "would not stay in the preset's folder",
         ),
         ({"/Target-x.gguf": Served(content=SMALL)}, "would not stay in the preset's folder"),
+        ({f"Target-{'x' * 300}.gguf": Served(content=SMALL)}, "name has more than 200 bytes"),
         ({"Target-\x1b[2J.gguf": Served(content=SMALL)}, "'Target-\\x1b[2J.gguf'"),
         ({"Target-x.gguf": Served(content=SMALL, is_plain=True)}, "could not be checked"),
         (
@@ -314,7 +315,7 @@ def test_a_token_that_cannot_be_read_is_explained(
         ),
         ({"\x1b.gguf": Served(content=SMALL)}, "it has no .gguf file at all"),
     ],
-    ids=["outside", "absolute", "unprintable", "no-checksum", "no-match", "many", "none"],
+    ids=["outside", "absolute", "long", "unprintable", "no-checksum", "no-match", "many", "none"],
 )
 def test_what_the_hub_names_is_not_trusted(
     pull: Pull, hub: Hub, home: Path, files: dict[str, Served], message: str

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -346,6 +347,25 @@ def test_a_hidden_process_is_known_by_its_user(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(listeners, "_ROOT", -1)
         monkeypatch.setattr(os, "geteuid", lambda: -2)
         assert listeners.intruder(port, lambda _pid: False) == f"a process of user {os.getuid()}"
+
+
+def test_who_has_the_connection_counts_as_who_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        client = socket.create_connection(("127.0.0.1", port))
+        taken, _address = listening.accept()
+    with client, taken:
+        from_port = client.getsockname()[1]
+        # Nobody listens any more.
+        assert listeners.intruder(port, lambda _pid: False) is None
+        told = listeners.intruder(port, lambda _pid: False, from_port)
+        assert f"process {os.getpid()} (" in str(told)
+        assert listeners.intruder(port, lambda pid: pid == os.getpid(), from_port) is None
+        monkeypatch.setattr(psutil, "net_connections", lambda **_kind: [])
+        monkeypatch.setattr(listeners, "_ROOT", -1)
+        monkeypatch.setattr(os, "geteuid", lambda: -2)
+        told = listeners.intruder(port, lambda _pid: False, from_port)
+        assert told == f"a process of user {os.getuid()}"
 
 
 def test_a_server_that_somebody_else_ends_is_not_waited_for(stand_in: Path, tmp_path: Path) -> None:

@@ -157,6 +157,15 @@ def test_the_path_comes_before_the_working_folder(
     assert examine("./llama-server").path == str(here / "llama-server")
 
 
+def test_the_working_folder_is_not_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_binary(tmp_path / "llama-of-this-folder", CURRENT)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ServerError, match=r"no such program on the PATH.* \./llama-of-this-folder"):
+        examine("llama-of-this-folder")
+
+
 def test_the_users_settings_of_llama_server_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,19 @@ def test_a_program_ends_with_its_keeper() -> None:
     assert kept.returncode == -signal.SIGKILL
 
 
+def test_a_program_starts_in_an_empty_folder_of_its_own() -> None:
+    script = "import os; print(os.getcwd(), os.listdir(), oct(os.stat('.').st_mode)[-3:])"
+    mine, theirs = os.pipe()
+    command = [sys.executable, "-c", script]
+    with os.fdopen(mine) as said, KeptProcess(command, output=theirs, grace_s=5) as kept:
+        os.close(theirs)
+        folder, *found = said.readline().split()
+        kept.wait(_SOON_S)
+        assert not Path(folder).exists()
+    assert found == ["[]", "700"]
+    assert folder != str(Path.cwd())
+
+
 @pytest.mark.parametrize(
     ("script", "code", "manner"),
     [

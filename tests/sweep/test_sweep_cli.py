@@ -235,6 +235,27 @@ def test_a_folder_holds_tables_rows_and_plots(
     assert all(f"({name}.svg)" in report for name in plots)
 
 
+def test_a_folder_of_somebody_else_is_not_written_over(
+    spectui: Spectui, sweep: Arguments, tmp_path: Path
+) -> None:
+    out, mine = tmp_path / "out", tmp_path / "mine.md"
+    mine.write_text("mine")
+    out.mkdir()
+    (out / "report.md").symlink_to(mine)
+    asked = [*sweep, "--draft-max", "2,4", "--out", out]
+    assert spectui(*asked) == 3
+    assert "holds report.md, which spectui did not write" in spectui.err
+    (out / "report.md").unlink()
+    ran(spectui, *asked)
+    # Its own it writes again, until somebody changes them.
+    ran(spectui, *asked)
+    plot = next(out.glob("*.svg"))
+    plot.write_text("mine")
+    assert spectui(*asked) == 3
+    assert f"{plot.name} cannot be written (somebody else's is there)" in spectui.err
+    assert (mine.read_text(), plot.read_text()) == ("mine", "mine")
+
+
 @pytest.mark.parametrize("width", ["80", "120"])
 def test_tables_fit_the_terminal(
     spectui: Spectui, sweep: Arguments, monkeypatch: pytest.MonkeyPatch, width: str

@@ -95,8 +95,10 @@ def open_progress(*, quiet: bool, verbose: bool) -> Progress:
     # They know all that can be told of, which takes time to load.
     from rich.console import Console
 
+    from spectui.cli.drawing import Sanitised
     from spectui.cli.progress.lines import Lines
     from spectui.cli.progress.screen import Screen
 
     console = Console(file=cast("TextIO", LastingStderr()))
+    console.push_render_hook(Sanitised())
     return Screen(console) if console.is_terminal and not verbose else Lines(console)

@@ -1,9 +1,8 @@
 """Reads files that hold commands: bounded text, YAML, assignments, one entry of several."""
 
-import os
 import re
-import stat
 from collections.abc import Collection, Iterable, Mapping
+from errno import EFBIG
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import yaml
 
 from spectui.commands.command import ASSIGNMENT
 from spectui.errors import BadInputError
+from spectui.reading import read_file
 
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of a file with a command: a larger one is a model, or something else."""
@@ -43,17 +43,15 @@ def text_of_file(path: Path, what: str | None = None) -> str:
     """
     name = what or str(path)
     try:
-        # A pipe that nobody writes to would block.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadInputError(f"{name} cannot be read (no regular file); give one that is")
-            content = file.read(MOST_BYTES + 1)
+        content = read_file(path, MOST_BYTES)
     except OSError as error:
+        if error.errno == EFBIG:
+            raise BadInputError(
+                f"{name} is too large to hold a command; give a file that holds one"
+            ) from error
         raise BadInputError(
             f"{name} cannot be read ({error.strerror}); give a file that is there"
         ) from error
-    if len(content) > MOST_BYTES:
-        raise BadInputError(f"{name} is too large to hold a command; give a file that holds one")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

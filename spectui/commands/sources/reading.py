@@ -86,6 +86,8 @@ def _only() -> int:
 def read_command(text: str) -> ServerCommand:
     """Read a command, ``pid:NUMBER``, a file, or ``FILE:NAME`` for one of several in it.
 
+    Its secrets are hidden.
+
     Raises:
         BadInputError: it cannot be read, or names no single command.
     """
@@ -95,7 +97,7 @@ def read_command(text: str) -> ServerCommand:
         raise BadInputError("the command starts itself without an end; give a plain one") from error
     if len(command.arguments) > _MOST_WORDS:
         raise BadInputError("the command has too many words; give a shorter one")
-    return command
+    return command.discreet()
 
 
 def _read(text: str) -> ServerCommand:

@@ -147,6 +147,11 @@ def with_paths(command: ServerCommand, change: Change) -> ServerCommand:
     return replace(command, items=tuple(_changed(item, changed) for item in command.items))
 
 
+def absolute(item: Item) -> Item:
+    """The item with its paths resolved from the working folder."""
+    return _changed(item, os.path.abspath)
+
+
 def _below(word: str, moved: Change) -> str:
     """Resolve a word before the arguments: a variable, or a program given by path."""
     match = ASSIGNMENT.fullmatch(word)

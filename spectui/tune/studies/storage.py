@@ -1,8 +1,9 @@
 """Storage of studies: an Optuna storage, and its errors as sentences."""
 
 import logging
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
@@ -10,6 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.errors import BadInputError
 from spectui.paths import data_dir, ensure_dir
+from spectui.secret import without_passwords
+from spectui.writing import PRIVATE
 
 optuna.logging.set_verbosity(logging.WARNING)
 
@@ -22,7 +25,11 @@ def own_storage_file() -> Path:
 def own_storage() -> str:
     """URL of the default storage; its folder is created if needed."""
     ensure_dir(data_dir())
-    return f"sqlite:///{own_storage_file()}"
+    file = own_storage_file()
+    # SQLite gives its journals the mode of the file.
+    with suppress(OSError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+    return f"sqlite:///{file}"
 
 
 def open_storage(url: str) -> optuna.storages.RDBStorage:
@@ -59,7 +66,9 @@ def storage_errors(url: str) -> Iterator[None]:
 def _unusable(storage: str, error: Exception) -> BadInputError:
     # Storages raise classes of their drivers, or ImportError for a driver that is missing.
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # Drivers repeat the address.
+    reason = without_passwords(reason.replace(storage, "it"))
     return BadInputError(
-        f"the storage {storage} cannot be used ({reason}); "
+        f"the storage {without_passwords(storage)} cannot be used ({reason}); "
         "check --storage, or leave it out to use a file of spectui's own"
     )

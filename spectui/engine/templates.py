@@ -1,0 +1,100 @@
+"""Chat templates of models, rendered in a bounded child process."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from spectui.closing import Closing
+from spectui.errors import BadInputError
+from spectui.llama.model import Model
+
+_CHILD = Path(__file__).with_name("chat_template.py")
+_MOST_CHARACTERS = 1 << 20
+"""Limit of a template, a hundred times the longest."""
+_LONGEST_REASON = 300
+
+
+class Templates(Closing):
+    """Renders with a child that is started with the first template, and anew where one ends it."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def render(self, model: Model, messages: Sequence[tuple[str, str]]) -> str:
+        """Render (role, content) pairs with the model's own template, ready for its answer.
+
+        Raises:
+            BadInputError: the model has no template, or its template refuses the messages, or takes
+                more time or memory than there is for one.
+        """
+        name = model.options.path.name
+        source = model.chat_template
+        if source is None:
+            raise BadInputError(
+                f"{name} has no chat template; give raw text as 'prompt' instead of 'messages'"
+            )
+        if len(source) > _MOST_CHARACTERS:
+            raise _refused(name, f"it has {len(source)} characters")
+        vocabulary = model.vocabulary
+        context = {
+            "messages": [{"role": role, "content": content} for role, content in messages],
+            "add_generation_prompt": True,
+            # Where the tokenizer adds BOS itself, a second one must not come from the template.
+            "bos_token": "" if vocabulary.bos.added else _text(model, vocabulary.bos.id),
+            "eos_token": _text(model, vocabulary.eos.id),
+        }
+        answer = self._ask({"source": source, "context": context})
+        if "text" not in answer:
+            raise _refused(name, answer.get("refused", "it comes to no end within its limits"))
+        return answer["text"]
+
+    def close(self) -> None:
+        """End the child. May be called again."""
+        if self._process is not None:
+            # What it was sent and did not read is lost.
+            with suppress(BrokenPipeError), self._process as ended:
+                ended.kill()
+            self._process.wait()
+            self._process = None
+
+    def _ask(self, question: dict[str, object]) -> dict[str, str]:
+        """Ask the child; empty where the template has ended it."""
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 - this very program, without a shell
+                [sys.executable, "-I", _CHILD],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # Ctrl-C is for the parent, who ends the child.
+                start_new_session=True,
+            )
+        pipes = self._process.stdin, self._process.stdout
+        line = b""
+        with suppress(BrokenPipeError):
+            if pipes[0] is not None and pipes[1] is not None:
+                pipes[0].write(f"{json.dumps(question)}\n".encode())
+                pipes[0].flush()
+                line = pipes[1].readline()
+        if not line.endswith(b"\n"):
+            self.close()
+            return {}
+        answer: dict[str, str] = json.loads(line)
+        return answer
+
+
+def _text(model: Model, token: int) -> str:
+    if token < 0:
+        return ""
+    return model.vocabulary.piece(token, special=True).decode(errors="replace")
+
+
+def _refused(name: str, why: str) -> BadInputError:
+    told = why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."
+    return BadInputError(
+        f"the chat template of {name} refuses the messages ({told}); "
+        "change their roles, or give raw text as 'prompt'"
+    )

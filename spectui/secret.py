@@ -1,0 +1,33 @@
+"""Secrets in commands of others and in addresses: neither stored nor printed, ``***`` in place."""
+
+import re
+
+HIDDEN = "***"
+"""Stands for a secret."""
+_NAMES = re.compile(
+    r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|TOKEN$|(^|_)(API_?)?KEYS?$|_PAT$|^HFT$"
+)
+"""Names of variables and options whose values are secrets; counts of tokens are none."""
+_USER = re.compile(r"(://[^/\s:@]*):(?:[^/\s]*|[^@\s]*)@")
+_QUERY = re.compile(r"([?&;][^=&;\s]+)=([^&;\s]*)")
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a variable, or of an option, is a secret."""
+    return _NAMES.search(name.lstrip("-").replace("-", "_").upper()) is not None
+
+
+def hidden(name: str, value: str) -> str:
+    """The value of a variable or an option, as it may be stored and printed."""
+    return HIDDEN if value and is_secret(name) else without_passwords(value)
+
+
+def without_passwords(text: str) -> str:
+    """``text`` with the passwords of the addresses in it hidden."""
+    if "://" not in text:
+        return text
+
+    def parameter(match: re.Match[str]) -> str:
+        return f"{match[1]}={HIDDEN}" if is_secret(match[1][1:]) else match[0]
+
+    return _QUERY.sub(parameter, _USER.sub(rf"\1:{HIDDEN}@", text))

@@ -1,0 +1,93 @@
+"""Secrets of commands: neither stored nor printed."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.secret import hidden, is_secret, without_passwords
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+KEPT = "s3cr3t"
+COMMANDS = (
+    f"HF_TOKEN={KEPT} LLAMA_API_KEY={KEPT} llama-server -m t --api-key {KEPT} -hft {KEPT}",
+    f"llama-server -m t --api-key={KEPT} --password-of-mine {KEPT}",
+    f"llama-server -m t --mmproj-url https://u:{KEPT}@h/p --rpc h:1",
+    f"docker run -e HF_TOKEN={KEPT} -e PGPASSWORD={KEPT} llama.cpp -m /t --api-key {KEPT}",
+)
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_no_secret_of_a_command_is_known_behind_its_reader(text: str) -> None:
+    command = read_command(text)
+    assert KEPT not in repr(command)
+    assert KEPT not in repr(take_over(command))
+    assert command.secrets
+
+
+def test_a_composed_service_keeps_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yaml"
+    path.write_text(
+        "services: {a: {image: llama.cpp, command: -m /a, secrets: [hf], environment: "
+        f"{{HF_TOKEN: {KEPT}, CUDA_X: 1}}, labels: ['DB_PASSWORD={KEPT}']}}}}"
+    )
+    command = read_command(str(path))
+    assert KEPT not in repr(command)
+    assert "CUDA_X" in repr(command)
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+@pytest.mark.parametrize("verb", [("lint", "--no-models"), ("lint", "--no-models", "--fix")])
+def test_what_is_printed_has_no_secret(spectui: Spectui, text: str, verb: tuple[str, ...]) -> None:
+    spectui(*verb, text)
+    assert KEPT not in spectui.out + spectui.err
+    assert "secret" in spectui.err
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_what_is_exported_has_no_secret(spectui: Spectui, text: str) -> None:
+    for format_ in ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json"):
+        spectui("export", "--from", text, "--format", format_)
+        assert KEPT not in spectui.out + spectui.err
+
+
+@given(st.text(), st.text())
+def test_without_names_nothing_changes(name: str, value: str) -> None:
+    is_plain = not is_secret(name) and "://" not in value
+    assert hidden(name, value) == (value if is_plain else hidden(name, value))
+
+
+@given(
+    st.from_regex(r"[a-z]{1,5}://[a-z]{0,4}:", fullmatch=True),
+    st.from_regex(r"[^/\s]{1,9}|[^@\s]{1,9}", fullmatch=True),
+)
+def test_no_password_of_an_address_is_left(start: str, password: str) -> None:
+    assert without_passwords(f"{start}{password}@h/x") == f"{start}***@h/x"
+
+
+STORAGES = (
+    f"postgresql://u:{KEPT}@127.0.0.1:1/db",
+    f"mysql+nothing://u:{KEPT}@h/x",
+    f"postgresql+psycopg2://u@h/db?password={KEPT}",
+    f"://u:{KEPT}/{KEPT}@x",
+)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_password_of_a_storage_is_not_told(spectui: Spectui, storage: str) -> None:
+    assert spectui("export", "x", "--storage", storage) == 3
+    assert "cannot be used" in spectui.err
+    assert KEPT not in spectui.err
+
+
+def test_a_command_without_secrets_is_as_it_was() -> None:
+    command = read_command("CUDA_VISIBLE_DEVICES=1 llama-server -m t --image-max-tokens 5")
+    assert isinstance(command, ServerCommand)
+    assert not command.secrets
+    assert command.text == "CUDA_VISIBLE_DEVICES=1 llama-server -m t --image-max-tokens 5"

@@ -1,0 +1,134 @@
+"""Chat templates of any model are rendered within limits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import psutil
+import pytest
+
+from spectui.engine.templates import Templates
+from spectui.errors import BadInputError
+from spectui.llama.model import Model
+from spectui.options.setup import ModelOptions
+from tests.support.models import TARGET, Tiny, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+
+ASKED = (("user", "hello"),)
+
+
+def model(source: str | None) -> Model:
+    """A model that has this template."""
+
+    def piece(token: int, *, special: bool) -> bytes:
+        assert special
+        return b"<%d>" % token
+
+    bos, eos = SimpleNamespace(added=False, id=1), SimpleNamespace(id=2)
+    vocabulary = SimpleNamespace(bos=bos, eos=eos, piece=piece)
+    options = SimpleNamespace(path=Path("m.gguf"))
+    found = SimpleNamespace(options=options, chat_template=source, vocabulary=vocabulary)
+    return cast("Model", found)
+
+
+@pytest.fixture
+def templates() -> Iterator[Templates]:
+    with Templates() as found:
+        yield found
+
+
+def test_a_template_gets_messages_and_tokens(templates: Templates) -> None:
+    source = (
+        "{{ bos_token }}{% for m in messages %}{{ m.role }}:{{ m.content | tojson }}{% break %}"
+        "{% endfor %}{{ eos_token }}{{ strftime_now('%Y')[:2] }}{{ add_generation_prompt }}"
+    )
+    for _ in range(2):
+        said = (("user", 'the "löwe" \ud800'), ("user", "again"))
+        text = templates.render(model(source), said)
+        assert text == '<1>user:"the \\"löwe\\" \ud800"<2>20True'
+
+
+def test_the_template_of_a_real_model(templates: Templates, tiny: TinyPath) -> None:
+    with Model(ModelOptions(path=tiny(TARGET))) as loaded:
+        text = templates.render(loaded, [("system", "Be brief."), ("user", "[/INST] {{ 1 }}")])
+    assert text == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n"
+        "<|im_start|>user\n[/INST] {{ 1 }}<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+HOSTILE = {
+    "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}" * 2
+    + "{% endfor %}" * 2,
+    "memory": "{{ 'a' * 10000000000 }}",
+    "much text": "{% for a in range(99999) %}{{ 'a' * 9999 }}{% endfor %}",
+    "recursion": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "nesting": "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
+    "a large power": "{{ 9 ** (9 ** (9 ** 9)) }}",
+    "huge": "x" * (1 << 21),
+    "python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "its own words": "{{ raise_exception('\x1b]0;title\x07' ~ 'x' * 9999) }}",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_template_is_refused(kind: str, templates: Templates) -> None:
+    with pytest.raises(BadInputError, match=r"chat template of m\.gguf refuses") as caught:
+        templates.render(model(HOSTILE[kind]), ASKED)
+    assert len(str(caught.value)) < 500
+    # The next one is rendered as if nothing had been.
+    assert templates.render(model("{{ messages[0].content }}"), ASKED) == "hello"
+
+
+def test_no_child_is_left() -> None:
+    before = {child.pid for child in psutil.Process().children()}
+    with Templates() as templates:
+        templates.render(model("a"), ASKED)
+        assert {child.pid for child in psutil.Process().children()} != before
+    assert {child.pid for child in psutil.Process().children()} == before
+
+
+def test_bos_of_the_template_is_left_to_the_tokenizer(templates: Templates, tiny: TinyPath) -> None:
+    template = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
+    for add_bos, expected in ((True, "Hi<|im_end|>"), (False, "<|im_start|>Hi<|im_end|>")):
+        recipe = Tiny(chat_template=template, add_bos=add_bos)
+        with Model(ModelOptions(path=tiny(recipe))) as loaded:
+            assert templates.render(loaded, [("user", "Hi")]) == expected
+
+
+def test_models_without_a_template_ask_for_raw_text(templates: Templates, tiny: TinyPath) -> None:
+    message = "has no chat template; give raw text as 'prompt'"
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=None)))) as loaded,
+        pytest.raises(BadInputError, match=message),
+    ):
+        templates.render(loaded, [("user", "Hi")])
+
+
+def test_json_in_templates_is_not_escaped_for_html(templates: Templates, tiny: TinyPath) -> None:
+    recipe = Tiny(chat_template="{{ messages[0].content | tojson }}")
+    with Model(ModelOptions(path=tiny(recipe))) as loaded:
+        assert templates.render(loaded, [("user", "<é> & 'x'")]) == "\"<é> & 'x'\""
+
+
+BAD_TEMPLATES = {
+    "refuses by itself": "{{ raise_exception('roles must alternate') }}",
+    "is no template": "{% for %}",
+    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
+    "fails in Python": "{{ 1 + messages[0].content }}",
+    "divides by zero": "{{ 1 / 0 }}",
+}
+
+
+@pytest.mark.parametrize("template", BAD_TEMPLATES.values(), ids=BAD_TEMPLATES)
+def test_templates_that_fail_are_bad_input(
+    templates: Templates, tiny: TinyPath, template: str
+) -> None:
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=template)))) as loaded,
+        pytest.raises(BadInputError, match=r"the chat template of .* refuses the messages"),
+    ):
+        templates.render(loaded, [("user", "Hi")])

@@ -1,0 +1,1 @@
+"""Attempts to have spectui run, write or tell what it should not, or end as a defect."""
