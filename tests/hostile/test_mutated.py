@@ -51,7 +51,7 @@ def _reply(path: Path) -> None:
     page = Page(path="/x", content=path.read_bytes(), headers={})  # type: ignore[arg-type] # unread
     for kind in (CompletionReply, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
         with suppress(MalformedError):
-            page.decode(kind)  # type: ignore[arg-type] # annotated as well
+            page.decode(kind)
 
 
 def _session(path: Path) -> None:
