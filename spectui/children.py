@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -55,8 +56,15 @@ class Channel(Closing):
 
         Raises:
             OSError: the other process is gone.
+            OverflowError: a number in it has more than 64 bits.
         """
-        data = _ENCODER.encode((type(message).__name__, message))
+        kind = type(message).__name__
+        try:
+            data = _ENCODER.encode((kind, message))
+        except UnicodeEncodeError:
+            # Undecodable bytes of a name or an argument have no UTF-8.
+            plain = msgspec.to_builtins(message, builtin_types=(bytes,), enc_hook=_plain)
+            data = _ENCODER.encode((kind, _encodable(plain)))
         with self._sending:
             self._connection.send_bytes(data)
 
@@ -158,7 +166,9 @@ class Child(Closing):
     def close(self) -> None:
         """Kill it: it has nothing to keep. May be called again."""
         self._process.kill()
-        self._process.wait()
+        # A driver or a disk that hangs keeps it; it ends once that lets go of it.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
         if self._process.stdin is not None:
             self._process.stdin.close()
         self.channel.close()
@@ -184,11 +194,32 @@ def _plain(value: object) -> object:
             # A name need not be valid UTF-8.
             return os.fsencode(value)
         case SpectuiError():
-            words = [os.fsencode(str(one)) for one in value.args]
-            notes = [os.fsencode(one) for one in getattr(value, "__notes__", ())]
+            words = [_bytes(str(one)) for one in value.args]
+            notes = [_bytes(one) for one in getattr(value, "__notes__", ())]
             return (type(value).__name__, words, notes)
         case _:
             raise NotImplementedError(f"{type(value).__name__} cannot be sent")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, as JSON may spell it.
+        return text.encode(errors="replace")
+
+
+def _encodable(plain: object) -> object:
+    """Plain values, with ``?`` for what has no UTF-8, as ``Vocabulary.tokenize`` has it."""
+    match plain:
+        case str():
+            return plain.encode(errors="replace").decode()
+        case dict():
+            return {_encodable(key): _encodable(value) for key, value in plain.items()}
+        case list() | tuple():
+            return [_encodable(one) for one in plain]
+        case _:
+            return plain
 
 
 def _read(kind: type, value: Any) -> object:  # noqa: ANN401 - what `_plain` returns

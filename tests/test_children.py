@@ -1,5 +1,6 @@
 """Messages between processes of this program."""
 
+import os
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing import Pipe
@@ -94,6 +95,16 @@ def test_an_error_arrives_with_its_class(error: SpectuiError) -> None:
     assert type(found.error) is type(error)
     assert str(found.error) == str(error)
     assert found.error.__notes__ == ["a note"]
+
+
+@pytest.mark.parametrize("text", ["/home/\udce4", "half \ud800"])
+def test_what_has_no_utf_8_arrives_readable(text: str) -> None:
+    found = carried(Part(name=text, path=Path(os.fsdecode(b"/\xe4")), numbers=(1.0,)))
+    readable = f"{text[:-1]}?"
+    assert found == Part(name=readable, path=Path(os.fsdecode(b"/\xe4")), numbers=(1.0,))
+    failed = carried(Failed(error=BadInputError(text)))
+    assert isinstance(failed, Failed)
+    assert str(failed.error) in {text, readable}
 
 
 def test_words_around_a_reason_arrive_once() -> None:

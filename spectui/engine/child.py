@@ -104,12 +104,12 @@ def main() -> None:
         suppress(OSError, EOFError),
     ):
         _end_before_others()
-        _bound_memory()
         native_log.listen(lambda line: channel.send(Logged(line)))
         start: Start = channel.receive()
         worker = LocalWorker(Guard(margins=start.margins))
         commands = _Commands(channel, worker)
         while (command := commands.next()) is not None:
+            _bound_memory()
             channel.send(_answer(worker, command, channel, commands))
             if isinstance(command, Shutdown):
                 break
@@ -137,13 +137,16 @@ def _end_before_others() -> None:
 def _bound_memory() -> None:
     """Have no more than the machine can give: then llama.cpp says so, and nothing is killed.
 
-    Drivers of GPUs reserve far more than they use, so that no such limit can be set beside one.
+    The bound grows with what others give back meanwhile, and never falls. Drivers of GPUs reserve
+    far more than they use, so that no such limit can be set beside one.
     """
     if sys.platform != "linux" or has_gpu():
         return
     free = host_memory()
     most = psutil.Process().memory_info().data + free.free_bytes + free.slow_bytes
-    _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != resource.RLIM_INFINITY:
+        most = max(most, soft)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))

@@ -30,7 +30,7 @@ from spectui.engine.commands import (
 )
 from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
 from spectui.engine.worker import LOST_SERVER, Sink
-from spectui.errors import EngineDiedError, SpectuiError
+from spectui.errors import EngineDiedError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
 from spectui.options.setup import Fit
@@ -62,10 +62,11 @@ _DOING: dict[type[Command], str] = {
 
 
 @dataclass(slots=True)
-class _Pulse:
+class Pulse:
     """Whether a process still does anything."""
 
     process: psutil.Process
+    """With those that plan and render for it."""
     cpu_s: float = -1.0
     read_bytes: int = -1
     n_idle: int = 0
@@ -74,11 +75,20 @@ class _Pulse:
     def look(self) -> None:
         """Look again."""
         with suppress(psutil.Error):
-            times = self.process.cpu_times()
-            cpu_s, read_bytes = times.user + times.system, self._read_bytes()
-            is_busy = cpu_s - self.cpu_s > _BUSY_SHARE * _LOOK_S or read_bytes != self.read_bytes
+            cpu_s, read_bytes = self._cpu_s(), self._read_bytes()
+            # Less, once one of its own children has ended.
+            is_busy = abs(cpu_s - self.cpu_s) > _BUSY_SHARE * _LOOK_S
+            is_busy = is_busy or read_bytes != self.read_bytes
             self.cpu_s, self.read_bytes = cpu_s, read_bytes
             self.n_idle = 0 if is_busy else self.n_idle + 1
+
+    def _cpu_s(self) -> float:
+        used_s = 0.0
+        for one in (self.process, *self.process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = one.cpu_times()
+                used_s += times.user + times.system
+        return used_s
 
     def _read_bytes(self) -> int:
         # Not on every system; what is mapped counts as well.
@@ -106,7 +116,7 @@ class ProcessWorker:
         self._is_loaded = True
         """Whether the child has what is to be loaded."""
         self._lock = threading.Lock()
-        self._n_sent = 0
+        self._n_sent = self._n_cancelled = 0
         self._is_interrupted = False
 
     @property
@@ -125,7 +135,9 @@ class ProcessWorker:
                 self._cancel()
 
     def _cancel(self) -> None:
-        if self._child is not None and self._n_sent:
+        # Once is enough, and a process that reads nothing any more takes only so many.
+        if self._child is not None and self._n_cancelled < self._n_sent:
+            self._n_cancelled = self._n_sent
             # If it is dead, that is told where its answer is waited for.
             with suppress(OSError):
                 self._child.channel.send(Cancel(self._n_sent))
@@ -185,25 +197,25 @@ class ProcessWorker:
     def _ask(self, command: Command, sink: Sink, *, patience: int | None = None) -> Event:
         """Send a command and return its answer, events on the way to ``sink``."""
         child = self._send(command)
-        pulse = _Pulse(psutil.Process(child.pid))
+        pulse = Pulse(psutil.Process(child.pid))
         limit = self._patience if patience is None else patience
         if self._is_remote(command):
             limit *= _FAR
+        while True:
+            event = self._receive(command, child, pulse, limit)
+            if isinstance(event, TERMINAL):
+                return event
+            self._emit(event, sink, child)
+
+    def _receive(self, command: Command, child: Child, pulse: Pulse, limit: int) -> Event | Logged:
+        """Wait for what comes next, with an eye on whether the process still does anything."""
         try:
-            while True:
-                if not child.channel.poll(_LOOK_S):
-                    pulse.look()
-                    if pulse.n_idle >= limit:
-                        raise self._hung(command, pulse.n_idle)
-                    continue
-                pulse.n_idle = 0
-                event = child.channel.receive()
-                if isinstance(event, TERMINAL):
-                    return event
-                if isinstance(event, Logged):
-                    native_log.add(event.line)
-                else:
-                    self._emit(event, sink, child)
+            while not child.channel.poll(_LOOK_S):
+                pulse.look()
+                if pulse.n_idle >= limit:
+                    raise self._hung(command, pulse.n_idle)
+            pulse.n_idle = 0
+            received: Event | Logged = child.channel.receive()
         except (EOFError, OSError):
             raise self._died(command) from None
         except ProtocolError as error:
@@ -212,24 +224,32 @@ class ProcessWorker:
                 f"the engine's process said what cannot be understood while {_doing(command)} "
                 f"({error}); start the command again"
             ) from None
+        return received
 
     def _send(self, command: Command) -> Child:
         with self._lock:
             if self._child is None:
                 self._child = Child("spectui.engine.child", (*get_args(Event), Logged))
-                self._n_sent = 0
+                self._n_sent = self._n_cancelled = 0
                 with suppress(OSError):
                     self._child.channel.send(Start(self._margins))
+            try:
+                with suppress(OSError):
+                    self._child.channel.send(command)
+            except OverflowError as error:
+                raise UsageError(f"the engine cannot run this: {error}") from None
+            # Counted as the other end counts: what was not sent has no number.
             self._n_sent += 1
-            with suppress(OSError):
-                self._child.channel.send(command)
             if self._is_interrupted:
                 self._cancel()
             return self._child
 
-    def _emit(self, event: Event, sink: Sink, child: Child) -> None:
+    def _emit(self, event: Event | Logged, sink: Sink, child: Child) -> None:
         try:
-            sink(event)
+            if isinstance(event, Logged):
+                native_log.add(event.line)
+            else:
+                sink(event)
         except BaseException:
             # Its command must not answer the next one.
             self.interrupt(on=True)
@@ -261,6 +281,12 @@ class ProcessWorker:
             sentence = (
                 f"the engine's process was killed while {_doing(command)}, as the kernel does "
                 "where memory ends; close other programs, or choose a shorter -c"
+            )
+        elif not end.startswith("SIG"):
+            # llama.cpp ends by a signal: this was Python.
+            sentence = (
+                f"the engine's process ended with {end} while {_doing(command)} (its last words: "
+                f"{words}); start the command again"
             )
         else:
             sentence = (

@@ -34,8 +34,6 @@ from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport, report
 from spectui.speculative.models import unserved
 
-_LAST_WORDS_BYTES = 4096
-
 
 class PlanProcess(Closing):
     """One process of ``spectui.llama.plan``."""
@@ -81,7 +79,13 @@ class PlanProcess(Closing):
                 if not isinstance(answer, Reading):
                     return answer
                 self._reading = answer.path
-        except (EOFError, OSError, ProtocolError):
+        except ProtocolError as error:
+            self._child.close()
+            raise BadInputError(
+                f"{self._what()}: what llama.cpp tells of it cannot be read ({error}); "
+                "check that the download is complete"
+            ) from None
+        except (EOFError, OSError):
             raise self._died() from None
         raise BadInputError(
             f"{self._what()}: llama.cpp did not come to an end with its header within "

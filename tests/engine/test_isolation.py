@@ -1,23 +1,32 @@
 """The engine in a process of its own: the process may end, the engine does not."""
 
+import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.commands import ComparePair, Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, LoadProgress, ModelLoaded, RoundFinished, TokenEmitted
-from spectui.engine.isolation import ProcessWorker
-from spectui.errors import BadInputError, CancelledError, EngineDiedError
+from spectui.engine.isolation import ProcessWorker, Pulse
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    EngineDiedError,
+    SpectuiError,
+    UsageError,
+)
 from spectui.llama.library import native_log
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
@@ -164,6 +173,89 @@ def test_the_process_has_no_more_memory_than_there_is_and_goes_first(
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
     assert 0 < int(limit) < machine + (1 << 30)
     assert Path(f"/proc/{pid_of(worker)}/oom_score_adj").read_text().strip() == "900"
+
+
+def test_a_bound_that_is_too_tight_grows_with_what_is_free(
+    engine: Engine, worker: ProcessWorker
+) -> None:
+    bound, most = resource.prlimit(pid_of(worker), resource.RLIMIT_DATA)
+    resource.prlimit(pid_of(worker), resource.RLIMIT_DATA, (bound // 2, most))
+    engine.tokenize(Tokenize(text="in"))
+    assert resource.prlimit(pid_of(worker), resource.RLIMIT_DATA)[0] > bound // 2
+
+
+def test_what_is_not_sent_has_no_number(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="the engine cannot run this"):
+        engine.generate(replace(COMMAND, n_predict=1 << 80))
+    engine.on_event = once(engine.stop, TokenEmitted)
+    assert engine.generate(replace(COMMAND, n_predict=-1)).stop is Stop.CANCELLED
+    assert engine.generate(COMMAND).stop is Stop.LENGTH
+
+
+def test_undecodable_bytes_do_not_end_the_process(
+    engine: Engine, worker: ProcessWorker, tmp_path: Path
+) -> None:
+    first = pid_of(worker)
+    assert engine.tokenize(Tokenize(text="in\udce4")) == engine.tokenize(Tokenize(text="in?"))
+    path = tmp_path / "no\udce4.gguf"
+    path.write_bytes(b"GGUF" + bytes(100))
+    told = engine.compare(ComparePair(target=path, draft=path))
+    assert told.path == path
+    assert told.reason is not None
+    assert "no?.gguf has a broken header" in told.reason
+    assert pid_of(worker) == first
+
+
+def test_a_listener_that_fails_is_no_end_of_the_process(
+    engine: Engine, worker: ProcessWorker, tiny: TinyPath
+) -> None:
+    first = pid_of(worker)
+
+    def fail(_line: str) -> None:
+        native_log.listen(None)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    native_log.listen(fail)
+    with pytest.raises(SpectuiError, match="No space left on device"):
+        load(engine, tiny)
+    load(engine, tiny)
+    assert engine.generate(COMMAND).stop is Stop.LENGTH
+    assert pid_of(worker) == first
+
+
+def test_an_end_of_python_is_not_called_one_of_llama_cpp(
+    worker: ProcessWorker, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(tmp_path))
+    with (
+        Engine(worker=worker) as engine,
+        pytest.raises(EngineDiedError, match=r"the engine's process ended with exit code 1 while"),
+    ):
+        load(engine, tiny)
+
+
+BUSY_CHILD = """
+import subprocess, sys
+with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+    print(child.pid, flush=True)
+    sys.stdin.read()
+    child.kill()
+"""
+
+
+def test_a_process_is_not_idle_while_its_own_child_computes() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY_CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as waiting:
+        assert waiting.stdout is not None
+        busy = psutil.Process(int(waiting.stdout.readline()))
+        pulse = Pulse(psutil.Process(waiting.pid))
+        pulse.look()
+        before = busy.cpu_times().user
+        while busy.cpu_times().user < before + 0.1:
+            pass
+        pulse.look()
+        assert pulse.n_idle == 0
 
 
 def test_closing_ends_the_process(tiny: TinyPath, worker: ProcessWorker) -> None:
