@@ -4,6 +4,7 @@
 ends it, an abort of llama.cpp's or the kernel where memory ends, does not end the program.
 """
 
+import os
 import queue
 import resource
 import sys
@@ -28,6 +29,10 @@ from spectui.options.setup import Fit
 
 _OOM_SCORE = "900"
 """Of at most 1000: where memory ends, the kernel ends this process before those of the user."""
+
+_RESERVED_BYTES = 128 << 20
+_STACK_BYTES = 8 << 20
+"""Of a thread; each processor may have one for tokens and one for prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,7 @@ def _end_before_others() -> None:
 def _bound_memory() -> None:
     """Have no more than the machine can give: then llama.cpp says so, and nothing is killed.
 
+    Stacks of threads and heaps are reserved, and hardly used: there is room for them beside that.
     The bound grows with what others give back meanwhile, and never falls. Drivers of GPUs reserve
     far more than they use, so that no such limit can be set beside one.
     """
@@ -144,6 +150,7 @@ def _bound_memory() -> None:
         return
     free = host_memory()
     most = psutil.Process().memory_info().data + free.free_bytes + free.slow_bytes
+    most += _RESERVED_BYTES + 2 * (os.cpu_count() or 1) * _STACK_BYTES
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:
         most = max(most, soft)

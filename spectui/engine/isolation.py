@@ -4,6 +4,7 @@ Who uses the engine notices nothing of it but the error of the command during wh
 died: the next command starts another one, and loads the same models there first.
 """
 
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,6 +46,11 @@ _N_LINES = 10
 """Of llama.cpp's log, with the error of a death."""
 _BUSY_SHARE = 0.01
 """Share of a look's seconds that a process computes which is not idle."""
+
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|mem_buffer != NULL|MemoryError|Cannot allocate|temporarily unavailable"
+)
+"""Last words of llama.cpp's, Python's and the threads' libraries where none is to be had."""
 
 _DOING: dict[type[Command], str] = {
     LoadTarget: "loading the target",
@@ -281,6 +287,11 @@ class ProcessWorker:
             sentence = (
                 f"the engine's process was killed while {_doing(command)}, as the kernel does "
                 "where memory ends; close other programs, or choose a shorter -c"
+            )
+        elif _OUT_OF_MEMORY.search(words):
+            sentence = (
+                f"memory ended while {_doing(command)} (its last words: {words}); close other "
+                "programs, or choose a shorter -c"
             )
         elif not end.startswith("SIG"):
             # llama.cpp ends by a signal: this was Python.

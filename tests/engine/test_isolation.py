@@ -23,6 +23,7 @@ from spectui.engine.isolation import ProcessWorker, Pulse
 from spectui.errors import (
     BadInputError,
     CancelledError,
+    DoesNotFitError,
     EngineDiedError,
     SpectuiError,
     UsageError,
@@ -171,7 +172,7 @@ def test_the_process_has_no_more_memory_than_there_is_and_goes_first(
     limits = Path(f"/proc/{pid_of(worker)}/limits").read_text().splitlines()
     (limit,) = (line.split()[3] for line in limits if line.startswith("Max data size"))
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
-    assert 0 < int(limit) < machine + (1 << 30)
+    assert 0 < int(limit) < 2 * machine
     assert Path(f"/proc/{pid_of(worker)}/oom_score_adj").read_text().strip() == "900"
 
 
@@ -182,6 +183,15 @@ def test_a_bound_that_is_too_tight_grows_with_what_is_free(
     resource.prlimit(pid_of(worker), resource.RLIMIT_DATA, (bound // 2, most))
     engine.tokenize(Tokenize(text="in"))
     assert resource.prlimit(pid_of(worker), resource.RLIMIT_DATA)[0] > bound // 2
+
+
+def test_where_its_memory_ends_that_is_said(
+    engine: Engine, worker: ProcessWorker, tiny: TinyPath
+) -> None:
+    used = psutil.Process(pid_of(worker)).memory_info().data
+    resource.prlimit(pid_of(worker), resource.RLIMIT_DATA, (used, used))
+    with pytest.raises((DoesNotFitError, EngineDiedError), match="memory|allocate"):
+        load(engine, tiny, ctx_size=1 << 16)
 
 
 def test_what_is_not_sent_has_no_number(engine: Engine) -> None:
