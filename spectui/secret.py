@@ -12,6 +12,10 @@ _USER = re.compile(r"(://[^/\s:@]*):(?:[^/\s]*|[^@\s]*)@")
 _QUERY = re.compile(r"([?&;][^=&;\s]+)=([^&;\s]*)")
 
 
+_ENTRY = re.compile(r'("([^"\\]+)"\s*:\s*)"(?:[^"\\]|\\.)+"')
+"""Of a JSON object, as options take them."""
+
+
 def is_secret(name: str) -> bool:
     """Whether the value of a variable, or of an option, is a secret."""
     return _NAMES.search(name.lstrip("-").replace("-", "_").upper()) is not None
@@ -19,7 +23,13 @@ def is_secret(name: str) -> bool:
 
 def hidden(name: str, value: str) -> str:
     """The value of a variable or an option, as it may be stored and printed."""
-    return HIDDEN if value and is_secret(name) else without_passwords(value)
+    if value and is_secret(name):
+        return HIDDEN
+
+    def entry(match: re.Match[str]) -> str:
+        return f'{match[1]}"{HIDDEN}"' if is_secret(match[2]) else match[0]
+
+    return _ENTRY.sub(entry, without_passwords(value))
 
 
 def without_passwords(text: str) -> str:

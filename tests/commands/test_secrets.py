@@ -19,6 +19,7 @@ COMMANDS = (
     f"HF_TOKEN={KEPT} LLAMA_API_KEY={KEPT} llama-server -m t --api-key {KEPT} -hft {KEPT}",
     f"llama-server -m t --api-key={KEPT} --password-of-mine {KEPT}",
     f"llama-server -m t --mmproj-url https://u:{KEPT}@h/p --rpc h:1",
+    f"""llama-server -m t --webui-config '{{"apiKey": "{KEPT}", "theme": "dark"}}' --rpc h:1""",
     f"docker run -e HF_TOKEN={KEPT} -e PGPASSWORD={KEPT} llama.cpp -m /t --api-key {KEPT}",
 )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spectui import children
 from spectui.engine.planning import Planner, split_beside
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
@@ -398,6 +399,21 @@ def test_a_broken_draft_costs_the_target_nothing(tiny: TinyPath, tmp_path: Path)
         assert not psutil.pid_exists(theirs)
         planner.plan(replace(request, draft=target))
         assert planner.pids[0] == ours
+
+
+def test_more_than_can_be_told_is_no_end_of_memory(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ModelOptions(path=tiny(TARGET))
+    with Planner() as planner:
+        planner.wait()
+        monkeypatch.setattr(children, "MOST_BYTES", 500)
+        with pytest.raises(
+            BadInputError, match="what llama.cpp tells of it cannot be read"
+        ) as told:
+            planner.plan(PlanRequest(target=target, context=SMALL))
+        assert str(target.path) in str(told.value)
+        assert planner.pids == ()
 
 
 def test_the_targets_fault_is_told_first(tmp_path: Path) -> None:
