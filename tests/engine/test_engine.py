@@ -608,12 +608,12 @@ def test_stop_by_the_driver_ends_a_long_text(tiny: TinyPath) -> None:
         assert started.generate(request(n_predict=5)).stop is Stop.LENGTH
 
 
-def test_stop_ends_a_load(tiny: TinyPath, make_worker: MakeWorker) -> None:
+def test_stop_ends_a_load(tiny: TinyPath) -> None:
     def stop_load(hooked: HookedEngine, event: Event) -> None:
         if isinstance(event, LoadProgress) and event.role is Role.DRAFT:
             hooked.client.stop()
 
-    with HookedEngine(stop_load, make_worker()) as hooked:
+    with HookedEngine(stop_load) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         answer = hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
         assert isinstance(answer, EngineFailed)
