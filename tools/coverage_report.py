@@ -13,6 +13,7 @@ FLOOR_PERCENT = 79.0
 """Of lines and branches together; the quick round, which mounts no screen, reaches 79.7."""
 
 UNMEASURED = {
+    "spectui/engine/chat_template.py",  # as keeper.py, by its path
     "spectui/server/keeper.py",  # it runs without what is installed, coverage included
 }
 

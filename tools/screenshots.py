@@ -230,8 +230,12 @@ PICTURES = {
     "tune": Picture(scenario=tune, longest_s=3600.0),
 }
 ATTACH = "attach"
-DOCTOR = "doctor"
-ON_DEVICES = ("devices", DOCTOR)
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "doctor": ("doctor",),
+    "search": ("tune", "--time-budget", "3m", "-n", "64"),
+}
+"""What commands print in a terminal."""
+ON_DEVICES = ("devices", *COMMANDS)
 ALL = (
     ("live", 80, 24),
     ("live", 120, 40),
@@ -241,7 +245,7 @@ ALL = (
     ("tune", 120, 40),
     (ATTACH, 120, 40),
     ("devices", 160, 48),
-    (DOCTOR, 100, 0),
+    *((name, 100, 0) for name in COMMANDS),
 )
 
 
@@ -325,22 +329,22 @@ def rpc_devices() -> Iterator[list[str]]:
         yield ["--rpc", f"{one.endpoint},{other.endpoint}", "--cpu-moe"]
 
 
-def print_doctor(options: list[str], n_columns: int, private: tuple[Path, ...]) -> None:
-    """Draw what ``spectui doctor`` prints in a terminal.
+def print_command(name: str, options: list[str], n_columns: int, private: tuple[Path, ...]) -> None:
+    """Draw what a command prints in a terminal, without its progress.
 
     Raises:
         RuntimeError: it shows where this machine keeps its files.
     """
-    arguments = ["doctor", *options]
+    arguments = [*COMMANDS[name], *options]
     environment = {**os.environ, "COLUMNS": str(n_columns), "FORCE_COLOR": "1"}
     program = [sys.executable, "-m", "spectui", *arguments]
     done = subprocess.run(program, check=True, capture_output=True, text=True, env=environment)
     shown = [str(path) for path in private if str(path) in done.stdout]
     if shown:
-        raise RuntimeError(f"doctor shows {shown[0]}:\n{done.stdout}")
+        raise RuntimeError(f"{name} shows {shown[0]}:\n{done.stdout}")
     console = Console(record=True, width=n_columns, file=io.StringIO())
     console.print(Text.from_ansi(done.stdout), end="")
-    path = FOLDER / f"{DOCTOR}-{n_columns}.svg"
+    path = FOLDER / f"{name}-{n_columns}.svg"
     console.save_svg(str(path), title=f"spectui {' '.join(arguments)}")
     print(path.relative_to(ROOT))
 
@@ -371,8 +375,8 @@ def draw(name: str, size: tuple[int, int]) -> None:
             log = Path(folder) / "llama-server.log"
             with LlamaServer(binary, [*options, *more], log_path=log) as server:
                 watch(server, size, private)
-        elif name == DOCTOR:
-            print_doctor(options, size[0], private)
+        elif name in COMMANDS:
+            print_command(name, options, size[0], private)
         else:
             picture = PICTURES[name]
             run([*options, "-n", "96", *picture.arguments], size, picture, private)

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from spectui.engine.events import GenerationResult
+from spectui.errors import EngineDiedError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.workload import WorkItem
@@ -122,7 +123,12 @@ class RaceRuns(RaceLegs):
         if arms[0].is_off:
             self._off_runs.append(self.measurer.decode(item, None))
             return
-        pairs = self.measurer.block(item, [arm.speculation for arm in arms], turn)
+        settings = [arm.speculation for arm in arms]
+        try:
+            pairs = self.measurer.block(item, settings, turn)
+        except EngineDiedError:
+            # Another process takes its place. That it ends again would be no chance.
+            pairs = self.measurer.block(item, settings, turn)
         if not self._is_moved(arms[0]) and len(self._off_runs) == turn:
             self._off_runs.append(pairs[0].baseline)
         for arm, pair in zip(arms, pairs, strict=True):

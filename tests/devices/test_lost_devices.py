@@ -208,7 +208,7 @@ def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) ->
     first, second, third = out.splitlines()
     assert first == "None"
     assert second.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
-    assert third.startswith(f"SpectuiError: {GONE}")
+    assert third.startswith(f"EngineLostError: {GONE}")
 
 
 def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(

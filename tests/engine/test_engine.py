@@ -548,9 +548,7 @@ def test_margins_tell_a_clear_choice_from_noise(engine: Engine) -> None:
 # Stopping
 
 
-def test_stop_from_another_thread_keeps_the_tokens_so_far(
-    tiny: TinyPath, make_worker: MakeWorker
-) -> None:
+def test_stop_from_another_thread_keeps_the_tokens_so_far(tiny: TinyPath) -> None:
     reached, stopped = threading.Event(), threading.Event()
 
     def stand_still(hooked: HookedEngine, event: Event) -> None:
@@ -559,7 +557,7 @@ def test_stop_from_another_thread_keeps_the_tokens_so_far(
             reached.set()
             assert stopped.wait(60)
 
-    with HookedEngine(stand_still, make_worker()) as hooked:
+    with HookedEngine(stand_still) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         hooked.client.submit(request())
         assert reached.wait(60)
@@ -610,12 +608,12 @@ def test_stop_by_the_driver_ends_a_long_text(tiny: TinyPath) -> None:
         assert started.generate(request(n_predict=5)).stop is Stop.LENGTH
 
 
-def test_stop_ends_a_load(tiny: TinyPath, make_worker: MakeWorker) -> None:
+def test_stop_ends_a_load(tiny: TinyPath) -> None:
     def stop_load(hooked: HookedEngine, event: Event) -> None:
         if isinstance(event, LoadProgress) and event.role is Role.DRAFT:
             hooked.client.stop()
 
-    with HookedEngine(stop_load, make_worker()) as hooked:
+    with HookedEngine(stop_load) as hooked:
         hooked.call(load_target(tiny(TARGET)))
         answer = hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
         assert isinstance(answer, EngineFailed)

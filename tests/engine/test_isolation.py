@@ -141,6 +141,14 @@ def test_one_that_hangs_is_ended(tiny: TinyPath) -> None:
         assert engine.generate(COMMAND).stop is Stop.LENGTH
 
 
+def test_a_stop_ends_what_runs_in_the_process(engine: Engine) -> None:
+    engine.on_event = once(engine.stop, TokenEmitted)
+    stopped = engine.generate(Generate(prompt=(88,), sampling=ENDLESS))
+    assert stopped.stop is Stop.CANCELLED
+    engine.on_event = lambda _event: None
+    assert engine.generate(COMMAND).stop is Stop.LENGTH
+
+
 def test_a_load_that_fails_is_told_and_not_repeated(
     worker: ProcessWorker, tiny: TinyPath, tmp_path: Path
 ) -> None:

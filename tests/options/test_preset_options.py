@@ -15,19 +15,20 @@ OWN = {
     "bench": {
         *("backend", "baseline-url", "from", "json", "keep-both", "parallel", "preset"),
         *("prompt-length", "prompts", "quiet", "repeats", "request", "server-bin", "server-url"),
-        *("timeout", "verbose", "yes"),
+        *("isolate", "timeout", "verbose", "yes"),
     },
     "cockpit": {"ascii", "from", "monitor-replay", "preset", "theme", "yes"},
     "doctor": {"from", "json", "preset", "prompts", "quiet", "verbose"},
     "trace": {
         *("costs", "from", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),
+        "isolate",
         "yes",
     },
     "tune": {
         *("backend", "depth", "dialect", "from", "json", "keep-both", "min-gain", "parallel"),
         *("preset", "prompts", "quiet", "repeats", "request", "resume", "sampler", "server-bin"),
         *("server-url", "storage", "study", "time-budget", "timeout", "trials", "tune", "verbose"),
-        *("pin", "yes"),
+        *("isolate", "pin", "yes"),
     },
 }
 """Of the command line alone."""

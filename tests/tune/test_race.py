@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from spectui.engine.events import GenerationResult
+from spectui.errors import EngineDiedError
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.statistics import Speedup
@@ -39,6 +40,36 @@ class Mild(Wild):
     """On prompts that gain somewhat different amounts."""
 
     gains = (0.9, 1.0, 1.15, 1.05)
+
+
+class Mortal(ScriptedMeasurer):
+    """Its process ends at some runs."""
+
+    def __init__(self, *deaths: int) -> None:
+        super().__init__(gain=1.4)
+        self._deaths = list(deaths)
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        done = super().decode(item, speculation)
+        if self.n_runs in self._deaths:
+            raise EngineDiedError("its process was killed")
+        return done
+
+
+def test_a_prompt_is_measured_again_where_the_process_ended() -> None:
+    one = race(Mortal(6), BEST)
+    one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == LOOK_EVERY
+    assert [pair.item.id for pair in standing.pairs] == [one.id for one in items(LOOK_EVERY)]
+
+
+def test_a_process_that_ends_twice_in_a_row_ends_the_race() -> None:
+    one = race(Mortal(6, 8), BEST)
+    with pytest.raises(EngineDiedError):
+        one.run()
+    (standing,) = one.conclude()
+    assert standing.n_pairs == 2
 
 
 def interrupt_after(n_pairs: int) -> Callable[[Pair], None]:

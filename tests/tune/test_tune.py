@@ -1,6 +1,8 @@
 """The search and its study, on a measurer whose speeds are known."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -861,6 +863,65 @@ def test_a_study_without_an_arm_that_lives_says_so(
             study.ask()
 
 
+def test_a_study_that_somebody_works_on_is_refused(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        with pytest.raises(UsageError, match="another spectui is working on the study s; wait"):
+            open_study(tmp_path)
+        with open_study(tmp_path, name="other") as beside:
+            assert beside.ask().number == 0
+        study.ask()
+    with open_study(tmp_path) as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+
+
+@pytest.mark.parametrize("owner", [{"host": "elsewhere", "pid": 1}, {"host": None, "pid": 1}])
+def test_who_has_the_lock_need_not_believe_what_a_dead_process_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: dict[str, Any]
+) -> None:
+    """The machine may have another name by now, or another process the number."""
+    owner = {**owner, "host": owner["host"] or os.uname().nodename}
+    with monkeypatch.context() as patch:
+        patch.setattr("spectui.tune.studies.study._this_process", lambda: owner)
+        with open_study(tmp_path) as study:
+            study.ask()
+    with open_study(tmp_path) as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+
+
+OPEN = """
+import sys
+from spectui.tune.studies.storage import close_storage, open_storage
+sys.stdin.read()
+close_storage(open_storage(sys.argv[1]))
+"""
+
+
+def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    made = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+    # All wait for this, so that they begin together.
+    for one in made:
+        assert one.stdin is not None
+        one.stdin.close()
+    for one in made:
+        assert one.stderr is not None
+        with one.stderr as stderr:
+            said = stderr.read()
+        assert (one.wait(), said) == (0, b"")
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a storage without a file."""
+    monkeypatch.setattr("spectui.tune.studies.study.lock_study", lambda _url, _name: None)
+
+
+@pytest.mark.usefixtures("no_locks")
 def test_a_study_that_another_process_works_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -872,6 +933,7 @@ def test_a_study_that_another_process_works_on_is_refused(
         open_study(tmp_path)
 
 
+@pytest.mark.usefixtures("no_locks")
 def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
-"""Storage of studies: an Optuna storage, and its errors as sentences."""
+"""Storage of studies: an Optuna storage, its errors as sentences, and who may write a study."""
 
+import hashlib
 import logging
 import os
 from collections.abc import Iterator
@@ -7,14 +8,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
-from sqlalchemy.exc import SQLAlchemyError
+from filelock import FileLock, Timeout
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, UsageError
 from spectui.paths import data_dir, ensure_dir
 from spectui.secret import without_passwords
 from spectui.writing import PRIVATE
 
 optuna.logging.set_verbosity(logging.WARNING)
+
+_OPEN_S = 30.0
+"""Time after which another process that opens the same file counts as hung."""
 
 
 def own_storage_file() -> Path:
@@ -39,9 +45,66 @@ def open_storage(url: str) -> optuna.storages.RDBStorage:
         BadInputError: the storage cannot be used.
     """
     try:
-        return optuna.storages.RDBStorage(url)
+        # Two that make the tables of a new file at once would both fail.
+        with _held(_lock_of(url, "open")):
+            return optuna.storages.RDBStorage(url)
     except Exception as error:
         raise _unusable(url, error) from error
+
+
+def lock_study(url: str, name: str) -> FileLock | None:
+    """Keep a study for this process until it ends, however that comes, or releases the lock.
+
+    Returns:
+        None where the storage has no file beside which a lock could be, or its file system has no
+        locks.
+
+    Raises:
+        UsageError: another process has it.
+    """
+    lock = _lock_of(url, name)
+    if lock is None:
+        return None
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(
+            f"another spectui is working on the study {name}; wait for it, or choose another "
+            "--study"
+        ) from None
+    except (OSError, NotImplementedError):
+        return None
+    return lock
+
+
+def _lock_of(url: str, purpose: str) -> FileLock | None:
+    """A lock beside the file of a storage."""
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        return None
+    if address.get_backend_name() != "sqlite" or not address.database:
+        return None
+    if address.database == ":memory:" or address.query:
+        return None
+    # Names may hold anything, and be longer than a file's.
+    digest = hashlib.sha256(purpose.encode(errors="surrogateescape")).hexdigest()[:16]
+    path = Path(f"{address.database}.{digest}.lock")
+    # It would make the folder, whose name may be a slip of the pen.
+    return FileLock(path, mode=PRIVATE, thread_local=False) if path.parent.is_dir() else None
+
+
+@contextmanager
+def _held(lock: FileLock | None) -> Iterator[None]:
+    """Hold a lock, where there is one that can be held."""
+    if lock is not None:
+        with suppress(OSError, NotImplementedError):
+            lock.acquire(timeout=_OPEN_S)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def close_storage(storage: optuna.storages.RDBStorage) -> None:

@@ -20,7 +20,12 @@ from spectui.tune.experts import Placements
 from spectui.tune.parameters import assessed
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
-from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
+from spectui.tune.studies.storage import (
+    close_storage,
+    lock_study,
+    open_storage,
+    storage_errors,
+)
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
 _SPEC = "spec"
@@ -84,7 +89,12 @@ class TuningStudy(Closing):
         self.space = space
         self._url = storage
         self._owner = {**_this_process(), "isolated": isolated}
-        self._storage = open_storage(storage)
+        self._lock = lock_study(storage, name)
+        try:
+            self._storage = open_storage(storage)
+        except BaseException:
+            self._release()
+            raise
         self._asked: dict[int, optuna.Trial] = {}
         self.is_new = True
         """Whether it was created now."""
@@ -117,8 +127,10 @@ class TuningStudy(Closing):
                 self._study.set_user_attr(_SPEC, spec)
                 return
             _check_same(self.name, known, spec)
-            for trial in _abandoned(self._study):
-                records.close_trial(self._study, trial)
+            for trial in _running(self._study):
+                # Who has the lock is alone: no other process can be at it.
+                if self._lock is not None or _is_dead(trial):
+                    records.close_trial(self._study, trial)
             _check_alone(self._study)
 
     def has_beside(self, name: str) -> bool:
@@ -256,6 +268,11 @@ class TuningStudy(Closing):
     def close(self) -> None:
         """Let go of the storage."""
         close_storage(self._storage)
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
 
 def _check_same(name: str, known: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -329,11 +346,6 @@ _MOST_DRAWS = 100
 """Settings that a sampler may propose in vain."""
 _UNSIGNED = timedelta(minutes=1)
 """Time for which a trial may have no owner, who is noted right after it is asked for."""
-
-
-def _abandoned(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Trials whose process has died, which would stay RUNNING in the storage for ever."""
-    return [trial for trial in _running(study) if _is_dead(trial)]
 
 
 def _check_alone(study: optuna.Study) -> None:
