@@ -198,7 +198,7 @@ def test_where_its_memory_ends_that_is_said(
 ) -> None:
     used = psutil.Process(pid_of(worker)).memory_info().data
     resource.prlimit(pid_of(worker), resource.RLIMIT_DATA, (used, used))
-    with pytest.raises((DoesNotFitError, EngineDiedError), match="memory|allocate"):
+    with pytest.raises((DoesNotFitError, EngineDiedError), match=r"memory|allocate"):
         load(engine, tiny, ctx_size=1 << 16)
 
 

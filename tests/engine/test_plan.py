@@ -409,7 +409,7 @@ def test_more_than_can_be_told_is_no_end_of_memory(
         planner.wait()
         monkeypatch.setattr(children, "MOST_BYTES", 500)
         with pytest.raises(
-            BadInputError, match="what llama.cpp tells of it cannot be read"
+            BadInputError, match=r"what llama\.cpp tells of it cannot be read"
         ) as told:
             planner.plan(PlanRequest(target=target, context=SMALL))
         assert str(target.path) in str(told.value)
