@@ -61,8 +61,11 @@ class HopelessError(ServerError):
 class EngineDiedError(SpectuiError):
     """The process with the models has ended, or had to be ended. Another one takes its place."""
 
+    log: tuple[str, ...] = ()
+    """Last lines of llama.cpp's log; of an error that another process tells, none."""
+
     def __init__(self, sentence: str, log: tuple[str, ...] = ()) -> None:
-        """Say how it ended; ``log`` are the last lines of llama.cpp's log."""
+        """Say how it ended."""
         super().__init__(sentence)
         self.log = log
 

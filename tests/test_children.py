@@ -15,6 +15,7 @@ from spectui.children import Channel, ProtocolError
 from spectui.errors import (
     BadInputError,
     DoesNotFitError,
+    EngineDiedError,
     ReadsFromDiskError,
     SpectuiError,
 )
@@ -105,6 +106,13 @@ def test_what_has_no_utf_8_arrives_readable(text: str) -> None:
     failed = carried(Failed(error=BadInputError(text)))
     assert isinstance(failed, Failed)
     assert str(failed.error) in {text, readable}
+
+
+def test_a_death_that_is_told_has_no_log() -> None:
+    found = carried(Failed(error=EngineDiedError("it ended", ("a line",))))
+    assert isinstance(found, Failed)
+    assert isinstance(found.error, EngineDiedError)
+    assert found.error.log == ()
 
 
 def test_words_around_a_reason_arrive_once() -> None:

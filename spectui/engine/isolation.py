@@ -235,7 +235,13 @@ class ProcessWorker:
     def _send(self, command: Command) -> Child:
         with self._lock:
             if self._child is None:
-                self._child = Child("spectui.engine.child", (*get_args(Event), Logged))
+                try:
+                    self._child = Child("spectui.engine.child", (*get_args(Event), Logged))
+                except OSError as error:
+                    raise SpectuiError(
+                        f"no process for the models can be started ({error.strerror}); close other "
+                        "programs"
+                    ) from None
                 self._n_sent = self._n_cancelled = 0
                 with suppress(OSError):
                     self._child.channel.send(Start(self._margins))

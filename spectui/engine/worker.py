@@ -44,9 +44,7 @@ from spectui.options.setup import ModelOptions
 Sink = Callable[[Event], None]
 
 _LOST = "llama.cpp gave up ({why}); start spectui again, and tell llama.cpp's developers"
-LOST_SERVER = (
-    "an RPC server went away, or answered what llama.cpp cannot read; start it again, and spectui"
-)
+LOST_SERVER = "an RPC server went away, or answered what llama.cpp cannot read; start it again"
 
 
 class Worker(Protocol):
@@ -98,7 +96,9 @@ class LocalWorker:
         aborts.listen(self._give_up)
 
     def _give_up(self, why: str) -> bool:
-        error = EngineLostError(LOST_SERVER if are_of_rpc(why) else _LOST.format(why=why))
+        error = EngineLostError(
+            f"{LOST_SERVER}, and spectui" if are_of_rpc(why) else _LOST.format(why=why)
+        )
         if self._lose is not None:
             self._lose(error)
         return True

@@ -252,6 +252,19 @@ def test_an_end_of_python_is_not_called_one_of_llama_cpp(
         load(engine, tiny)
 
 
+def test_a_process_that_cannot_be_started_is_told(worker: ProcessWorker, tiny: TinyPath) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Engine(worker=worker) as engine:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with pytest.raises(SpectuiError, match="no process for the models can be started") as e:
+                load(engine, tiny)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert not hasattr(e.value, "__notes__")
+        load(engine, tiny)
+
+
 BUSY_CHILD = """
 import subprocess, sys
 with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
