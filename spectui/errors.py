@@ -70,6 +70,12 @@ class EngineDiedError(SpectuiError):
         self.log = log
 
 
+class EngineKilledError(EngineDiedError):
+    """It was ended because memory had come to its end, as far as can be told."""
+
+    exit_code = 4
+
+
 class EngineLostError(EngineDiedError):
     """llama.cpp has given up in this process, where nothing takes its place."""
 

@@ -31,7 +31,7 @@ from spectui.engine.commands import (
 )
 from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
 from spectui.engine.worker import LOST_SERVER, Sink
-from spectui.errors import EngineDiedError, SpectuiError, UsageError
+from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
 from spectui.options.setup import Fit
@@ -289,28 +289,26 @@ class ProcessWorker:
         self._drop()
         if are_of_rpc(words):
             return EngineDiedError(LOST_SERVER)
+        doing, log = _doing(command), native_log.tail(_N_LINES)
         if end == "SIGKILL":
-            sentence = (
-                f"the engine's process was killed while {_doing(command)}, as the kernel does "
-                "where memory ends; close other programs, or choose a shorter -c"
+            return EngineKilledError(
+                f"the engine's process was killed while {doing}, as the kernel does where memory "
+                "ends; close other programs, or choose a shorter -c",
+                log,
             )
-        elif _OUT_OF_MEMORY.search(words):
-            sentence = (
-                f"memory ended while {_doing(command)} (its last words: {words}); close other "
-                "programs, or choose a shorter -c"
+        if _OUT_OF_MEMORY.search(words):
+            return EngineKilledError(
+                f"memory ended while {doing} (its last words: {words}); close other programs, or "
+                "choose a shorter -c",
+                log,
             )
-        elif not end.startswith("SIG"):
-            # llama.cpp ends by a signal: this was Python.
-            sentence = (
-                f"the engine's process ended with {end} while {_doing(command)} (its last words: "
-                f"{words}); start the command again"
-            )
-        else:
-            sentence = (
-                f"llama.cpp ended its process with {end} while {_doing(command)} (its last words: "
-                f"{words}); tell llama.cpp's developers"
-            )
-        return EngineDiedError(sentence, native_log.tail(_N_LINES))
+        # llama.cpp ends by a signal: else it was Python.
+        by_llama = end.startswith("SIG")
+        who = "llama.cpp ended its process" if by_llama else "the engine's process ended"
+        what = "tell llama.cpp's developers" if by_llama else "start the command again"
+        return EngineDiedError(
+            f"{who} with {end} while {doing} (its last words: {words}); {what}", log
+        )
 
     def _drop(self) -> None:
         with self._lock:

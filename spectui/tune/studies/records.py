@@ -62,7 +62,7 @@ def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
     if record.state is TrialState.RUNNING and trial.state.is_finished():
         reason = "its process ended before it was measured"
         # Where the models had one of their own, this one's end was no arm's doing.
-        died = not trial.user_attrs.get(OWNER, {}).get("isolated", False)
+        died = not trial.user_attrs.get(OWNER, {}).get("isolated", True)
         return replace(record, state=TrialState.INTERRUPTED, error=reason, died=died)
     return record
 
