@@ -41,6 +41,7 @@ PATIENCE = 120
 _FAR = 5
 """Times as many where it waits for RPC servers, which compute for it."""
 _CLOSING_LOOKS = 10
+"""As many where it was told to stop, so that nobody waits long for a process that hangs."""
 _N_LINES = 10
 """Of llama.cpp's log, with the error of a death."""
 _BUSY_SHARE = 0.01
@@ -187,13 +188,16 @@ class ProcessWorker:
         child = self._send(command)
         pulse = _Pulse(psutil.Process(child.pid))
         limit = self._patience if patience is None else patience
-        if self._is_remote(command):
-            limit *= _FAR
+        times = _FAR if self._is_remote(command) else 1
+        is_told = False
         try:
             while True:
                 if not child.channel.poll(_LOOK_S):
                     pulse.look()
-                    if pulse.n_idle >= limit:
+                    if self._is_interrupted and not is_told:
+                        is_told, pulse.n_idle = True, 0
+                        limit = min(limit, _CLOSING_LOOKS)
+                    if pulse.n_idle >= limit * times:
                         raise self._hung(command, pulse.n_idle)
                     continue
                 pulse.n_idle = 0
