@@ -4,9 +4,11 @@
 ends it, an abort of llama.cpp's or the kernel where memory ends, does not end the program.
 """
 
+import ctypes
 import os
 import queue
 import resource
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -27,6 +29,8 @@ from spectui.llama.devices import has_gpu
 from spectui.llama.library import native_log
 from spectui.options.setup import Fit
 
+_SET_DEATH_SIGNAL = 1
+"""``PR_SET_PDEATHSIG`` of ``prctl``."""
 _OOM_SCORE = "900"
 """Of at most 1000: where memory ends, the kernel ends this process before those of the user."""
 
@@ -108,6 +112,7 @@ def main() -> None:
         parent_channel((*get_args(Command), Cancel, Start)) as channel,
         suppress(OSError, EOFError),
     ):
+        _end_with_parent()
         _end_before_others()
         native_log.listen(lambda line: channel.send(Logged(line)))
         start: Start = channel.receive()
@@ -132,6 +137,12 @@ def _answer(
         return EngineFailed(error=error, trace=None)
     except Exception as error:  # noqa: BLE001 - the process must live on; the event tells all
         return EngineFailed.defect(error)
+
+
+def _end_with_parent() -> None:
+    """Be killed with the thread that started this, even where this process is stopped."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _end_before_others() -> None:

@@ -42,6 +42,7 @@ PATIENCE = 120
 _FAR = 5
 """Times as many where it waits for RPC servers, which compute for it."""
 _CLOSING_LOOKS = 10
+"""As many where it was told to stop, so that nobody waits long for a process that hangs."""
 _N_LINES = 10
 """Of llama.cpp's log, with the error of a death."""
 _BUSY_SHARE = 0.01
@@ -77,6 +78,8 @@ class Pulse:
     read_bytes: int = -1
     n_idle: int = 0
     """Looks since it last did."""
+    is_told: bool = False
+    """Whether it was told to end what it does."""
 
     def look(self) -> None:
         """Look again."""
@@ -205,8 +208,6 @@ class ProcessWorker:
         child = self._send(command)
         pulse = Pulse(psutil.Process(child.pid))
         limit = self._patience if patience is None else patience
-        if self._is_remote(command):
-            limit *= _FAR
         while True:
             event = self._receive(command, child, pulse, limit)
             if isinstance(event, TERMINAL):
@@ -215,10 +216,15 @@ class ProcessWorker:
 
     def _receive(self, command: Command, child: Child, pulse: Pulse, limit: int) -> Event | Logged:
         """Wait for what comes next, with an eye on whether the process still does anything."""
+        times = _FAR if self._is_remote(command) else 1
         try:
             while not child.channel.poll(_LOOK_S):
                 pulse.look()
-                if pulse.n_idle >= limit:
+                if self._is_interrupted and not pulse.is_told:
+                    # It has had no time yet to end what it does.
+                    pulse.is_told, pulse.n_idle = True, 0
+                patience = min(limit, _CLOSING_LOOKS) if pulse.is_told else limit
+                if pulse.n_idle >= patience * times:
                     raise self._hung(command, pulse.n_idle)
             pulse.n_idle = 0
             received: Event | Logged = child.channel.receive()

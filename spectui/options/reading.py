@@ -358,7 +358,7 @@ def endpoints(servers: str | None) -> tuple[str, ...]:
     Raises:
         UsageError: one is not.
     """
-    given = tuple(servers.split(",")) if servers else ()
+    given = tuple(one.strip() for one in servers.split(",")) if servers else ()
     for one in given:
         host, _, port = one.partition(":")
         if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= _MOST_PORT):
@@ -372,9 +372,12 @@ def _device_names(names: str) -> tuple[str, ...]:
 
 def _shares(shares: str | None) -> tuple[float, ...]:
     try:
-        return tuple(float(one) for one in _SEPARATORS.split(shares or "") if one)
+        found = tuple(float(one) for one in _SEPARATORS.split(shares or "") if one)
     except ValueError:
-        raise UsageError(f"-ts {shares}: write a number for each device, such as 3,1") from None
+        found = (-1.0,)
+    if any(not 0 <= one < math.inf for one in found):
+        raise UsageError(f"-ts {shares}: write a number for each device, such as 3,1")
+    return found
 
 
 def tensor_overrides(values: Sequence[str]) -> tuple[TensorOverride, ...]:

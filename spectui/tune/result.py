@@ -19,7 +19,7 @@ from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.temperatures import Temperatures
-from spectui.tune.trials import TrialRecord, speedup_estimate
+from spectui.tune.trials import TrialRecord, n_measured, speedup_estimate
 
 _UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
 _UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
@@ -110,6 +110,9 @@ def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
     speculative = [record for record in records if not record.arm.is_off]
+    errors = [record.error for record in records if record.error]
+    if errors and not n_measured(records):
+        return errors[-1]
     if not speculative:
         return "only the target alone was tried; allow more --trials or more time"
     errors = [record.error for record in speculative if record.error]

@@ -60,6 +60,7 @@ class TrialRunner:
         """Kept here too: a storage that fails must not take the result with it."""
         self._anchor: _Anchor | None = None
         self._server_error: ServerError | None = None
+        self._n_off_deaths = 0
 
     @property
     def records(self) -> tuple[TrialRecord, ...]:
@@ -94,6 +95,9 @@ class TrialRunner:
                 self._server_error = error
             record = self._study.fail(proposal, error)
             self._by_number[proposal.number] = record
+            if proposal.arm.is_off and record.died:
+                self._n_off_deaths += 1
+                self._study.enqueue((proposal.arm,))
             if _is_defect(error) or self._is_hopeless(error, proposal.arm):
                 raise
         else:
@@ -114,12 +118,13 @@ class TrialRunner:
         """Whether further trials would fail in the same way.
 
         A server does not run as it was started, or never has with speculation. An engine in this
-        process cannot be replaced; and without off there is nothing to compare with.
+        process cannot be replaced; and without off there is nothing to compare with, which is
+        tried twice.
         """
         if isinstance(error, (HopelessError, EngineLostError)):
             return True
         if arm.is_off and isinstance(error, EngineDiedError):
-            return True
+            return self._n_off_deaths > 1
         tried = [one for one in self._by_number.values() if not one.arm.is_off]
         failed = [one for one in tried if one.state is TrialState.FAIL]
         measured = any(one.state is TrialState.COMPLETE for one in tried)

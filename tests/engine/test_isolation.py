@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spectui.engine import isolation
 from spectui.engine.commands import ComparePair, Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, LoadProgress, ModelLoaded, RoundFinished, TokenEmitted
@@ -139,6 +140,25 @@ def test_one_that_hangs_is_ended(tiny: TinyPath) -> None:
             engine.generate(Generate(prompt=(88,), sampling=ENDLESS, speculation=speculation(4)))
         assert not psutil.pid_exists(first)
         assert engine.generate(COMMAND).stop is Stop.LENGTH
+
+
+def test_one_that_hangs_is_soon_ended_once_it_is_told_to_stop(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 2)
+    worker = ProcessWorker()
+    with Engine(worker=worker) as engine:
+        load(engine, tiny)
+        first = pid_of(worker)
+
+        def hang() -> None:
+            os.kill(first, signal.SIGSTOP)
+            engine.stop()
+
+        engine.on_event = once(hang, RoundFinished)
+        with pytest.raises(EngineDiedError, match="neither computed nor read for 2 s while genera"):
+            engine.generate(Generate(prompt=(88,), sampling=ENDLESS, speculation=speculation(4)))
+        assert not psutil.pid_exists(first)
 
 
 def test_a_stop_ends_what_runs_in_the_process(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spectui.engine.events import GenerationResult
+from spectui.errors import EngineDiedError
 from spectui.measure.measurer import Pair
 from spectui.measure.workload import WorkItem
 from spectui.options.speculation import Speculation
@@ -85,6 +86,20 @@ class ScriptedMeasurer:
 
     def _machine(self) -> float:
         return (1 - self.drift_per_run) ** self.n_runs
+
+
+class Mortal(ScriptedMeasurer):
+    """Its process ends at some runs."""
+
+    def __init__(self, *deaths: int) -> None:
+        super().__init__(gain=1.4)
+        self._deaths = list(deaths)
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        done = super().decode(item, speculation)
+        if self.n_runs in self._deaths:
+            raise EngineDiedError("its process was killed")
+        return done
 
 
 def _spread(item: WorkItem) -> float:

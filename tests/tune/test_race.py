@@ -16,7 +16,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import race_runs
-from tests.support.search import ScriptedMeasurer, items
+from tests.support.search import Mortal, ScriptedMeasurer, items
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
 NEAR = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=7)))
@@ -40,20 +40,6 @@ class Mild(Wild):
     """On prompts that gain somewhat different amounts."""
 
     gains = (0.9, 1.0, 1.15, 1.05)
-
-
-class Mortal(ScriptedMeasurer):
-    """Its process ends at some runs."""
-
-    def __init__(self, *deaths: int) -> None:
-        super().__init__(gain=1.4)
-        self._deaths = list(deaths)
-
-    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        done = super().decode(item, speculation)
-        if self.n_runs in self._deaths:
-            raise EngineDiedError("its process was killed")
-        return done
 
 
 def test_a_prompt_is_measured_again_where_the_process_ended() -> None:

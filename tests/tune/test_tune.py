@@ -69,7 +69,7 @@ from spectui.tune.space import (
 from spectui.tune.studies.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
-from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
+from tests.support.search import OFF_TOKENS_PER_S, Mortal, ScriptedMeasurer, items
 
 pytestmark = pytest.mark.slow
 
@@ -840,6 +840,34 @@ def test_an_arm_whose_process_ended_twice_is_tried_no_more(tmp_path: Path) -> No
         assert {one.log for one in resumed.records()} == {DIED.log}
         resumed.enqueue([arm])
         assert all(resumed.ask().arm != arm for _ in range(12))
+
+
+def test_off_is_tried_again_where_its_process_ended(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        result = run(study, Mortal(1))
+    states = [one.state for one in result.trials if one.arm.is_off]
+    assert states == [TrialState.FAIL, TrialState.COMPLETE]
+    assert result.error is None
+    assert result.verdict.answer is Answer.USE
+
+
+class OffDies(ScriptedMeasurer):
+    """The target alone ends its process."""
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        if speculation is None:
+            raise DIED
+        return super().decode(item, speculation)
+
+
+def test_off_whose_process_ends_twice_ends_the_search(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        result = run(study, OffDies())
+    assert isinstance(result.error, EngineDiedError)
+    assert sum(one.arm.is_off for one in result.trials) == 2
+    assert result.verdict.answer is not Answer.USE
+    with open_study(tmp_path) as resumed:
+        assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
 
 
 @pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])
