@@ -891,6 +891,14 @@ def test_a_study_without_an_arm_that_lives_says_so(
             study.ask()
 
 
+@pytest.mark.parametrize("name", ["open", "a/b", "é" * 200])
+def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with open_study(tmp_path, name=name) as study:
+        study.ask()
+    with open_study(tmp_path, name=name) as resumed:
+        assert len(resumed.records()) == 1
+
+
 def test_a_study_that_somebody_works_on_is_refused(tmp_path: Path) -> None:
     with open_study(tmp_path) as study:
         with pytest.raises(UsageError, match="another spectui is working on the study s; wait"):

@@ -62,7 +62,7 @@ def lock_study(url: str, name: str) -> FileLock | None:
     Raises:
         UsageError: another process has it.
     """
-    lock = _lock_of(url, name)
+    lock = _lock_of(url, f"study {name}")
     if lock is None:
         return None
     try:
