@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import optuna
 import psutil
+from filelock import FileLock
 
 from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
@@ -89,16 +90,13 @@ class TuningStudy(Closing):
         self.space = space
         self._url = storage
         self._owner = {**_this_process(), "isolated": isolated}
-        self._lock = lock_study(storage, name)
-        try:
-            self._storage = open_storage(storage)
-        except BaseException:
-            self._release()
-            raise
+        self._storage = open_storage(storage)
+        self._lock: FileLock | None = None
         self._asked: dict[int, optuna.Trial] = {}
         self.is_new = True
         """Whether it was created now."""
         try:
+            self._lock = lock_study(storage, name)
             self._study = self._create_or_load(sampler, seed, must_exist=must_exist)
             self._prepare(spec)
             self._keep_placements()
@@ -268,9 +266,6 @@ class TuningStudy(Closing):
     def close(self) -> None:
         """Let go of the storage."""
         close_storage(self._storage)
-        self._release()
-
-    def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
 
