@@ -22,7 +22,7 @@ from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageEr
 from spectui.llama.library import native_log
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
-from spectui.options import catalogue
+from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -125,7 +125,7 @@ def place_target(
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
     found = placed(beside, options.fit, progress.announce, open_context())
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
-    split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
+    split = {placement.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target
 
 

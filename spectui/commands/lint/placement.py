@@ -16,7 +16,7 @@ from spectui.commands.lint.finding import (
 from spectui.commands.measured import IGNORED
 from spectui.commands.reader import Reader
 from spectui.errors import UsageError
-from spectui.options.catalogue import CPU
+from spectui.options.context import CPU
 from spectui.options.dialect import Dialect
 from spectui.options.reading import endpoints
 from spectui.severity import Severity
