@@ -24,7 +24,9 @@ from spectui.format import printable
 MOST_S = 5.0
 MOST_BYTES = 1_000_000_000
 SECRET = "s3cr3t-4711"  # noqa: S105 - what is looked for
-_OWN = re.compile("\x1b\\[(?:[012]|(?:1;)?3[1-3])m|\x1b\\[(?:1A|2K|[?]25[lh])|\r(?=\x1b\\[(?:2K|1A))")
+_OWN = re.compile(
+    "\x1b\\[(?:[012]|(?:1;)?3[1-3])m|\x1b\\[(?:1A|2K|[?]25[lh])|\r(?=\x1b\\[(?:2K|1A))"
+)
 """Styles of tables, and what progress is drawn with."""
 _HANGS_S = 60.0
 _DEFECTS = ("Traceback (most recent call last)", "this is a defect of spectui's")

@@ -172,9 +172,7 @@ PARSERS = {
     "prompts": Parser(
         load_prompts,
         "a.jsonl",
-        lambda: [
-            b'{"id": "a", "prompt": "b"}\n{"messages": [{"role": "user", "content": "c"}]}\n'
-        ],
+        lambda: [b'{"id": "a", "prompt": "b"}\n{"messages": [{"role": "user", "content": "c"}]}\n'],
     ),
     "session": Parser(_session, "a.jsonl", lambda: _of(STORED / "session.jsonl")),
     "sweep": Parser(_sweep, "a.jsonl", lambda: [_SWEEP.read_bytes()]),
@@ -211,5 +209,3 @@ TOKENS = [
     ),
     *(b"[" * 5000, b"{" * 5000, b"(" * 5000, b"= ", b"[[a]]\n", b"2020-01-01", b"%", b"-ot ", b"="),
 ]
-
-

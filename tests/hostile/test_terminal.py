@@ -225,7 +225,9 @@ CARRIERS: dict[str, Carry] = {
     ),
     "swap": _file(
         "swap.yaml",
-        lambda text: json.dumps({"models": {n: {"cmd": f"llama-server -m '{text}'"} for n in (text, "b")}}),
+        lambda text: json.dumps(
+            {"models": {n: {"cmd": f"llama-server -m '{text}'"} for n in (text, "b")}}
+        ),
     ),
     "ini": _file("a.ini", lambda text: f"[{text}]\nmodel = {text}\n{text} = 1\n[b]\nmodel = c\n"),
     "document": _file(
@@ -234,7 +236,9 @@ CARRIERS: dict[str, Carry] = {
             {"program": [text], "arguments": ["-m", text, f"--{text}"], "environment": {text: text}}
         ),
     ),
-    "preset's description": _preset("description = @\ntraps = [@]\n[target]\nrepo = @\nfiles = [@]"),
+    "preset's description": _preset(
+        "description = @\ntraps = [@]\n[target]\nrepo = @\nfiles = [@]"
+    ),
     "preset's key": _preset("description = 'x'\n@ = 1\n"),
     "preset's option": _preset("description = 'x'\n[options]\n@ = @\n"),
     "preset's value": _preset("description = 'x'\n[options]\nspec-type = @\n"),
@@ -272,15 +276,22 @@ def test_no_text_of_a_file_is_obeyed(
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_no_text_of_a_server_is_obeyed(run: Prompt, tmp_path: Path, escape: str) -> None:
     text = ESCAPES[escape]
-    props = {**PROPS, **dict.fromkeys(("model_alias", "model_path", "model_ftype", "build_info"), text)}
+    props = {
+        **PROPS,
+        **dict.fromkeys(("model_alias", "model_path", "model_ftype", "build_info"), text),
+    }
     slots = [{**SLOTS[0], "params": {"speculative.types": text}}]
     models = {"data": [{"id": text, "meta": {"n_params": 1, "size": 1}}]}
     with serving() as script:
         good = dict(script.plays)
         for plays in (
             {"/props": page(props), "/slots": page(slots), "/v1/models": page(models)},
-            {"/props": error(500, text), "/slots": error(501, text), "/v1/models": error(403, text)},
-            {"/metrics": page(f"{metrics_text(METRICS)}{text} {text}\nx{{a=\"{text}\"}} 1\n")},
+            {
+                "/props": error(500, text),
+                "/slots": error(501, text),
+                "/v1/models": error(403, text),
+            },
+            {"/metrics": page(f'{metrics_text(METRICS)}{text} {text}\nx{{a="{text}"}} 1\n')},
             {"/health": error(503, text)},
             {"/props": page(text), "/slots": page(text)},
         ):
