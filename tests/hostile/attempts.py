@@ -1,6 +1,6 @@
 """Attempts on spectui: each runs the command line within limits, and is looked at afterwards.
 
-The commands run one after the other in a child process, whose standard output passes for a terminal.
+The commands run one after the other in a child process, whose output passes for a terminal.
 """
 
 import io

@@ -61,8 +61,10 @@ _REPLIES = (
         b"# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 400\n"
         b'llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 50\n'
     ),
-    b"-m,    --model FNAME                    model path to load (default: x)\n"
-    b"                                        (env: LLAMA_ARG_MODEL)\nversion: 1 (abc)\n",
+    (
+        b"-m,    --model FNAME                    model path to load (default: x)\n"
+        b"                                        (env: LLAMA_ARG_MODEL)\nversion: 1 (abc)\n"
+    ),
 )
 
 
