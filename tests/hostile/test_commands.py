@@ -9,6 +9,7 @@ import pytest
 
 from spectui.commands.measured import own_arguments, tuning_variables
 from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
 from spectui.errors import SpectuiError
 from tests.hostile.attempts import SECRET, Prompt
 
@@ -125,7 +126,7 @@ def test_no_variable_of_a_command_reaches_a_process(
         command = read_command(str(path))
     except SpectuiError:
         return
-    given = tuning_variables(command.start.environment)
+    given = tuning_variables(take_over(command).start.environment)
     # That what is harmless arrives shows that variables are read at all; of a container none is.
     assert given == ({} if source in {"compose", "docker"} else {"OMP_NUM_THREADS": "3"})
 
