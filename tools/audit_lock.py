@@ -1,7 +1,7 @@
 """Holds what requirements.lock names against a service of known vulnerabilities.
 
 Run with the Python of an environment that has pip-audit. Ends with 1 where the service knows a
-vulnerability. Where it cannot be asked, or knows none of the packages, that is said and ends with 0.
+vulnerability. Where it cannot be asked, or knows no package, that is said and ends with 0.
 """
 
 import json
