@@ -16,10 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from unicodedata import category
 
 import psutil
-
-from spectui.format import printable
 
 MOST_S = 5.0
 MOST_BYTES = 1_000_000_000
@@ -28,6 +27,8 @@ _OWN = re.compile(
     "\x1b\\[(?:[012]|(?:1;)?3[1-3])m|\x1b\\[(?:1A|2K|[?]25[lh])|\r(?=\x1b\\[(?:2K|1A))"
 )
 """Styles of tables, and what progress is drawn with."""
+_OBEYED = {"Cc", "Cf", "Zl", "Zp"}
+_PLAIN = "\n\t\u200c\u200d"
 _HANGS_S = 60.0
 _DEFECTS = ("Traceback (most recent call last)", "this is a defect of spectui's")
 
@@ -65,8 +66,7 @@ class Attempt:
 def obeyed(text: str) -> str:
     """The characters of ``text`` that a terminal would obey, but for those of our own."""
     text = _OWN.sub("", text)
-    marked = printable(text, keep="\n\t", mark="\0")
-    return "".join(one for one, mark in zip(text, marked, strict=True) if mark == "\0")
+    return "".join(one for one in text if category(one) in _OBEYED and one not in _PLAIN)
 
 
 def _files(folder: Path) -> list[Path]:
