@@ -173,7 +173,7 @@ def _print(report: Report, json_path: str | None, *, fix: bool) -> None:
         write_result(document, _render(report), json_path)
         return
     for line in _render(report, with_fixed=False).splitlines():
-        complain(line)
+        complain(line, is_drawn=True)
     write_result(document, report.fixed.text, json_path, exact=True)
 
 

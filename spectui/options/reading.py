@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -430,3 +431,26 @@ def _kv_override(text: str) -> KvOverride:
         f"--override-kv {text}: write KEY=TYPE:VALUE with a type of {', '.join(_TYPES)}, such as "
         "qwen3moe.expert_used_count=int:4"
     )
+
+
+_LONGEST_PATTERN = 4000
+_MOST_REPETITIONS = 4
+_NO_REPETITION = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""Signs and classes, in which none of these repeats anything."""
+_REPETITION = re.compile(r"[*+{]")
+_REPEATED_GROUP = re.compile(r"\)[*+{]|\(\?P=")
+
+
+def tensor_pattern(text: str) -> re.Pattern[str] | None:
+    """The pattern of a placement; None where Python cannot read it, or may search without an end.
+
+    Names of tensors are short: with few repetitions, and none of what repeats, each is searched at
+    once.
+    """
+    plain = _NO_REPETITION.sub("", text)
+    is_bounded = len(_REPETITION.findall(plain)) <= _MOST_REPETITIONS
+    if len(text) > _LONGEST_PATTERN or not is_bounded or _REPEATED_GROUP.search(plain):
+        return None
+    with suppress(re.error, RecursionError, OverflowError):
+        return re.compile(text)
+    return None
