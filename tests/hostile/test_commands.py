@@ -160,10 +160,9 @@ def test_no_secret_is_printed_or_stored(
         ["lint", "--no-models", path],
         ["lint", "--no-models", "--fix", path],
         ["lint", "--no-models", "--json", tmp_path / "home" / "a.json", path],
-        *(
-            ["export", "--from", path, "--format", one]
-            for one in ("llama-server", "compose", "json")
-        ),
+        ["export", "--from", path, "--format", "llama-server"],
+        ["export", "--from", path, "--format", "compose"],
+        ["export", "--from", path, "--format", "json"],
         ["bench", "--from", path, "--backend", "server"],
     ):
         run(*asked, folder=tmp_path).check(home=tmp_path / "home")

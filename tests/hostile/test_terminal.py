@@ -17,6 +17,9 @@ from tests.support.models import TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
 
+# Hundreds of processes and commands, which few changes concern.
+pytestmark = pytest.mark.ci
+
 ESCAPES = {
     "title": "\x1b]0;t\x07",
     "clipboard": "\x1b]52;c;ZWNobyBoaQ==\x07",
