@@ -13,6 +13,9 @@ from spectui.commands.takeover import take_over
 from spectui.errors import SpectuiError
 from tests.hostile.attempts import SECRET, Prompt
 
+# Hundreds of commands, which few changes concern.
+pytestmark = pytest.mark.ci
+
 VARIABLES = (
     *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH"),
     *("GGML_BACKEND_PATH", "GGML_BACKEND_DL_PATH", "GGML_METAL_PATH_RESOURCES", "PYTHONPATH"),
