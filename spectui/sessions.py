@@ -22,7 +22,6 @@ from spectui.paths import data_dir, ensure_dir
 from spectui.reading import LARGE_BYTES, read_file
 from spectui.writing import append, open_private
 
-
 _SCHEMA: Literal["spectui.session/1"] = "spectui.session/1"
 
 

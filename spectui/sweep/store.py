@@ -176,9 +176,7 @@ class SweepStore(Closing):
             elif isinstance(line, _Line):
                 self._remember(line.record)
 
-    def _check(
-        self, header: _Header | _Line | None, line: bytes, spec: dict[str, Any]
-    ) -> None:
+    def _check(self, header: _Header | _Line | None, line: bytes, spec: dict[str, Any]) -> None:
         if not isinstance(header, _Header):
             if (schema := _schema(line)) is not None:
                 check_schema(schema, _SCHEMA, str(self.path), what="sweep", advice=_HINT)

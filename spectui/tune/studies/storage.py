@@ -77,6 +77,21 @@ def lock_study(url: str, name: str) -> FileLock | None:
     return lock
 
 
+def is_locked(url: str, name: str) -> bool:
+    """Whether another process keeps a study for itself, as far as can be told."""
+    lock = _lock_of(url, f"study {name}")
+    if lock is None or not Path(lock.lock_file).exists():
+        return False
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except (OSError, NotImplementedError):
+        return False
+    lock.release()
+    return False
+
+
 def _lock_of(url: str, purpose: str) -> FileLock | None:
     """A lock beside the file of a storage."""
     try:
