@@ -44,8 +44,8 @@ _TIDY = (
     "DELETE FROM study_user_attributes WHERE study_id NOT IN (SELECT study_id FROM studies)",
     "DELETE FROM study_system_attributes WHERE study_id NOT IN (SELECT study_id FROM studies)",
     (
-        "INSERT INTO study_directions (direction, study_id, objective) SELECT 'MAXIMIZE', study_id, 0 "
-        "FROM studies WHERE study_id NOT IN (SELECT study_id FROM study_directions)"
+        "INSERT INTO study_directions (direction, study_id, objective) "
+        "SELECT 'MAXIMIZE', study_id, 0 FROM studies WHERE study_id NOT IN (SELECT study_id FROM study_directions)"
     ),
     "DELETE FROM trials WHERE study_id NOT IN (SELECT study_id FROM studies)",
     *(
@@ -204,13 +204,11 @@ def _close_trials(storage: str | None, *, dry_run: bool) -> Iterator[str]:
                     n_closed += 1
                     if not dry_run:
                         close_trial(study, trial)
-    said = "would be closed" if dry_run else "were closed" if n_closed != 1 else "was closed"
     if n_closed:
-        yield f"{counted(n_closed, 'trial')} {said}: their process has ended"
+        said = "to close" if dry_run else "closed"
+        yield f"{counted(n_closed, 'trial')} {said}, whose process has ended"
     else:
-        yield f"nothing is wrong with its {counted(len(readable), 'study')}".replace(
-            "studys", "studies"
-        )
+        yield "no trial was left open"
 
 
 def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
