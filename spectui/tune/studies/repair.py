@@ -45,7 +45,8 @@ _TIDY = (
     "DELETE FROM study_system_attributes WHERE study_id NOT IN (SELECT study_id FROM studies)",
     (
         "INSERT INTO study_directions (direction, study_id, objective) "
-        "SELECT 'MAXIMIZE', study_id, 0 FROM studies WHERE study_id NOT IN (SELECT study_id FROM study_directions)"
+        "SELECT 'MAXIMIZE', study_id, 0 FROM studies WHERE study_id "
+        " NOT IN (SELECT study_id FROM study_directions)"
     ),
     "DELETE FROM trials WHERE study_id NOT IN (SELECT study_id FROM studies)",
     *(
@@ -216,6 +217,8 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     url = f"sqlite:///{new}"
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
+        # Else SQLite reads nothing of a file that is shorter than it was.
+        old.execute("PRAGMA writable_schema = ON")
         for table in _TABLES:
             _copy_table(old, connection, table)
         for statement in _TIDY:
