@@ -37,7 +37,9 @@ def check_schema(found: object, known: str, where: str, *, what: str, advice: st
     kind, _, version = known.rpartition("/")
     kind_found, _, version_found = str(found).rpartition("/")
     if kind_found != kind or not _NUMBER.fullmatch(version_found):
-        raise BadInputError(f"{where} is no {what} ({found}, not {known}); {advice}")
+        raise BadInputError(
+            f"{where} is no {what} ({found}, but this spectui reads {known}); {advice}"
+        )
     if int(version_found) > int(version):
         raise BadInputError(
             f"{where} is another version's {what} ({found}, but this spectui reads {known}): a "

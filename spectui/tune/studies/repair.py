@@ -31,6 +31,7 @@ _MAGIC = b"SQLite format 3\0"
 _BESIDE = ("-journal", "-wal", "-shm")
 """Files that SQLite keeps beside a file while it is written."""
 _MOST_PROBLEMS = 20
+_LARGEST_BYTES = 1 << 34
 _MOST_ROWS = 1_000_000
 _TABLES = (
     *("studies", "study_directions", "study_user_attributes", "study_system_attributes"),
@@ -46,7 +47,7 @@ _TIDY = (
     (
         "INSERT INTO study_directions (direction, study_id, objective) "
         "SELECT 'MAXIMIZE', study_id, 0 FROM studies WHERE study_id "
-        " NOT IN (SELECT study_id FROM study_directions)"
+        "NOT IN (SELECT study_id FROM study_directions)"
     ),
     "DELETE FROM trials WHERE study_id NOT IN (SELECT study_id FROM studies)",
     *(
@@ -215,10 +216,9 @@ def _close_trials(storage: str | None, *, dry_run: bool) -> Iterator[str]:
 def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     """Make a new file of all that can be read of a damaged one; say how much that is."""
     url = f"sqlite:///{new}"
+    _lengthen(damaged)
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
-        # Else SQLite reads nothing of a file that is shorter than it was.
-        old.execute("PRAGMA writable_schema = ON")
         for table in _TABLES:
             _copy_table(old, connection, table)
         for statement in _TIDY:
@@ -234,6 +234,16 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     n_trials = sum(one.n_trials for one in summaries)
     names = ", ".join(one.study_name for one in summaries) or "none"
     yield f"what can be read: {counted(n_trials, 'trial')}; studies: {names}"
+
+
+def _lengthen(damaged: Path) -> None:
+    """Give a copy that was cut off its length again, without which SQLite reads nothing of it."""
+    with damaged.open("r+b") as file:
+        head = file.read(32)
+        page_bytes = int.from_bytes(head[16:18], "big")
+        wanted = (65_536 if page_bytes == 1 else page_bytes) * int.from_bytes(head[28:32], "big")
+        if file.seek(0, os.SEEK_END) < wanted <= _LARGEST_BYTES:
+            file.truncate(wanted)
 
 
 def _names(url: str) -> list[str]:
