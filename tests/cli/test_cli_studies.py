@@ -16,12 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
+from spectui.sessions import read_session
+from spectui.sweep.store import SweepStore, sweep_folder
 from spectui.tune.studies.storage import open_storage
 from spectui.tune.studies.study import SCHEMA
 from spectui.tune.studies.transfer import StudyFile, export_study, import_study, read_study
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.cli import Run, Spectui
+from tests.support.disk import no_file_above
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -388,3 +391,29 @@ def test_an_import_that_fails_leaves_no_study(
     with pytest.raises(BadInputError, match="full"):
         import_study(url, found, "new")
     assert "new" not in optuna.get_all_study_names(open_storage(url))
+
+
+def test_sessions_and_sweeps_of_a_newer_spectui_are_left_alone(home: Path) -> None:
+    session = home / "s.jsonl"
+    session.parent.mkdir()
+    session.write_text('{"kind":"session","schema":"spectui.session/2"}\n{"kind":"no')
+    with pytest.raises(BadInputError, match="update spectui"):
+        read_session(session)
+    sweep = sweep_folder("new") / "cells.jsonl"
+    sweep.parent.mkdir(parents=True)
+    # The last line is one that this version would cut off.
+    content = '{"kind":"sweep","schema":"spectui.sweep-log/2","spec":{}}\n{"kind":"vi'
+    sweep.write_text(content)
+    with pytest.raises(BadInputError, match="update spectui"):
+        SweepStore("new", {})
+    assert sweep.read_text() == content
+
+
+def test_a_disk_without_room_costs_a_repair_nothing(spectui: Spectui, file: Path) -> None:
+    broken = scribbled(file.read_bytes())
+    file.write_bytes(broken)
+    with no_file_above(20_000):
+        assert spectui("studies", "repair") == 3
+    assert spectui.err.count("\n") == 1
+    assert file.read_bytes() == broken
+    assert list(file.parent.glob("*.damaged-*")) == []

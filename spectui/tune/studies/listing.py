@@ -218,7 +218,7 @@ def _at_work(study: optuna.Study) -> str | None:
     running = (optuna.trial.TrialState.RUNNING,)
     for trial in study.get_trials(deepcopy=False, states=running):
         owner = trial.user_attrs.get(OWNER)
-        if not is_gone(owner):
+        if owner is not None and not is_gone(owner):
             return f"process {owner['pid']} on {owner['host']}"
     return None
 
