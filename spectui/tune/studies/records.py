@@ -16,18 +16,19 @@ from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 OWNER = "owner"
 """Under which a trial keeps the process that measures it."""
-_RECORD = "record"
+RECORD = "record"
+"""Under which it keeps what was measured."""
 
 
 def store(trial: optuna.Trial, record: TrialRecord) -> None:
     """Keep a record with its trial."""
-    trial.set_user_attr(_RECORD, msgspec.to_builtins(record))
+    trial.set_user_attr(RECORD, msgspec.to_builtins(record))
 
 
 def stored(study: optuna.Study) -> tuple[TrialRecord, ...]:
     """All trials that have begun, by number."""
     trials = study.get_trials(deepcopy=False)
-    return tuple(_decode(trial) for trial in trials if _RECORD in trial.user_attrs)
+    return tuple(_decode(trial) for trial in trials if RECORD in trial.user_attrs)
 
 
 def completed(study: optuna.Study) -> tuple[TrialRecord, ...]:
@@ -50,7 +51,7 @@ def tell(study: optuna.Study, of_optuna: int, record: TrialRecord) -> None:
 
 def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
     """Close a trial that is no longer measured."""
-    if _RECORD in trial.user_attrs:
+    if RECORD in trial.user_attrs:
         # It may have ended between being measured and being told.
         tell(study, trial.number, _decode(trial))
     else:
@@ -58,7 +59,7 @@ def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
 
 
 def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
-    record = msgspec.convert(current(trial.user_attrs[_RECORD]), TrialRecord)
+    record = msgspec.convert(current(trial.user_attrs[RECORD]), TrialRecord)
     if record.state is TrialState.RUNNING and trial.state.is_finished():
         reason = "its process ended before it was measured"
         # Where the models had one of their own, this one's end was no arm's doing.
@@ -67,8 +68,9 @@ def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
     return record
 
 
-_OFF = "off"
-_ARM = "arm"
+OFF = "off"
+"""Under which a trial keeps whether it is off."""
+ARM = "arm"
 """Under which a trial keeps an arm that the parameters cannot give."""
 
 
@@ -87,10 +89,10 @@ def enqueue(
 
 def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
     """The arm that was queued for a trial, or else the sampler's choice."""
-    kept = trial.user_attrs.get(_ARM)
+    kept = trial.user_attrs.get(ARM)
     if kept is not None:
         return msgspec.convert(current(kept), Arm)
-    return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(_OFF)))
+    return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(OFF)))
 
 
 def forget_waiting(study: optuna.Study, storage: optuna.storages.BaseStorage) -> None:
@@ -108,10 +110,10 @@ def _waiting(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 
 def _queued(arm: Arm, space: SearchSpace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters of a trial of ``arm``, and what is noted with it."""
-    marks: dict[str, Any] = {_OFF: arm.is_off}
+    marks: dict[str, Any] = {OFF: arm.is_off}
     if is_searched(arm, space):
         return params_of(arm, space), marks
-    return {}, {**marks, _ARM: msgspec.to_builtins(arm)}
+    return {}, {**marks, ARM: msgspec.to_builtins(arm)}
 
 
 T = TypeVar("T")
@@ -125,9 +127,18 @@ def to_plain(record: object) -> dict[str, Any]:
 def from_plain(kept: object, kind: type[T]) -> T | None:
     """Decode a stored value; None for one that another version of spectui wrote."""
     try:
-        return msgspec.convert(current(kept), kind, dec_hook=_path)
+        return decoded(kept, kind)
     except msgspec.ValidationError:
         return None
+
+
+def decoded(kept: object, kind: type[T]) -> T:
+    """Decode a stored value, of an earlier version as well.
+
+    Raises:
+        msgspec.ValidationError: it is none of ``kind``.
+    """
+    return msgspec.convert(current(kept), kind, dec_hook=_path)
 
 
 def _path(kind: type, value: str) -> Path:

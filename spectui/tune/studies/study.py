@@ -1,7 +1,7 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import differences
+from spectui.options.stored import check_schema
 from spectui.tune.experts import Placements
 from spectui.tune.parameters import assessed
 from spectui.tune.space import Parameter, SearchSpace
@@ -29,12 +30,32 @@ from spectui.tune.studies.storage import (
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
-_SPEC = "spec"
-_PLACEMENTS = "placements"
+SPEC = "spec"
+"""Under which a study keeps what its trials have in common."""
+PLACEMENTS = "placements"
+"""Under which it keeps where the target lies beside each draft."""
+SCHEMA = "schema"
+"""Under which it keeps the version of all this; nothing where an older spectui made it."""
+STUDY_SCHEMA = "spectui.study/1"
 OUTCOME = "outcome"
 """Under which a study keeps what it advised."""
 PROMISE = "promise"
 """Under which it keeps what its best setting gained, for ``verify``."""
+
+
+def check_study(name: str, attributes: Mapping[str, Any]) -> None:
+    """Refuse a study that this spectui does not read.
+
+    Raises:
+        BadInputError: a newer one made it, or it was not imported whole.
+    """
+    check_schema(
+        attributes.get(SCHEMA, STUDY_SCHEMA),
+        STUDY_SCHEMA,
+        f"the study {name}",
+        what="study",
+        advice="delete it with spectui studies delete, or give another --study",
+    )
 
 
 class Sampler(StrEnum):
@@ -119,10 +140,12 @@ class TuningStudy(Closing):
 
     def _prepare(self, spec: dict[str, Any]) -> None:
         with self._storage_errors():
-            known = self._study.user_attrs.get(_SPEC)
+            check_study(self.name, self._study.user_attrs)
+            known = self._study.user_attrs.get(SPEC)
+            self._study.set_user_attr(SCHEMA, STUDY_SCHEMA)
             self.is_new = known is None
             if known is None:
-                self._study.set_user_attr(_SPEC, spec)
+                self._study.set_user_attr(SPEC, spec)
                 return
             _check_same(self.name, known, spec)
             for trial in _running(self._study):
@@ -141,9 +164,9 @@ class TuningStudy(Closing):
         if found is None:
             return
         with self._storage_errors():
-            kept = self._study.user_attrs.get(_PLACEMENTS)
+            kept = self._study.user_attrs.get(PLACEMENTS)
             if kept is None:
-                self._study.set_user_attr(_PLACEMENTS, msgspec.to_builtins(found))
+                self._study.set_user_attr(PLACEMENTS, msgspec.to_builtins(found))
             else:
                 self.space = replace(self.space, placements=msgspec.convert(kept, Placements))
 
