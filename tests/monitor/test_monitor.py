@@ -137,6 +137,7 @@ class Proc:
         )
         self.write("self/statm", "900 50 20 1 0 70 0\n")
         self.write("self/io", "rchar: 77\nread_bytes: 4096\nwrite_bytes: 5\n")
+        self.write("self/stat", "7 (a) b) R 1 7 7 0 -1 4194304 500 0 3 0 1 2 0 0 20 0 1 0 9\n")
 
     def write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text)
