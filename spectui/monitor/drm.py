@@ -84,9 +84,7 @@ class Card:
     source: ClassVar[GpuSource]
     vendor: ClassVar[str]
 
-    def __init__(
-        self, node: Path, clock: Callable[[], float], process: Callable[[], Path]
-    ) -> None:
+    def __init__(self, node: Path, clock: Callable[[], float], process: Callable[[], Path]) -> None:
         """Read the card.
 
         Args:
