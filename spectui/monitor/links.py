@@ -1,8 +1,8 @@
 """Traffic over the links to RPC servers, as the kernel counts it for the models' connections.
 
 llama.cpp's library has the connections, in this process or in one of the models' own. Its file
-descriptors are found among the process's by whom they lead to, and the kernel tells of each how many
-bytes were acknowledged and received.
+descriptors are found among the process's by whom they lead to, and the kernel tells of each how
+many bytes were acknowledged and received.
 """
 
 import ctypes
