@@ -5,8 +5,8 @@ terminal: one question, answered under the screen and by an engine without one, 
 are the ratios of neighbours in time. ``tui_trials`` does the same for the trials of a search.
 
 With ``--isolate`` it measures instead what it costs that the models are in a process of their own:
-tokens/s of short answers that take turns, seconds of a command that computes nothing, and seconds
-from Enter to the drawn end of an answer of two tokens on a tiny pair.
+tokens/s of short answers that take turns, and seconds of a command that computes next to nothing,
+whose words cross the connection twice: a token on its way to the screen crosses it once.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,13 +30,9 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerEnd, recent_sessions
-from tests.support.models import CLOSE_DRAFT, TARGET, write_tiny
 from tests.support.terminal import Terminal
 
 QUESTION = "Describe the life of a lighthouse keeper in detail."
-
-
-_MARK = ord("\N{CYRILLIC CAPITAL LETTER A}")
 
 
 def main() -> None:
@@ -56,7 +51,6 @@ def main() -> None:
             {
                 "threads": threads,
                 "tokens_per_s": isolated_speed(threads, arguments.n_predict, repeats),
-                "enter_to_paint_s": isolated_paint(repeats),
             },
         )
         return
@@ -153,42 +147,6 @@ def isolated_speed(threads: int, n_predict: int, repeats: int) -> dict[str, Any]
                 )
                 speeds[name].append(result.n_decoded / result.decode_s)
     return {"speed": _beside(speeds), "command_s": _beside(commands)}
-
-
-def isolated_paint(repeats: int) -> dict[str, Any]:
-    """Seconds from Enter to the drawn end of two tokens, in two apps that take turns."""
-    seconds: dict[str, list[float]] = {"local": [], "isolated": []}
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        paths = {name: folder / f"{name}.gguf" for name in ("target", "draft")}
-        write_tiny(TARGET, paths["target"])
-        write_tiny(CLOSE_DRAFT, paths["draft"])
-        pair = ["-m", str(paths["target"]), "-md", str(paths["draft"]), "-c", "4096", "-t", "1"]
-        screens = {
-            name: stack.enter_context(
-                Terminal([*pair, "-n", "2", "--ignore-eos", option], folder / name)
-            )
-            for name, option in (("local", "--no-isolate"), ("isolated", "--isolate"))
-        }
-        for screen in screens.values():
-            screen.see("baseline")
-        for repeat in range(repeats):
-            ways = list(screens.items())
-            for name, screen in ways if repeat % 2 == 0 else ways[::-1]:
-                # Drawn nowhere before: whatever is drawn of the last answer stands before it.
-                mark = chr(_MARK + repeat)
-                screen.press(mark)
-                screen.see(mark)
-                # Not in step with the repaints.
-                time.sleep(0.3 + 0.013 * (repeat % 7))
-                began = time.perf_counter()
-                screen.press("\r")
-                screen.see("2 tokens")
-                seconds[name].append(time.perf_counter() - began)
-        for screen in screens.values():
-            screen.press("\x11")
-            screen.end()
-    return _beside(seconds)
 
 
 def _beside(values: dict[str, list[float]]) -> dict[str, Any]:

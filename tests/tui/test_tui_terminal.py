@@ -130,6 +130,23 @@ def test_stopped_by_job_control_it_goes_on(arguments: list[str], tmp_path: Path)
         terminal.see("12 tokens")
 
 
+@pytest.mark.ci
+def test_the_models_stop_with_the_screen_and_go_on(arguments: list[str], tmp_path: Path) -> None:
+    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        models = models_of(terminal)
+        terminal.program.suspend()
+        terminal.wait_until_stopped()
+        assert models.status() == psutil.STATUS_STOPPED
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        # Of the acceptance: the answer goes on, by the same process.
+        terminal.see("tokens/round")
+        assert models_of(terminal) == models
+        assert models.status() != psutil.STATUS_STOPPED
+
+
 def test_ctrl_c_quits_when_nothing_runs_and_nothing_native_is_drawn(
     arguments: list[str], tmp_path: Path
 ) -> None:
