@@ -1,20 +1,21 @@
 """Hugging Face's hub: its files, their bytes from any offset on, and its failures.
 
 The library's own download throws away what it has got when it is stopped, so files are streamed
-here. Addresses, tokens, redirects and errors are the library's; proxies, certificates and the token
-are the environment's.
+here. Its listing reads answers of any size, so that is asked for here as well. Tokens and errors
+are the library's; proxies, certificates and the token are the environment's.
 """
 
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import Annotated
 
 import httpx2
 import msgspec
-from huggingface_hub import HfApi, constants, get_session, hf_hub_url
+from huggingface_hub import constants, get_session, hf_hub_url
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -23,10 +24,11 @@ from huggingface_hub.errors import (
     OIDCError,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, validate_repo_id
 
 from spectui import __version__
 from spectui.errors import BadInputError
+from spectui.format import bytes_text
 from spectui.presets.content import stays_inside, takes
 from spectui.presets.plan import HubFile
 
@@ -164,7 +166,40 @@ def _make_headers() -> dict[str, str]:
     return headers
 
 
-_LISTING_TIMEOUT_S = 60.0
+_MOST_REDIRECTS = 20
+
+
+@contextmanager
+def _opened(url: str, headers: dict[str, str], timeout_s: float) -> Iterator[httpx2.Response]:
+    """Ask for ``url``, follow where that leads, and give the answer before its body is read.
+
+    Bodies of redirects and of errors, which may be of any size, are not read at all.
+    """
+    client = _open_client()
+    # What it would unpack to has no limit.
+    headers = {**headers, "Accept-Encoding": "identity"}
+    request = client.build_request("GET", url, headers=headers, timeout=timeout_s)
+    for _ in range(1 + _MOST_REDIRECTS):
+        with closing(client.send(request, stream=True, follow_redirects=False)) as response:
+            if response.next_request is None:
+                told = {
+                    name: value
+                    for name, value in response.headers.items()
+                    if name.startswith("x-error-")
+                }
+                hf_raise_for_status(
+                    httpx2.Response(response.status_code, headers=told, request=response.request)
+                )
+                yield response
+                return
+            request = response.next_request
+    raise httpx2.TooManyRedirects(f"more than {_MOST_REDIRECTS} redirects", request=request)
+
+
+_LISTING_SILENT_S = 60.0
+_LISTING_LONGEST_S = 120.0
+_LISTING_MOST_BYTES = 16_000_000
+_LISTING_MOST_FILES = 50_000
 _SHOWN_NAMES = 12
 
 
@@ -174,15 +209,15 @@ class _Stored(msgspec.Struct, frozen=True):
 
 class _Listed(msgspec.Struct, frozen=True):
     rfilename: str
-    size: Annotated[int, msgspec.Meta(ge=0)] | None
-    lfs: _Stored | None
+    size: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    lfs: _Stored | None = None
 
 
 class _Listing(msgspec.Struct, frozen=True):
-    """The used part of huggingface_hub's ``ModelInfo``, in types that it does not check."""
+    """The used part of what the hub tells of a repository."""
 
     sha: str
-    siblings: tuple[_Listed, ...]
+    siblings: Annotated[tuple[_Listed, ...], msgspec.Meta(max_length=_LISTING_MOST_FILES)]
 
 
 def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
@@ -209,22 +244,39 @@ def find_files(repo: str, globs: Sequence[str]) -> tuple[HubFile, ...]:
 
 def _ask(repo: str) -> _Listing:
     with _explained(repo):
-        # What is wrong here is told apart from what is wrong with the answer.
-        _open_client()
-        _make_headers()
         try:
-            api = HfApi(library_name="spectui", library_version=__version__)
-            info = api.model_info(repo, files_metadata=True, timeout=_LISTING_TIMEOUT_S)
-            return msgspec.convert(info, _Listing, from_attributes=True)
+            validate_repo_id(repo)
         except HFValidationError as error:
             raise BadInputError(
                 f"{repo} is no name that a repository can have; correct the preset"
             ) from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        url = f"{constants.ENDPOINT}/api/models/{repo}?blobs=true"
+        with _opened(url, _make_headers(), _LISTING_SILENT_S) as response:
+            content = _read_listing(repo, response)
+        try:
+            return msgspec.json.decode(content, type=_Listing)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(
                 f"{constants.ENDPOINT} does not answer as Hugging Face's hub does; check "
                 "HF_ENDPOINT and the network"
             ) from error
+
+
+def _read_listing(repo: str, response: httpx2.Response) -> bytes:
+    """Read the whole answer, within its limits of bytes and seconds."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise _lost(repo, "its listing was sent compressed", is_lasting=True)
+    began_s = time.monotonic()
+    content = bytearray()
+    for chunk in response.iter_raw(_CHUNK_BYTES):
+        content += chunk
+        if len(content) > _LISTING_MOST_BYTES:
+            most = bytes_text(_LISTING_MOST_BYTES)
+            raise _lost(repo, f"its listing is longer than {most}", is_lasting=True)
+        if time.monotonic() - began_s > _LISTING_LONGEST_S:
+            longest = f"{_LISTING_LONGEST_S:.0f} s"
+            raise _lost(repo, f"its listing took longer than {longest}", is_lasting=True)
+    return bytes(content)
 
 
 def _described(repo: str, commit: str, file: _Listed) -> HubFile:
@@ -278,15 +330,10 @@ def read_from(file: HubFile, offset: int) -> Iterator[bytes]:
         BadInputError: the hub refuses.
     """
     last = min(offset + PIECE_BYTES, file.size_bytes) - 1
-    headers = _make_headers()
-    headers |= {"Range": f"bytes={offset}-{last}", "Accept-Encoding": "identity"}
+    headers = _make_headers() | {"Range": f"bytes={offset}-{last}"}
     url = hf_hub_url(file.repo, file.name, revision=file.commit)
     timeout_s = constants.HF_HUB_DOWNLOAD_TIMEOUT
-    with (
-        _explained(file.repo),
-        _open_client().stream("GET", url, headers=headers, timeout=timeout_s) as response,
-    ):
-        hf_raise_for_status(response)
+    with _explained(file.repo), _opened(url, headers, timeout_s) as response:
         sent = _sent(file, offset, response)
         at = sent.start
         # As it is sent: what it would unpack to has no limit.

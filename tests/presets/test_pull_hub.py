@@ -1,5 +1,6 @@
 """What the hub answers while a preset's models are fetched, and what keeps it from answering."""
 
+import gzip
 import signal
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ pytest_plugins = ["tests.support.cli_fixtures", "tests.support.pull_fixtures"]
 
 NO_CHECKSUM = b"""{"id": "a/b", "sha": "main", "siblings": [{"rfilename": "Target-.gguf", "size": 1,
 "lfs": {"size": 1, "sha256": "/../../x", "pointerSize": 1}}]}"""
+ENDLESS = b'{"sha": "main", "siblings": [%b]}'
 ONE_BYTE = {"Content-Range": f"bytes 0-0/{len(BIG)}"}
 ANOTHER_FILE = {"Content-Range": f"bytes {MIB}-{MIB}/{len(BIG) + 1}"}
 BACKWARDS = {"Content-Range": f"bytes {MIB}-{MIB - 1}/{len(BIG)}"}
@@ -237,6 +239,50 @@ def test_a_repository_that_is_refused_is_explained(
     assert pull("mine") == 3
     assert message in pull.error
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "message"),
+    [
+        (Refusal(status=200, body=b" " * (64 << 20)), "its listing is longer than 16 MB"),
+        (
+            Refusal(status=200, headers={"Content-Encoding": "gzip"}, body=gzip.compress(b"{}")),
+            "its listing was sent compressed",
+        ),
+        (Refusal(status=200, body=ENDLESS % b",".join([b"{}"] * 60_000)), "check HF_ENDPOINT"),
+        (
+            Refusal(status=200, body=ENDLESS % b",".join([b'{"rfilename":"a"}'] * 50_001)),
+            "check HF_ENDPOINT",
+        ),
+        (Refusal(status=200, body=b"[" * 10_000_000), "check HF_ENDPOINT"),
+    ],
+    ids=["long", "compressed", "nothing", "many", "deep"],
+)
+def test_a_listing_without_end_is_not_read(
+    pull: Pull, hub: Hub, refusal: Refusal, message: str
+) -> None:
+    hub.listing_refused = refusal
+    assert pull("mine") == 3
+    assert message in pull.error
+    assert len(hub.authorizations) == 1
+
+
+def test_a_listing_that_takes_for_ever_is_left(
+    pull: Pull, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.presets.hub._LISTING_LONGEST_S", 0.0)
+    hub.listing_refused = Refusal(status=200, body=b" " * MIB)
+    assert pull("mine") == 3
+    assert "its listing took longer than 0 s" in pull.error
+
+
+@pytest.mark.parametrize("status", [302, 500])
+@pytest.mark.parametrize("what", ["listing_refused", "file_refused"])
+def test_what_a_refusal_says_is_not_read(pull: Pull, hub: Hub, what: str, status: int) -> None:
+    where = {"Location": f"{hub.url}/elsewhere"} if status == 302 else {}
+    setattr(hub, what, Refusal(status=status, headers=where, body=b" " * (64 << 20)))
+    assert pull("mine") == 3
+    assert hub.left_unread.wait(30)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -80,6 +80,8 @@ class Hub:
         self.authorizations: list[str | None] = []
         """Of requests to the hub itself."""
         self.fetched: list[Fetched] = []
+        self.left_unread = Event()
+        """Whether somebody was gone before an answer was sent."""
         self.strange: list[str] = []
         """Paths of requests that fetching has no need of."""
 
@@ -89,16 +91,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        with suppress(BrokenPipeError, ConnectionResetError):
-            if path.startswith("/api/models/"):
-                self._list(path.removeprefix("/api/models/"))
-            elif "/resolve/" in path:
-                self._resolve(path)
-            elif path.startswith("/kept/"):
-                self._send(path.removeprefix("/kept/"))
-            else:
-                self.hub.strange.append(path)
-                self._refuse(Refusal(status=404))
+        try:
+            self._answer(path)
+        except (BrokenPipeError, ConnectionResetError):
+            self.hub.left_unread.set()
+
+    def _answer(self, path: str) -> None:
+        if path.startswith("/api/models/"):
+            self._list(path.removeprefix("/api/models/"))
+        elif "/resolve/" in path:
+            self._resolve(path)
+        elif path.startswith("/kept/"):
+            self._send(path.removeprefix("/kept/"))
+        else:
+            self.hub.strange.append(path)
+            self._refuse(Refusal(status=404))
 
     def _list(self, repo: str) -> None:
         self.hub.authorizations.append(self.headers["Authorization"])
