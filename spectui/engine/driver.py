@@ -5,19 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from spectui.closing import Closing
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    GeneratePair,
-    LoadDraft,
-    LoadTarget,
-    ProbeExperts,
-    ProbeMargin,
-    RecordChains,
-    Tokenize,
-    UnloadDraft,
-)
+from spectui.engine import commands
 from spectui.engine.events import (
     TERMINAL,
     ChainsRecorded,
@@ -84,7 +72,7 @@ class Engine(Closing):
         draft: ModelOptions | None = None,
     ) -> ModelLoaded:
         """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
-        command = LoadTarget(
+        command = commands.LoadTarget(
             options=options,
             context=context,
             max_draft=max_draft,
@@ -97,38 +85,38 @@ class Engine(Closing):
 
     def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        command = LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
+        command = commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
         return self._call(command, ModelLoaded)
 
     def unload_draft(self) -> None:
         """Free the draft."""
-        self._call(UnloadDraft(), object)
+        self._call(commands.UnloadDraft(), object)
 
-    def tokenize(self, command: Tokenize) -> tuple[int, ...]:
+    def tokenize(self, command: commands.Tokenize) -> tuple[int, ...]:
         """Tokens of a text or a conversation."""
         return self._call(command, Tokenized).tokens
 
-    def generate(self, command: Generate) -> GenerationResult:
+    def generate(self, command: commands.Generate) -> GenerationResult:
         """Run a generation to its end."""
         return self._call(command, GenerationFinished).result
 
-    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+    def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
         """Run a generation without and with speculation, in turns."""
         return self._call(command, PairGenerated)
 
-    def probe_margin(self, command: ProbeMargin) -> MarginProbed:
+    def probe_margin(self, command: commands.ProbeMargin) -> MarginProbed:
         """Probe how clear the target's choice after a text is."""
         return self._call(command, MarginProbed)
 
-    def record_chains(self, command: RecordChains) -> ChainsRecorded:
+    def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
         return self._call(command, ChainsRecorded)
 
-    def probe_experts(self, command: ProbeExperts) -> ExpertsProbed:
+    def probe_experts(self, command: commands.ProbeExperts) -> ExpertsProbed:
         """Probe which experts of the target a text is routed to."""
         return self._call(command, ExpertsProbed)
 
-    def compare(self, command: ComparePair) -> ModelInspected:
+    def compare(self, command: commands.ComparePair) -> ModelInspected:
         """Compare a draft with a target by their files; loads no weights."""
         return self._call(command, ModelInspected)
 
@@ -163,7 +151,7 @@ class Engine(Closing):
         else:
             self._thread.close()
 
-    def _call(self, command: Command, kind: type[Answer]) -> Answer:
+    def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
         self._drain()
         self.client.submit(command)
         self._n_unanswered += 1

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from spectui import __version__
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import CancelledError, DoesNotFitError
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
@@ -142,9 +144,14 @@ class Tracer:
     ) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
+        A prompt at which the engine's process ends is recorded again.
+
         Args:
             has_time: asked whether costs may be measured on one prompt more.
             outputs: what the target has written already, by prompt; decoded as the workload says.
+
+        Raises:
+            EngineDiedError: it ended at the same prompt again.
         """
         self._has_time, self._outputs = has_time, outputs or {}
         interrupted = False
@@ -157,7 +164,7 @@ class Tracer:
                 self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
             for draft in self._loader.drafts:
                 try:
-                    self._loader.load(draft)
+                    again_after_a_death(partial(self._loader.load, draft))
                 except DoesNotFitError as error:
                     self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
                     continue
@@ -193,7 +200,7 @@ class Tracer:
         return result
 
     def _record_output(self, item: WorkItem) -> None:
-        result = self._outputs.get(item.id) or self._decode(item)
+        result = self._outputs.get(item.id) or again_after_a_death(lambda: self._decode(item))
         self._output_s[item.id] = result.decode_s
         self._recordings.append(
             Recording(
@@ -212,15 +219,14 @@ class Tracer:
 
     def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):
-            told = self._engine.record_chains(
-                RecordChains(
-                    prompt=recording.prompt,
-                    output=recording.output,
-                    depth=self._depth,
-                    reuse_prompt=True,
-                    mtp=self._loader.is_mtp(draft),
-                )
+            command = RecordChains(
+                prompt=recording.prompt,
+                output=recording.output,
+                depth=self._depth,
+                reuse_prompt=True,
+                mtp=self._loader.is_mtp(draft),
             )
+            told = again_after_a_death(partial(self._engine.record_chains, command))
             self._chains_s[recording.id, draft] = told.seconds
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)

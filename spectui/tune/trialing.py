@@ -58,6 +58,8 @@ class TrialRunner:
         """Outputs of the target alone, by prompt."""
         self._by_number = {record.number: record for record in setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
+        self._earlier = frozenset(self._by_number)
+        """Trials of earlier runs: what failed then, a repaired setup may have mended."""
         self._anchor: _Anchor | None = None
         self._server_error: ServerError | None = None
         self._n_off_deaths = 0
@@ -126,7 +128,9 @@ class TrialRunner:
         if arm.is_off and isinstance(error, EngineDiedError):
             return self._n_off_deaths > 1
         tried = [one for one in self._by_number.values() if not one.arm.is_off]
-        failed = [one for one in tried if one.state is TrialState.FAIL]
+        failed = [
+            one for one in tried if one.state is TrialState.FAIL and one.number not in self._earlier
+        ]
         measured = any(one.state is TrialState.COMPLETE for one in tried)
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS

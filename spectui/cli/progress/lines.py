@@ -14,6 +14,7 @@ from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
+    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -88,6 +89,8 @@ class Lines(Progress):
                 self.say("recording the prompts, to replay every setting on them")
             case ForecastMade(forecasts=forecasts):
                 self.say(words.forecast(forecasts))
+            case ForecastFailed():
+                self.say(words.unforecast(event))
             case SearchDecided():
                 self.say(words.decided(event))
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
