@@ -9,16 +9,19 @@ from spectui.engine import commands
 from spectui.engine.events import (
     TERMINAL,
     ChainsRecorded,
+    CommandRestarted,
     EngineFailed,
     Event,
     ExpertsProbed,
     GenerationFinished,
     GenerationResult,
     MarginProbed,
+    MemoryPaused,
     ModelLoaded,
     PairGenerated,
     Tokenized,
 )
+from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.models.ranking import ModelInspected
@@ -34,6 +37,9 @@ class Engine(Closing):
     work and is raised again once the engine is idle.
     """
 
+    n_beside_off: int | None = None
+    """Settings that take turns with the target alone: as many as share a draft."""
+
     def __init__(
         self,
         on_event: Callable[[Event], None] = lambda _event: None,
@@ -41,6 +47,7 @@ class Engine(Closing):
         shared: EngineThread | None = None,
         worker: Worker | None = None,
         from_disk: bool = False,
+        gate: MemoryGate | None = None,
     ) -> None:
         """Connect to an engine.
 
@@ -51,6 +58,8 @@ class Engine(Closing):
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for one in this process.
+            gate: lets nothing be decoded while memory is short, and is closed with this; None for
+                whatever comes.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -59,6 +68,7 @@ class Engine(Closing):
         self._thread = shared or EngineThread(worker)
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
+        self._gate = gate
         self._n_unanswered = 0
 
     def load_target(
@@ -98,11 +108,11 @@ class Engine(Closing):
 
     def generate(self, command: commands.Generate) -> GenerationResult:
         """Run a generation to its end."""
-        return self._call(command, GenerationFinished).result
+        return self._measure(command, GenerationFinished).result
 
     def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
         """Run a generation without and with speculation, in turns."""
-        return self._call(command, PairGenerated)
+        return self._measure(command, PairGenerated)
 
     def probe_margin(self, command: commands.ProbeMargin) -> MarginProbed:
         """Probe how clear the target's choice after a text is."""
@@ -110,7 +120,7 @@ class Engine(Closing):
 
     def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
-        return self._call(command, ChainsRecorded)
+        return self._measure(command, ChainsRecorded)
 
     def probe_experts(self, command: commands.ProbeExperts) -> ExpertsProbed:
         """Probe which experts of the target a text is routed to."""
@@ -127,18 +137,15 @@ class Engine(Closing):
 
     @property
     def n_interruptions(self) -> int:
-        """Number of times that others had the engine, or this driver was held."""
-        return self.client.n_interruptions
+        """Number of times that others had it, this driver was held, or memory was short."""
+        n_pauses = 0 if self._gate is None else self._gate.n_pauses
+        return self.client.n_interruptions + n_pauses
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the calls waited for others or were held, including discarded work."""
-        return self.client.waited_s
-
-    @property
-    def n_beside_off(self) -> int | None:
-        """Settings that take turns with the target alone: as many as share a draft, so None."""
-        return None
+        """Seconds that the calls waited for others or memory, or were held, with discarded work."""
+        paused_s = 0.0 if self._gate is None else self._gate.waited_s
+        return self.client.waited_s + paused_s
 
     def stop(self) -> None:
         """Cancel the running call. May be called from another thread or a signal handler."""
@@ -146,10 +153,23 @@ class Engine(Closing):
 
     def close(self) -> None:
         """Free the models and end the thread; of a shared engine, only let go."""
+        if self._gate is not None:
+            self._gate.close()
         if self._is_shared:
             self._thread.disconnect(self.client)
         else:
             self._thread.close()
+
+    def _measure(self, command: commands.Command, kind: type[Answer]) -> Answer:
+        if self._gate is None:
+            return self._call(command, kind)
+        n_stopped = self.client.n_stopped
+        return self._gate.measure(
+            lambda: self._call(command, kind),
+            tell=lambda reason: self.on_event(MemoryPaused(reason=reason)),
+            again=lambda: self.on_event(CommandRestarted()),
+            is_over=lambda: self.client.n_stopped != n_stopped,
+        )
 
     def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
         self._drain()
@@ -169,6 +189,8 @@ class Engine(Closing):
             raise answer.error
         if not isinstance(answer, kind):
             raise TypeError(f"the engine answered {command} with {answer}")
+        if isinstance(answer, ModelLoaded) and self._gate is not None:
+            self._gate.settle()
         return answer
 
     def _next(self) -> Event:

@@ -273,6 +273,19 @@ class EngineFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPaused:
+    """Nothing is measured while memory is short, or it goes on. Of the driver, not the engine."""
+
+    reason: str | None
+    """Why nothing is; None where it goes on."""
+
+    @property
+    def text(self) -> str:
+        """What happens now."""
+        return self.reason or "memory is there again, it goes on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineClosed:
     """The thread has ended."""
 
@@ -308,6 +321,7 @@ Event = (
     | ExpertsProbed
     | ModelInspected
     | CommandRestarted
+    | MemoryPaused
     | EngineFailed
     | EngineClosed
 )

@@ -8,7 +8,13 @@ from functools import partial
 from spectui import __version__
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import GenerationResult, ModelLoaded
-from spectui.errors import CancelledError, DoesNotFitError
+from spectui.errors import (
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    MemoryShortError,
+    SpectuiError,
+)
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
@@ -92,6 +98,8 @@ class Tracing:
     costs: dict[str, Costs]
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     interrupted: bool
+    error: SpectuiError | None = None
+    """What ended it early; None where nobody but the user did."""
 
 
 class Tracer:
@@ -144,17 +152,15 @@ class Tracer:
     ) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
-        A prompt at which the engine's process ends is recorded again.
+        A prompt at which the engine's process ends is recorded again; where it ends once more, the
+        recording ends early as well.
 
         Args:
             has_time: asked whether costs may be measured on one prompt more.
             outputs: what the target has written already, by prompt; decoded as the workload says.
-
-        Raises:
-            EngineDiedError: it ended at the same prompt again.
         """
         self._has_time, self._outputs = has_time, outputs or {}
-        interrupted = False
+        interrupted, failure = False, None
         try:
             for item in self._workload.items:
                 self._record_output(item)
@@ -175,6 +181,9 @@ class Tracer:
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
             self._fit()
+        except (EngineDiedError, MemoryShortError) as error:
+            interrupted, failure = True, error
+            self._fit()
         recordings = complete(self._recordings)
         kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
@@ -183,6 +192,7 @@ class Tracer:
             draft_s=sum(seconds for key, seconds in self._chains_s.items() if key in kept),
             costs=self._costs,
             interrupted=interrupted,
+            error=failure,
         )
 
     def _decode(self, item: WorkItem) -> GenerationResult:

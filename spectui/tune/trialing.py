@@ -9,6 +9,7 @@ from spectui.errors import (
     EngineDiedError,
     EngineLostError,
     HopelessError,
+    MemoryShortError,
     ServerError,
     SpectuiError,
 )
@@ -79,8 +80,8 @@ class TrialRunner:
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
-            SpectuiError: a defect, or a server that never ran with speculation. Anything else that
-                fails is a failed trial.
+            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
+                short. Anything else that fails is a failed trial.
         """
         proposal = self._study.ask()
         self._on_event(
@@ -92,6 +93,10 @@ class TrialRunner:
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
+        except MemoryShortError:
+            # Nothing is wrong with the setting: it is tried again.
+            self._by_number[proposal.number] = self._study.interrupt(proposal)
+            raise
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error

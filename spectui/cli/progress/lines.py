@@ -7,7 +7,7 @@ from rich.console import Console
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress, LoadWarned
+from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused
 from spectui.format import percent_text, rate_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step
@@ -67,6 +67,8 @@ class Lines(Progress):
         """Print the progress of slow loads, and warnings."""
         if isinstance(event, LoadWarned):
             self.warn(event.warning)
+        if isinstance(event, MemoryPaused):
+            self.say(event.text)
         if isinstance(event, LoadProgress):
             self._murmur(
                 f"loading the {event.role} {event.path.name}: {percent_text(event.fraction)}"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress, LoadWarned, RoundFinished
+from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
@@ -73,6 +73,8 @@ class Screen(Progress):
         match event:
             case LoadWarned(warning=warning):
                 self.warn(warning)
+            case MemoryPaused():
+                self.announce(event.text)
             case LoadProgress(role=role, path=path, fraction=fraction):
                 self._status = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self._paint()
