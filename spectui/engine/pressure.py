@@ -203,7 +203,7 @@ class MemoryGate(Closing):
                 n_well = 0 if shortage else n_well + 1
         finally:
             self.waited_s += self._clock() - began_s
-            tell(None)
+        tell(None)
 
     def _shortage(self, factor: float, stalled_share: float) -> str | None:
         """What is short; None for nothing."""
