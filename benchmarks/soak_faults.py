@@ -98,7 +98,7 @@ class Faulty(Soak):
             "stopped": lambda one: self._signal(one, signal.SIGSTOP),
             "no memory": self._refuse_memory,
             "database locked": lambda _one: self._lock(),
-            "database away": lambda _one: self._move(),
+            "database away": self._move,
             **{
                 name: self._tell(name) for name in ("waits", "truncated", "half", "garbage", "nvml")
             },
@@ -168,23 +168,34 @@ class Faulty(Soak):
             return _nothing
         return None
 
-    def _move(self) -> Callable[[], None] | None:
-        if not self.storage.exists():
-            return None
+    def _move(self, program: "subprocess.Popen[str]") -> Callable[[], None] | None:
         away = self.storage.with_name("away")
-        self.storage.rename(away)
-        if self.chance.choice((True, False)):
-            time.sleep(self.chance.uniform(*_LOCKED_S) / 4)
-            away.replace(self.storage)
+        if not self._renamed(program, self.storage, away):
+            return None
+        time.sleep(self.chance.uniform(*_LOCKED_S) / 4)
+        if self.chance.choice((True, False)) and self._renamed(program, away, self.storage):
             return _nothing
 
         def back() -> None:
-            # Whatever was begun in its place is not what was stored.
-            for left in self.storage.parent.glob(self.storage.name + "-*"):
-                left.unlink()
             away.replace(self.storage)
 
         return back
+
+    def _renamed(self, program: "subprocess.Popen[str]", one: Path, other: Path) -> bool:
+        """Rename while nothing is being written: a journal belongs to one file by its name alone."""
+        journal = self.storage.with_name(self.storage.name + "-journal")
+        while program.poll() is None:
+            program.send_signal(signal.SIGSTOP)
+            try:
+                if one.exists() and not journal.exists():
+                    one.replace(other)
+                    return True
+                if not one.exists():
+                    return False
+            finally:
+                program.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        return False
 
     def _fill(self) -> Callable[[], None]:
         filler = self.storage.with_name("filler")
@@ -253,7 +264,7 @@ def main() -> None:
             side_by_side(soaks, lambda soak: soak.run(began_s + 60 * arguments.minutes))
         finally:
             for disk in mounted:
-                subprocess.run(["umount", str(disk)], check=False)
+                subprocess.run(["umount", "--lazy", str(disk)], check=False)
     injected = sum((one.injected for one in soaks), Counter[str]())
     n_injected = injected.total() - injected.pop("too late", 0)
     faults = [fault for one in soaks for fault in one.faults]

@@ -90,10 +90,8 @@ def test_nothing_is_measured_until_there_is_clearly_memory_again(memory: Scripte
 
     memory.on_sleep = give
     assert gated.measure() == 7.0
-    assert gated.told == [
-        "paused, because RAM has 210 MB left below memory.max; it goes on once there is memory again",
-        None,
-    ]
+    paused = "paused, because RAM has 210 MB left below memory.max"
+    assert gated.told == [f"{paused}; it goes on once there is memory again", None]
     assert (gated.gate.n_pauses, gated.gate.waited_s) == (1, 6.0)
     assert gated.measure() == 8.0
     assert len(gated.told) == 2
@@ -102,7 +100,7 @@ def test_nothing_is_measured_until_there_is_clearly_memory_again(memory: Scripte
 def test_memory_that_stays_short_ends_it_in_a_sentence(memory: Scripted) -> None:
     gated = Gated(memory)
     memory.ram = 0
-    with pytest.raises(MemoryShortError, match="stayed short for 10 min .* close other programs"):
+    with pytest.raises(MemoryShortError, match=r"stayed short for 10 min .* close other programs"):
         gated.measure()
     assert memory.now_s == pytest.approx(MOST_S, abs=3)
     assert len(gated.told) == 1
