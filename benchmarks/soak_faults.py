@@ -182,7 +182,7 @@ class Faulty(Soak):
         return back
 
     def _renamed(self, program: "subprocess.Popen[str]", one: Path, other: Path) -> bool:
-        """Rename while nothing is being written: a journal belongs to one file by its name alone."""
+        """Rename while nothing is written: a journal belongs to a file by its name alone."""
         journal = self.storage.with_name(self.storage.name + "-journal")
         while program.poll() is None:
             program.send_signal(signal.SIGSTOP)

@@ -131,7 +131,12 @@ def test_what_was_measured_while_programs_waited_is_measured_again(memory: Scrip
 
 def test_who_wants_to_read_from_disk_is_not_held_back_by_that(memory: Scripted) -> None:
     gated = Gated(memory, from_disk=True)
-    gated.run = lambda: setattr(memory, "stalled_s", memory.stalled_s + 1) or memory.now_s
+
+    def run() -> float:
+        memory.stalled_s += 1
+        return memory.now_s
+
+    gated.run = run
     assert gated.measure() == 1
     assert gated.measure() == 2
     assert gated.told == []
