@@ -8,7 +8,7 @@ from typing import Any
 from spectui.cli.costs_view import costs_view
 from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
@@ -136,6 +136,8 @@ def _write(
     options: RunOptions,
 ) -> None:
     if not tracing.recordings:
+        if tracing.error is not None:
+            raise tracing.error
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not keep_text:
         recorded = bare(recorded)
@@ -162,6 +164,9 @@ def _write(
     write_result(document, text, options.json_path)
     if tracing.interrupted:
         written = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
+        if tracing.error is not None:
+            complain(f"what is complete was written to {kept}: {written}")
+            raise tracing.error
         raise CancelledError(_interrupted(path, kept, written))
 
 

@@ -17,6 +17,7 @@ from spectui.engine.events import ModelLoaded
 from spectui.engine.guard import Guard
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.placing import placed
+from spectui.engine.pressure import MemoryGate
 from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
@@ -45,7 +46,8 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     worker = (
         ProcessWorker(margins=margins) if options.isolate else LocalWorker(Guard(margins=margins))
     )
-    with Engine(progress.on_engine, worker=worker, from_disk=options.yes) as engine:
+    gate = MemoryGate(from_disk=options.yes)
+    with Engine(progress.on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine:
         try:
             yield engine
         finally:

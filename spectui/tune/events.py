@@ -103,6 +103,13 @@ class TraceProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastFailed:
+    """Nothing is forecast: the process with the models ended twice at one prompt."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastMade:
     """Every setting was replayed; the most promising ones come first among the trials."""
 
@@ -132,6 +139,7 @@ TuneEvent = (
     StudyOpened
     | StudyResumed
     | TraceProgress
+    | ForecastFailed
     | ForecastMade
     | TrialStarted
     | TrialFinished

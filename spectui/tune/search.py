@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import CancelledError, EngineDiedError, EngineLostError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.verdict import judge
@@ -19,6 +19,7 @@ from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.estimates import estimates
 from spectui.tune.events import (
+    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -266,7 +267,14 @@ class Forecasting:
         Args:
             goes_on: an earlier run of this study may have recorded already.
         """
-        outlook = self._outlook(goes_on=goes_on)
+        try:
+            outlook = self._outlook(goes_on=goes_on)
+        except EngineLostError:
+            raise
+        except EngineDiedError as error:
+            # Each trial has a process that is new again; the sampler chooses them alone.
+            self._on_event(ForecastFailed(reason=str(error)))
+            return
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))

@@ -9,6 +9,7 @@ from spectui.errors import (
     EngineDiedError,
     EngineLostError,
     HopelessError,
+    MemoryShortError,
     ServerError,
     SpectuiError,
 )
@@ -58,6 +59,8 @@ class TrialRunner:
         """Outputs of the target alone, by prompt."""
         self._by_number = {record.number: record for record in setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
+        self._earlier = frozenset(self._by_number)
+        """Trials of earlier runs: what failed then, a repaired setup may have mended."""
         self._anchor: _Anchor | None = None
         self._server_error: ServerError | None = None
         self._n_off_deaths = 0
@@ -77,8 +80,8 @@ class TrialRunner:
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
-            SpectuiError: a defect, or a server that never ran with speculation. Anything else that
-                fails is a failed trial.
+            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
+                short. Anything else that fails is a failed trial.
         """
         proposal = self._study.ask()
         self._on_event(
@@ -90,6 +93,10 @@ class TrialRunner:
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
+        except MemoryShortError:
+            # Nothing is wrong with the setting: it is tried again.
+            self._by_number[proposal.number] = self._study.interrupt(proposal)
+            raise
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
@@ -126,7 +133,9 @@ class TrialRunner:
         if arm.is_off and isinstance(error, EngineDiedError):
             return self._n_off_deaths > 1
         tried = [one for one in self._by_number.values() if not one.arm.is_off]
-        failed = [one for one in tried if one.state is TrialState.FAIL]
+        failed = [
+            one for one in tried if one.state is TrialState.FAIL and one.number not in self._earlier
+        ]
         measured = any(one.state is TrialState.COMPLETE for one in tried)
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS

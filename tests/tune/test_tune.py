@@ -1,10 +1,12 @@
 """The search and its study, on a measurer whose speeds are known."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +23,7 @@ from spectui.errors import (
     BadInputError,
     DoesNotFitError,
     EngineDiedError,
+    MemoryShortError,
     SpectuiError,
     UsageError,
 )
@@ -66,6 +69,7 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
+from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
@@ -868,6 +872,49 @@ def test_off_whose_process_ends_twice_ends_the_search(tmp_path: Path) -> None:
     assert result.verdict.answer is not Answer.USE
     with open_study(tmp_path) as resumed:
         assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
+
+
+def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        for arm in study.defaults[:3]:
+            study.enqueue([arm])
+            study.fail(study.ask(), DIED)
+    with open_study(tmp_path) as resumed:
+        # The target alone, and then one that fails: as a fourth it would be one too many.
+        result = run(resumed, Mortal(2))
+    assert result.error is None
+
+
+class Short(ScriptedMeasurer):
+    """Memory stays short at its fifth run."""
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        done = super().decode(item, speculation)
+        if speculation is not None:
+            raise MemoryShortError("memory stayed short")
+        return done
+
+
+def test_memory_that_stays_short_ends_the_search_and_costs_no_setting(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        result = run(study, Short())
+    assert isinstance(result.error, MemoryShortError)
+    assert [one.state for one in result.trials] == [TrialState.COMPLETE, TrialState.INTERRUPTED]
+    with open_study(tmp_path) as resumed:
+        assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
+
+
+def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    close_storage(open_storage(url))
+    with closing(sqlite3.connect(tmp_path / "studies.sqlite3")) as connection:
+        connection.execute("DROP INDEX ix_studies_study_name")
+        connection.commit()
+    storage = open_storage(url)
+    for _ in range(2):
+        optuna.create_study(study_name="one", storage=storage, load_if_exists=True)
+    assert len(storage.get_all_studies()) == 1
+    close_storage(storage)
 
 
 @pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import optuna
 from filelock import FileLock, Timeout
+from optuna.storages._rdb.models import BaseModel
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -48,9 +49,21 @@ def open_storage(url: str) -> optuna.storages.RDBStorage:
     try:
         # Two that make the tables of a new file at once would both fail.
         with _held(_lock_of(url, "open")):
-            return optuna.storages.RDBStorage(url)
+            storage = optuna.storages.RDBStorage(url)
+            _index(storage)
+            return storage
     except Exception as error:
         raise _unusable(url, error) from error
+
+
+def _index(storage: optuna.storages.RDBStorage) -> None:
+    """Make indexes that are missing, where the process that made the tables was killed before them.
+
+    Without the one of the names, each run would add another study of the same name.
+    """
+    for table in BaseModel.metadata.sorted_tables:
+        for index in table.indexes:
+            index.create(storage.engine, checkfirst=True)
 
 
 def lock_study(url: str, name: str) -> FileLock | None:
