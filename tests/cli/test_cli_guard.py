@@ -52,7 +52,7 @@ def sizes(target: Path, draft: Path | None, *, max_draft: int) -> tuple[int, int
     return sum(one.size_bytes for one in plan.buffers) - mapped, mapped
 
 
-@pytest.mark.parametrize("command", ["bench", "trace", "tune"])
+@pytest.mark.parametrize("command", ["bench", "trace", pytest.param("tune", marks=pytest.mark.ci)])
 def test_what_has_no_room_is_refused(
     run: Run, spectui: Spectui, free: Callable[[int], None], command: str
 ) -> None:
@@ -83,7 +83,9 @@ def test_a_sweep_whose_models_have_no_room_says_so_of_its_cells(
     assert "RAM has no room" in spectui.err
 
 
-@pytest.mark.parametrize("command", ["bench", "trace", "tune"])
+@pytest.mark.parametrize(
+    "command", ["bench", *(pytest.param(one, marks=pytest.mark.ci) for one in ("trace", "tune"))]
+)
 def test_what_would_be_slow_needs_yes(
     run: Run,
     spectui: Spectui,

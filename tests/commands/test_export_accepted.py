@@ -143,6 +143,7 @@ def test_what_it_does_not_take_would_be_noticed(
     assert refusal(done, target) is not None
 
 
+@pytest.mark.ci
 def test_the_real_server_confirms_every_value(
     llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
 ) -> None:

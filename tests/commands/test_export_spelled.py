@@ -67,7 +67,7 @@ def test_the_whole_command(build: str) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@settings(deadline=None)
+@settings(max_examples=30)
 @given(setup=setups)
 def test_what_is_written_is_taken_or_named(build: str, setup: ExportSetup) -> None:
     taken = accepted(BUILDS[build])

@@ -621,7 +621,13 @@ def test_models_that_do_not_match(spectui: Spectui, tiny: TinyPath) -> None:
     assert "Nothing speaks against it." in spectui.out
 
 
-@pytest.mark.parametrize("special", READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    "special",
+    [
+        pytest.param(one, marks=[pytest.mark.ci] * bool(at), id=name)
+        for at, (name, one) in enumerate(READERS.items())
+    ],
+)
 def test_a_draft_that_only_llama_server_runs(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path, special: tuple[str, str, str, str]
 ) -> None:

@@ -73,6 +73,7 @@ def telling(flag: str) -> list[str]:
     return told
 
 
+@pytest.mark.ci
 @pytest.mark.server
 @pytest.mark.parametrize("flag", [flag for flag in OPTIONS if flag != "--port"])
 def test_the_real_server_stops_where_the_table_says(

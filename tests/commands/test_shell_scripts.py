@@ -380,6 +380,7 @@ LARGE = (
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("part", LARGE, ids=range(len(LARGE)))
 def test_a_large_script_is_read_or_refused_at_once(part: str, home: Path) -> None:
     text = part * (250_000 // len(part))

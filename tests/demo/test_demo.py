@@ -114,12 +114,14 @@ def test_same_seed_same_bytes(thin: Path, tmp_path: Path) -> None:
     assert sha256(again) == sha256(thin) == SHA256[THIN]
 
 
+@pytest.mark.ci
 def test_other_seed_other_file(thin: Path, tmp_path: Path) -> None:
     other = build_thin(tmp_path, seed=1)
     assert other.name != thin.name
     assert sha256(other) != sha256(thin)
 
 
+@pytest.mark.ci
 def test_thin_draft_is_smollm2_with_fewer_layers(thin: Path) -> None:
     reader, source = GGUFReader(thin), _the_source().reader
     assert scalar(reader, "general.name") == "spectui demo thin draft"

@@ -409,6 +409,7 @@ def test_what_costs_is_warned_of(spectui: Spectui, tiny: TinyPath, tmp_path: Pat
     assert warnings.count("was trained for") == 2
 
 
+@pytest.mark.ci
 def test_a_pair_of_the_real_shapes_is_examined_without_its_weights(
     spectui: Spectui, tmp_path: Path
 ) -> None:

@@ -151,6 +151,7 @@ def test_the_plan_decides_to_the_byte(
     assert scripted(allocated - 1, slow_bytes=1).check(request, from_disk=True) is not None
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("flash", FlashAttention)
 @pytest.mark.parametrize("kind", [*KINDS, "mtp", "30b", "80b"])
 def test_headers_never_tell_less_than_the_plan(

@@ -145,6 +145,7 @@ def test_one_that_hangs_is_ended(tiny: TinyPath) -> None:
         assert engine.generate(COMMAND).stop is Stop.LENGTH
 
 
+@pytest.mark.ci
 def test_one_that_hangs_is_soon_ended_once_it_is_told_to_stop(
     tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +336,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.ci
 def test_the_process_ends_with_the_program_that_started_it(tiny: TinyPath) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tiny(TARGET))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:

@@ -30,13 +30,17 @@ PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
 @pytest.mark.parametrize(
     "config",
     [
-        Speculation(DraftMtp(draft_max=2)),
+        pytest.param(
+            Speculation(DraftMtp(draft_max=2)), marks=pytest.mark.ci, id="as many as asked"
+        ),
         # No probability is within a thousandth of this floor: rounding moves less.
         Speculation(DraftMtp(draft_max=4, draft_min=2, draft_p_min=0.44)),
     ],
     ids=lambda config: config.own.summary,
 )
-@pytest.mark.parametrize("sampling", [ENDLESS, WARM], ids=["greedy", "warm"])
+@pytest.mark.parametrize(
+    "sampling", [pytest.param(ENDLESS, marks=pytest.mark.ci), WARM], ids=["greedy", "warm"]
+)
 @pytest.mark.parametrize("arch", WRITERS)
 def test_drafts_and_output_equal_the_servers(
     llama_server_binary: Path,
@@ -72,6 +76,7 @@ def test_drafts_and_output_equal_the_servers(
     assert n_accepted > 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("arch", WRITERS)
 def test_what_tune_finds_is_a_command_that_the_server_takes(
     llama_server_binary: Path, spectui: Spectui, prompts: Path, tmp_path: Path, arch: str

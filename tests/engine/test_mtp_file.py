@@ -45,11 +45,15 @@ def load(engine: Engine, pair: tuple[ModelOptions, ModelOptions], *, max_draft: 
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("sampling", [ENDLESS, WARM], ids=["greedy", "warm"])
+@pytest.mark.parametrize(
+    "sampling", [pytest.param(ENDLESS, marks=pytest.mark.ci), WARM], ids=["greedy", "warm"]
+)
 @pytest.mark.parametrize(
     "config",
     [
-        Speculation(DraftMtp(draft_max=2)),
+        pytest.param(
+            Speculation(DraftMtp(draft_max=2)), marks=pytest.mark.ci, id="as many as asked"
+        ),
         # No probability is within a thousandth of this floor: rounding moves less.
         Speculation(DraftMtp(draft_max=4, draft_min=2, draft_p_min=0.44)),
     ],

@@ -111,7 +111,7 @@ def drafters(architecture: str) -> list[Speculation]:
 
 @pytest.mark.parametrize("schedule", Schedule)
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize("baseline_first", [True, False])
+@pytest.mark.parametrize("baseline_first", [True, pytest.param(False, marks=pytest.mark.ci)])
 def test_both_sides_are_as_if_alone(
     engine: Engine, architecture: str, number: int, schedule: Schedule, *, baseline_first: bool
 ) -> None:
@@ -130,7 +130,7 @@ def test_both_sides_are_as_if_alone(
 
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize("baseline_first", [True, False])
+@pytest.mark.parametrize("baseline_first", [True, pytest.param(False, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("sampling", [ENDLESS, SamplingConfig(temp=0.8, seed=7, ignore_eos=True)])
 def test_a_share_of_the_target_alone_changes_nothing_of_the_answer(
     engine: Engine,

@@ -143,6 +143,7 @@ def test_without_options_threads_are_as_they_were(plain: dict[str, Any]) -> None
     assert plain["locked_kib"] == 0
 
 
+@pytest.mark.ci
 def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str, Any]) -> None:
     first = plain["cpus"][0]
     found = run(f"--cpu-mask {1 << first:#x} --cpu-strict 1")
@@ -189,6 +190,7 @@ with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
 """
 
 
+@pytest.mark.ci
 def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one processor")
@@ -230,6 +232,7 @@ def test_locked_weights_are_in_ram(run: Run, plain: dict[str, Any], tiny: TinyPa
         assert outcome(found) == outcome(plain)
 
 
+@pytest.mark.ci
 @pytest.mark.server
 @pytest.mark.parametrize(
     "words",
@@ -321,8 +324,14 @@ def test_nodes_are_used_in_one_way_for_as_long_as_the_process_runs() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        *("--numa distribute", "--numa isolate", "--load-mode dio", "--load-mode none"),
-        *("--lazy-mode on", "--no-repack", "--no-host", "--n-cpu-ffn 1"),
+        *("--load-mode dio", "--no-repack"),
+        *(
+            pytest.param(words, marks=pytest.mark.ci)
+            for words in (
+                *("--numa distribute", "--numa isolate", "--load-mode none", "--lazy-mode on"),
+                *("--no-host", "--n-cpu-ffn 1"),
+            )
+        ),
     ],
 )
 def test_what_changes_no_result(run: Run, plain: dict[str, Any], words: str) -> None:

@@ -88,6 +88,7 @@ def test_server(golden: Golden, place: Place) -> None:
     golden("tune/server", texts)
 
 
+@pytest.mark.ci
 def test_verified(golden: Golden, place: Place) -> None:
     texts: dict[str, str] = {}
     for name, cost, on_ms in (("noise", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):

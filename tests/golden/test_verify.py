@@ -21,12 +21,37 @@ VERIFY = ("verify", "--server-bin", "./llama-server")
         ("more", {"on_ms": 2.0}, ()),
         ("nothing-promised", {}, ("--no-promise", "--no-counts")),
         ("one-at-a-time", {}, ("--no-promise", "--no-counts", "--one-at-a-time")),
-        ("repeats", {}, ("--no-promise", "--no-counts", "--repeats", 2, "--quiet")),
-        ("output-parts", {"parts": True}, ("--no-promise", "--no-counts", "--quiet")),
-        ("drafts-nothing", {"manner": "drafts nothing"}, ("--no-promise", "--quiet")),
-        ("ends-at-once", {"manner": "ends at once"}, ("--no-promise", "--no-counts")),
+        pytest.param(
+            "repeats",
+            {},
+            ("--no-promise", "--no-counts", "--repeats", 2, "--quiet"),
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            "output-parts",
+            {"parts": True},
+            ("--no-promise", "--no-counts", "--quiet"),
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            "drafts-nothing",
+            {"manner": "drafts nothing"},
+            ("--no-promise", "--quiet"),
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            "ends-at-once",
+            {"manner": "ends at once"},
+            ("--no-promise", "--no-counts"),
+            marks=pytest.mark.ci,
+        ),
         ("killed", {"manner": "is killed", "n_good": 3}, ("--no-promise", "--no-counts")),
-        ("exits", {"manner": "exits", "n_good": 0}, ("--no-promise", "--no-counts")),
+        pytest.param(
+            "exits",
+            {"manner": "exits", "n_good": 0},
+            ("--no-promise", "--no-counts"),
+            marks=pytest.mark.ci,
+        ),
     ],
 )
 def test_setting(

@@ -316,6 +316,7 @@ def test_a_cgroup_that_vanishes_makes_throttling_unknown(machine: Machine) -> No
 # -- who it was
 
 
+@pytest.mark.ci
 def test_who_asks_often_loses_no_disturbance(machine: Machine) -> None:
     """The kernel's steps of 10 ms are too coarse to tell anything of a few milliseconds."""
     machine.process(COMPILER, "cc1plus")

@@ -117,6 +117,7 @@ def _phases(sample: Sample) -> set[SlotPhase]:
     return {phase_of(slot) for slot in sample.slots.value or ()}
 
 
+@pytest.mark.ci
 def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: LlamaServer) -> None:
     # Llama-server closes a connection after a hundred requests.
     watch = watch_of(speculating)

@@ -76,6 +76,7 @@ def test_drafts_that_only_the_server_runs_take_part(
     assert "drafts as draft-simple, and not as draft-eagle3" in spectui.err
 
 
+@pytest.mark.ci
 def test_one_server_at_a_time_measures_the_same(spectui: Spectui, served: Arguments) -> None:
     both = ran(spectui, *served, "--keep-both", "--name", "both")
     single = ran(spectui, *served, "--one-at-a-time", "--name", "single")

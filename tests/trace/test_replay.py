@@ -124,7 +124,7 @@ def prices_of(schedule: Schedule) -> Prices:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20)
 @given(scene=scenes(), schedule=st.sampled_from(Schedule))
 def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene, schedule: Schedule) -> None:
     recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
