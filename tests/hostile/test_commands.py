@@ -56,12 +56,12 @@ def _unit(variables: dict[str, str], command: str) -> tuple[str, str]:
 
 def _compose(variables: dict[str, str], command: str) -> tuple[str, str]:
     service = {"image": "llama.cpp", "command": command.split()[1:], "environment": variables}
-    return "compose.yaml", json.dumps({"services": {"a": service}})
+    return "compose.yaml", f"services: {json.dumps({'a': service})}\n"
 
 
 def _swap(variables: dict[str, str], command: str) -> tuple[str, str]:
     model = {"cmd": command, "env": [f"{name}={value}" for name, value in variables.items()]}
-    return "a.yaml", json.dumps({"models": {"a": model}})
+    return "a.yaml", f"models: {json.dumps({'a': model})}\n"
 
 
 def _script(variables: dict[str, str], command: str) -> tuple[str, str]:
@@ -253,7 +253,7 @@ BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
     "specifiers": ("a.service", lambda: "[Service]\nExecStart=/b/llama-server " + "%h" * 200_000),
     "services": (
         "f.yaml",
-        lambda: json.dumps({"services": {f"s{n}": {"command": "-m a"} for n in range(15_000)}}),
+        lambda: f"services: {json.dumps({f's{n}': {'command': '-m a'} for n in range(15_000)})}",
     ),
 }
 

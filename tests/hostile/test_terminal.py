@@ -64,6 +64,16 @@ def _lint(command: object) -> list[list[object]]:
     ]
 
 
+def _yaml(key: str, value: object) -> str:
+    """As YAML, which is not taken for JSON."""
+    return f"{key}: {json.dumps(value)}\n"
+
+
+def _toml(form: str, text: str) -> str:
+    """With the text for ``@``, of which characters that TOML takes stand as they are."""
+    return form.replace("@", json.dumps(text, ensure_ascii=False))
+
+
 def _file(name: str, form: Callable[[str], str]) -> Carry:
     def carry(folder: Path, text: str) -> list[list[object]]:
         (folder / name).write_text(form(text), encoding="utf-8", newline="")
@@ -92,8 +102,8 @@ def _preset(form: str) -> Carry:
     def carry(folder: Path, text: str) -> list[list[object]]:
         path = folder / "home" / "config" / "presets" / "mine.toml"
         path.parent.mkdir(parents=True)
-        path.write_text(form.replace("@", json.dumps(text)), encoding="utf-8")
-        return [["presets", "list"], ["presets", "show", "mine"], ["presets", "show", str(path)]]
+        path.write_text(_toml(form, text), encoding="utf-8")
+        return [["presets", "list"], ["presets", "show", "mine"], ["bench", "--preset", "mine"]]
 
     return carry
 
@@ -107,7 +117,7 @@ def _preset_name(folder: Path, text: str) -> list[list[object]]:
 
 def _grid(form: str) -> Carry:
     def carry(folder: Path, text: str) -> list[list[object]]:
-        (folder / "a.toml").write_text(form.replace("@", json.dumps(text)), encoding="utf-8")
+        (folder / "a.toml").write_text(_toml(form, text), encoding="utf-8")
         return [["sweep", "--grid", folder / "a.toml", "-m", folder / "none.gguf", "--dry-run"]]
 
     return carry
@@ -126,7 +136,7 @@ def _settings(form: str) -> Carry:
     def carry(folder: Path, text: str) -> list[list[object]]:
         path = folder / "home" / "config" / "config.toml"
         path.parent.mkdir(parents=True)
-        path.write_text(form.replace("@", json.dumps(text)), encoding="utf-8")
+        path.write_text(_toml(form, text), encoding="utf-8")
         return [["cockpit"], ["models", "scan"], ["attach", "127.0.0.1:1"]]
 
     return carry
@@ -205,7 +215,6 @@ CARRIERS: dict[str, Carry] = {
     "option": _option,
     "value": _value,
     "script": _file("a.sh", lambda text: f"#!/bin/sh\nA='{text}'\nllama-server -m '{text}' $A\n"),
-    "script that fails": _file("a.sh", lambda text: f"llama-server -m a < '{text}' && {text}\n"),
     "file name": _name,
     "unit": _file(
         "a.service",
@@ -216,20 +225,20 @@ CARRIERS: dict[str, Carry] = {
     ),
     "service": _file(
         "compose.yaml",
-        lambda text: json.dumps(
-            {"services": {text: {"image": text, "command": ["-m", text, f"--{text}"]}}}
+        lambda text: _yaml(
+            "services", {text: {"image": text, "command": ["-m", text, f"--{text}"]}}
         ),
     ),
     "services": _file(
         "compose.yaml",
-        lambda text: json.dumps(
-            {"services": {n: {"image": "llama.cpp", "command": "-m a"} for n in (text, "b")}}
+        lambda text: _yaml(
+            "services", {n: {"image": "llama.cpp", "command": "-m a"} for n in (text, "b")}
         ),
     ),
     "swap": _file(
         "swap.yaml",
-        lambda text: json.dumps(
-            {"models": {n: {"cmd": f"llama-server -m '{text}'"} for n in (text, "b")}}
+        lambda text: _yaml(
+            "models", {n: {"cmd": f"llama-server -m '{text}'"} for n in (text, "b")}
         ),
     ),
     "ini": _file("a.ini", lambda text: f"[{text}]\nmodel = {text}\n{text} = 1\n[b]\nmodel = c\n"),
@@ -239,9 +248,8 @@ CARRIERS: dict[str, Carry] = {
             {"program": [text], "arguments": ["-m", text, f"--{text}"], "environment": {text: text}}
         ),
     ),
-    "preset's description": _preset(
-        "description = @\ntraps = [@]\n[target]\nrepo = @\nfiles = [@]"
-    ),
+    "preset's description": _preset("description = @\n"),
+    "preset's repository": _preset("description = 'x'\n[target]\nrepo = @\nfiles = [@]"),
     "preset's key": _preset("description = 'x'\n@ = 1\n"),
     "preset's option": _preset("description = 'x'\n[options]\n@ = @\n"),
     "preset's value": _preset("description = 'x'\n[options]\nspec-type = @\n"),
@@ -250,18 +258,15 @@ CARRIERS: dict[str, Carry] = {
     "grid's value": _grid("description = @\n[[cells]]\ndraft-max = [@]\n"),
     "prompt's id": _prompts('{"id": @, "prompt": "x"}'),
     "prompt's key": _prompts('{"id": "a", @: "x"}'),
-    "prompt's role": _prompts('{"id": "a", "messages": [{"role": @, "content": 5}]}'),
     "setting": _settings("@ = 1\n"),
-    "setting's value": _settings("model_folders = [@]\nmonitor_hz = @\n"),
+    "setting's value": _settings("model_folders = [@]\n"),
     "trace's schema": _trace(""),
     "trace's target": _trace("target.gguf"),
     "trace's draft": _trace("draft"),
     "trace's machine": _trace("fc9612e50a47"),
     "study": _study,
     "architecture": _model(""),
-    "model's name": _model("general.name"),
     "model's tokenizer": _model("tokenizer.ggml.model"),
-    "model's type": _model("general.type"),
 }
 
 
