@@ -1,5 +1,6 @@
 """The models that a command is given: by path, by folder, or the demo's."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -236,9 +237,10 @@ def _refused(name: str, options: ModelOptions, reason: str) -> "Candidate":
 def named(paths: Sequence[Path]) -> dict[str, Path]:
     """Give candidates short, distinct names: file stems, numbered if they collide."""
     # The same file given twice is one candidate, under the first of its names.
-    distinct: dict[Path, Path] = {}
+    distinct: dict[str, Path] = {}
     for path in paths:
-        distinct.setdefault(path.resolve(), path)
+        # Unlike Path.resolve() it takes a link to itself, which is told of where it is opened.
+        distinct.setdefault(os.path.realpath(path), path)
     stems = [text_of(path.stem) for path in distinct.values()]
     return {
         stem if stems.count(stem) == 1 and stem != MTP_KIND else f"{stem}#{index}": path

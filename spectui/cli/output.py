@@ -157,7 +157,9 @@ def check_writable(
     if json_path is None or json_path == "-":
         return
     path = Path(json_path).absolute()
-    if any(given is not None and path.resolve() == given.resolve() for given in inputs):
+    if any(
+        given is not None and os.path.realpath(path) == os.path.realpath(given) for given in inputs
+    ):
         raise BadInputError(f"{json_path} is an input of this run; give {option} another file")
     if must_be_file and path.exists() and not path.is_file():
         raise BadInputError(f"{option} {json_path} is no regular file; give another path")

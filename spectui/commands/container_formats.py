@@ -1,5 +1,6 @@
 """The two YAML formats: llama-swap's configuration, and Docker Compose."""
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
@@ -204,7 +205,7 @@ def _mounted(items: Sequence[Item]) -> tuple[list[str], list[dict[str, Any]]]:
             moved += item.words
             continue
         # A link may lead out of its folder, as in Hugging Face's cache, and nowhere in a container.
-        path = Path(item.value).resolve()
+        path = Path(os.path.realpath(item.value))
         number = "" if len(targets) < len(_FOLDERS) else str(len(targets))
         folder = f"{_FOLDERS[min(len(targets), len(_FOLDERS) - 1)]}{number}"
         moved += [item.flag, str(Path(targets.setdefault(path.parent, folder)) / path.name)]

@@ -286,6 +286,11 @@ def _described(repo: str, commit: str, file: _Listed) -> HubFile:
             f"{repo} has a file called {name!r}, which would not stay in the preset's folder; "
             "nothing was fetched, give the preset another repository"
         )
+    if len(os.fsencode(name)) > _LONGEST_PATH:
+        raise BadInputError(
+            f"{repo} has a file whose name and folders have more than {_LONGEST_PATH} bytes "
+            f"({name[:40]}...); give the preset another repository"
+        )
     if max(map(len, map(os.fsencode, name.split("/")))) > _LONGEST_NAME:
         raise BadInputError(
             f"{repo} has a file whose name has more than {_LONGEST_NAME} bytes ({name[:40]}...); "
@@ -316,6 +321,8 @@ PIECE_BYTES = 8 << 30
 """Asked for at a time: some caches refuse ranges of tens of gigabytes, and open ones."""
 _LONGEST_NAME = 200
 """Most bytes of a name, so that there is room for the marks of an unfinished one."""
+_LONGEST_PATH = 1000
+"""Most bytes of a name with its folders, which stand below others."""
 _CHUNK_BYTES = 1 << 16
 """Most bytes that are lost when the connection ends."""
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")

@@ -22,8 +22,8 @@ from spectui.sweep.summary import (
 )
 
 _NONE = "–"
-_FORMULAS = ("=", "+", "-", "@", "\t")
-"""With what spreadsheets begin a formula."""
+_FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""With what spreadsheets begin a formula: the last are wide forms of the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,4 +343,4 @@ def _cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = printable(value, keep="\n\t")
-    return f"'{text}" if text.startswith(_FORMULAS) else text
+    return f"'{text}" if text.lstrip().startswith(_FORMULAS) else text

@@ -10,8 +10,11 @@ import pytest
 from spectui.commands.measured import own_arguments, tuning_variables
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.errors import SpectuiError
+from spectui.errors import BadInputError
 from tests.hostile.attempts import SECRET, Prompt
+from tests.support.models import TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
 
 # Hundreds of commands, which few changes concern.
 pytestmark = pytest.mark.ci
@@ -125,13 +128,42 @@ def test_no_variable_of_a_command_reaches_a_process(
     path = _written(
         tmp_path, source, {variable: "/evil", "OMP_NUM_THREADS": "3"}, "llama-server -m a"
     )
-    try:
-        command = read_command(str(path))
-    except SpectuiError:
+    if source == "prefix" and variable in {"IFS", "BASH_ENV"}:
+        with pytest.raises(BadInputError, match="is what only a running shell knows"):
+            read_command(str(path))
         return
+    command = read_command(str(path))
     given = tuning_variables(take_over(command).start.environment)
     # That what is harmless arrives shows that variables are read at all; of a container none is.
     assert given == ({} if source in {"compose", "docker"} else {"OMP_NUM_THREADS": "3"})
+
+
+_PROGRAM = """#!/bin/sh
+env >>'{folder}/variables'
+printf '%s\\n' "$@" >>'{folder}/words'
+exit 1
+"""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_program_that_is_started_has_none_of_them(
+    run: Prompt, tiny: TinyPath, tmp_path: Path, source: str
+) -> None:
+    names = [one for one in VARIABLES if one not in {"IFS", "BASH_ENV"}]
+    variables = {**dict.fromkeys(names, "/evil"), "OMP_NUM_THREADS": "3"}
+    options = " ".join(one for one in OPTIONS if one.startswith("-"))
+    command = f"/evil/llama-server -m {tiny(TARGET)} -c 256 {options.replace(' x', ' /evil')}"
+    path = _written(tmp_path, source, variables, command)
+    program = tmp_path / "program"
+    program.write_text(_PROGRAM.format(folder=tmp_path))
+    program.chmod(0o755)
+    given = ("--backend", "server", "--server-bin", program)
+    run("bench", "--from", path, "--spec-type", "ngram-simple", *given, folder=tmp_path).check()
+    said = (tmp_path / "variables").read_text(errors="replace")
+    words = (tmp_path / "words").read_text(errors="replace")
+    assert str(tiny(TARGET)) in words, "it was only asked for its version"
+    assert "evil" not in said + words
+    assert ("OMP_NUM_THREADS=3" in said) == (source not in {"compose", "docker"})
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -276,12 +308,20 @@ def _reads(path: Path) -> list[list[object]]:
         ["doctor", "-m", path],
         ["bench", "-m", path],
         ["sweep", "--grid", path, "-m", path],
+        ["bench", "--preset", path],
+        ["bench", "-m", "none.gguf", "--prompts", path],
+        ["doctor", "-m", "none.gguf", "--prompts", path],
+        ["tune", "-m", path, "-md", path],
+        ["trace", "-m", "none.gguf", "-md", path],
+        ["verify", "--from", path],
+        ["bench", "-m", "none.gguf", "--backend", "server", "--server-bin", path],
+        ["--monitor-replay", path],
     ]
 
 
-@pytest.mark.parametrize("at", range(8))
+@pytest.mark.parametrize("at", range(16))
 @pytest.mark.parametrize(
-    "kind", ["/dev/zero", "/dev/tty", "fifo", "loop", "folder", "/proc/self/mem"]
+    "kind", ["/dev/zero", "/dev/tty", "fifo", "loop", "folder", "/proc/self/mem", "sparse"]
 )
 def test_what_is_no_regular_file_is_not_read(
     run: Prompt, tmp_path: Path, kind: str, at: int
@@ -293,6 +333,9 @@ def test_what_is_no_regular_file_is_not_read(
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
+    elif kind == "sparse":
+        path.touch()
+        os.truncate(path, 1 << 40)
     else:
         path.symlink_to(path if kind == "loop" else kind)
     found = run(*_reads(path)[at], folder=tmp_path).check()
