@@ -167,6 +167,7 @@ def main() -> None:
     for line in questions:
         asked = json.loads(line)
         os.chdir(asked["folder"])
+        before = dict(os.environ)
         os.environ |= asked["environment"]
         Path("/proc/self/clear_refs").write_text("5")
         before_bytes, began_s = _peak_bytes(), time.process_time()
@@ -177,8 +178,9 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for name in asked["environment"]:
-            del os.environ[name]
+        # Commands set variables, too, for what they load.
+        os.environ.clear()
+        os.environ |= before
         answer = {
             "code": code,
             "out": out,
