@@ -83,7 +83,7 @@ def _names(studies: Sequence[StudyEntry]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _entry(storage: optuna.storages.RDBStorage, study: optuna.study.StudySummary) -> StudyEntry:
+def _entry(storage: optuna.storages.BaseStorage, study: optuna.study.StudySummary) -> StudyEntry:
     outcome = from_plain(study.user_attrs.get(OUTCOME), Outcome)
     changed = _last_change(storage, study.study_name) if outcome is None else outcome.ended
     return StudyEntry(
@@ -94,7 +94,7 @@ def _entry(storage: optuna.storages.RDBStorage, study: optuna.study.StudySummary
     )
 
 
-def _last_change(storage: optuna.storages.RDBStorage, name: str) -> datetime:
+def _last_change(storage: optuna.storages.BaseStorage, name: str) -> datetime:
     trials = optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
     times = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
     # Optuna's times are the machine's own.
