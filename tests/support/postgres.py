@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: Debian's, in a temporary folder, on a socket and a port."""
+"""A PostgreSQL server of the tests' own, in a temporary folder and on a free port."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ PROGRAMS = os.environ.get("SPECTUI_POSTGRES") or (str(_FOLDERS[-1]) if _FOLDERS 
 """Folder of ``initdb`` and ``pg_ctl``; empty where there is none."""
 needs_postgres = pytest.mark.skipif(not PROGRAMS, reason="PostgreSQL is not installed")
 USER = "spectui"
-PASSWORD = "s3cret-of-postgres"
+PASSWORD = "s3cret-of-postgres"  # noqa: S105 - of a server that ends with its test
 _ENDS_S = 60
 
 
@@ -38,7 +38,16 @@ class Postgres:
         password.write_text(PASSWORD)
         if self._user is not None:
             os.chown(password, self._user.pw_uid, self._user.pw_gid)
-        made = ("-A", "scram-sha-256", "-U", USER, f"--pwfile={password}", "--no-sync", "-E", "UTF8")
+        made = (
+            "-A",
+            "scram-sha-256",
+            "-U",
+            USER,
+            f"--pwfile={password}",
+            "--no-sync",
+            "-E",
+            "UTF8",
+        )
         self._run("initdb", "-D", folder / "data", *made)
         password.unlink()
 

@@ -19,7 +19,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
-from spectui.tune.events import Notice, TrialFinished, TuneEvent
+from spectui.tune.events import Notice, TuneEvent
 from spectui.tune.loading import Loader
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -27,6 +27,7 @@ from spectui.tune.space import SearchSpace
 from spectui.tune.studies.lease import Watch
 from spectui.tune.studies.storage import chosen_storage
 from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.trials import TrialRecord
 from spectui.tune.working import Worker
 from tests.support.search import ScriptedMeasurer, items
 
@@ -43,6 +44,21 @@ class Unhurried(ScriptedMeasurer):
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         time.sleep(self._prompt_s)
         return super().decode(item, speculation)
+
+
+def say(line: str) -> None:
+    """Tell whoever has started this program."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+class TellingStudy(TuningStudy):
+    """Says which of this process's trials it has kept."""
+
+    def finish(self, record: TrialRecord) -> bool:
+        kept = super().finish(record)
+        say(f"{'own' if kept else 'dropped'} {record.number}")
+        return kept
 
 
 class NoModels:
@@ -63,7 +79,7 @@ def open_study(
     say: Callable[[str], None] = lambda _text: None,
     watch: Watch | None = None,
 ) -> TuningStudy:
-    return TuningStudy(
+    return TellingStudy(
         name=name,
         storage=url,
         spec={"machine": "m"},
@@ -103,10 +119,8 @@ def setup_of(
 
 
 def _tell(event: TuneEvent) -> None:
-    if isinstance(event, TrialFinished):
-        print(f"{event.record.number} {event.record.state}", flush=True)
-    elif isinstance(event, Notice):
-        print(f"notice: {event.text}", flush=True)
+    if isinstance(event, Notice):
+        say(f"notice: {event.text}")
 
 
 def main() -> int:
@@ -114,20 +128,19 @@ def main() -> int:
     url = chosen_storage(None)
     assert url is not None
 
-    def say(text: str) -> None:
-        print(f"notice: {text}", flush=True)
-
     try:
-        with open_study(url, name, worker=kind == "worker", say=say) as study:
+        with open_study(
+            url, name, worker=kind == "worker", say=lambda text: say(f"notice: {text}")
+        ) as study:
             measurer = Unhurried(seconds / 8)
             setup = setup_of(study, measurer, _tell, n_trials=n_trials)
             if kind == "worker":
                 Worker(setup).run()
             else:
                 result = Search(setup).run()
-                print(f"verdict: {result.verdict.answer} {result.error or ''}", flush=True)
+                say(f"verdict: {result.verdict.answer} {result.error or ''}")
     except SpectuiError as error:
-        print(f"error: {error}", flush=True)
+        say(f"error: {error}")
         return error.exit_code
     return 0
 
