@@ -90,7 +90,7 @@ class Search:
             self._forecast()
             self._depths.reserve(self._confirmation.race_s(self._best_arms(), 1))
             self._search()
-            self._setup.study.offer(Offer(phase=Phase.ENDED))
+            self._end_offer()
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
@@ -103,7 +103,7 @@ class Search:
             failure = error
         if interrupted or failure is not None:
             with suppress(SpectuiError):
-                self._setup.study.offer(Offer(phase=Phase.ENDED))
+                self._end_offer()
         return self._result(interrupted=interrupted, error=failure, lossless=lossless)
 
     def _result(
@@ -190,6 +190,11 @@ class Search:
                 continue
             self._pace.trial(self._trials.run)
             self._forecasting.forecast_tried()
+
+    def _end_offer(self) -> None:
+        """Tell workers that there is nothing more to try."""
+        n_trials = self._setup.limits.n_trials
+        self._setup.study.offer(Offer(phase=Phase.ENDED, n_trials=n_trials))
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""

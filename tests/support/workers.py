@@ -25,7 +25,7 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.lease import Watch
-from spectui.tune.studies.storage import chosen_storage
+from spectui.tune.studies.storage import usual_storage
 from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import TrialRecord
 from spectui.tune.working import Worker
@@ -125,8 +125,7 @@ def _tell(event: TuneEvent) -> None:
 
 def main() -> int:
     name, seconds, kind, n_trials = sys.argv[1], float(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-    url = chosen_storage(None)
-    assert url is not None
+    url = usual_storage()
 
     try:
         with open_study(

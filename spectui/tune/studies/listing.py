@@ -1,5 +1,6 @@
 """The studies of a storage, with their results."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ import optuna
 
 from spectui.errors import UsageError
 from spectui.measure.promise import Promise
+from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import from_plain
 from spectui.tune.studies.storage import (
@@ -45,9 +47,11 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    if storage is None and not own_storage_file().exists():
-        return ()
-    url = own_storage() if storage is None else storage
+    url = storage or os.environ.get(STORAGE_VARIABLE)
+    if not url:
+        if not own_storage_file().exists():
+            return ()
+        url = own_storage()
     opened = open_storage(url)
     try:
         with storage_errors(url):

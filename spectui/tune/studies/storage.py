@@ -24,7 +24,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
-from spectui.paths import data_dir, ensure_dir
+from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir
 from spectui.secret import without_passwords
 from spectui.writing import PRIVATE
 
@@ -43,27 +43,15 @@ _GRPC = "grpc://"
 _PSYCOPG = "postgresql+psycopg"
 _OF_THE_CACHE = ("_get_trials", "_create_new_trial", "_set_trial_param")
 """Operations that Optuna's cache before a database takes."""
-STORAGE_VARIABLE = "SPECTUI_STORAGE"
 
 
 def _say_nothing(_text: str) -> None:
     """Say nothing."""
 
 
-def chosen_storage(given: str | None) -> str | None:
-    """The address that was given, or that of the environment; None for spectui's own file.
-
-    Raises:
-        UsageError: it was given with a password, which any user of the machine could read.
-    """
-    if given is None:
-        return os.environ.get(STORAGE_VARIABLE) or None
-    if without_passwords(given) != given:
-        raise UsageError(
-            "--storage: everybody on this machine can read the password of a command line; set "
-            f"{STORAGE_VARIABLE} to the address, or leave the password to ~/.pgpass"
-        )
-    return given
+def usual_storage() -> str:
+    """Address of the storage where none was given: the environment's, or spectui's own file."""
+    return os.environ.get(STORAGE_VARIABLE) or own_storage()
 
 
 def own_storage_file() -> Path:

@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,8 +21,9 @@ from spectui.measure.comparable import differences
 from spectui.tune.experts import Placements
 from spectui.tune.parameters import assessed
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies import records
+from spectui.tune.studies import machines, records
 from spectui.tune.studies.lease import Owner, Renewal, Watch, this_process
+from spectui.tune.studies.machines import GROUP
 from spectui.tune.studies.storage import (
     claiming,
     close_storage,
@@ -99,6 +100,7 @@ class TuningStudy(Closing):
         must_exist: bool = False,
         isolated: bool = False,
         worker: bool = False,
+        group: str | None = None,
         say: Callable[[str], None] = lambda _text: None,
         watch: Watch | None = None,
     ) -> None:
@@ -116,6 +118,8 @@ class TuningStudy(Closing):
             must_exist: refuse to create it.
             isolated: whether the models are in processes of their own, which may end alone.
             worker: measure trials of a study that another process conducts.
+            group: keep a worker's trials in a study of this name beside ``name``; it is made of
+                what that has tried so far.
             say: told what a user has to wait for.
             watch: tells which leases are stale.
 
@@ -123,7 +127,10 @@ class TuningStudy(Closing):
             BadInputError: the storage cannot be used.
             UsageError: the study belongs to another machine, pair or workload, or is missing.
         """
-        self.name = name
+        self.name = name if group is None else f"{name}{GROUP}{group}"
+        self.is_group = group is not None
+        """Whether it is a group of other machines beside a study."""
+        self._beside = name
         self.spec = spec
         self.space = space
         self._url = storage
@@ -143,7 +150,9 @@ class TuningStudy(Closing):
                 self._lock = lock_study(storage, name)
             else:
                 seed += secrets.randbelow(_N_SEEDS)
-            self._study = self._create_or_load(sampler, seed, must_exist=must_exist or worker)
+            self._study = self._create_or_load(
+                sampler, seed, must_exist=must_exist or (worker and group is None)
+            )
             self._prepare(spec, worker=worker)
             self._keep_placements()
             self._renewal.start()
@@ -169,8 +178,10 @@ class TuningStudy(Closing):
             known = self._study.user_attrs.get(_SPEC)
             self.is_new = known is None
             if known is not None:
-                _check_same(self.name, known, spec)
+                _check_same(self.name, known, spec, worker=worker and not self.is_group)
             if worker:
+                if self.is_group:
+                    self._follow_study(spec)
                 return
             self._conduct()
             if known is None:
@@ -182,6 +193,20 @@ class TuningStudy(Closing):
                     unsigned = owner is None and is_file(self._url)
                     if unsigned or (owner is not None and not owner.get("worker")):
                         records.close_trial(self._study, trial, self._known)
+
+    def _follow_study(self, spec: dict[str, Any]) -> None:
+        """Queue what the study beside has tried, the best first."""
+        beside = optuna.load_study(study_name=self._beside, storage=self._storage)
+        known = {**beside.user_attrs.get(_SPEC, {}), "machine": spec["machine"]}
+        _check_same(self._beside, known, spec)
+        if self.is_new:
+            self._study.set_user_attr(_SPEC, spec)
+            placements = beside.user_attrs.get(_PLACEMENTS)
+            if placements is not None:
+                self._study.set_user_attr(_PLACEMENTS, placements)
+        found = [one for one in records.completed(beside, {}) if not one.arm.is_off]
+        best = sorted(found, key=lambda one: -(one.relative or 0.0))
+        self.enqueue([one.arm for one in best])
 
     def _conduct(self) -> None:
         """Become the one that conducts the study.
@@ -311,6 +336,16 @@ class TuningStudy(Closing):
             self._take_over()
             return len(self._others())
 
+    def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Store the options of the search, for its workers."""
+        with self._storage_errors():
+            self._study.set_user_attr(ARGUMENTS, dict(arguments))
+
+    def measured_by(self) -> dict[str, int]:
+        """Numbers of measured trials by the name of the machine."""
+        with self._storage_errors():
+            return {row.host: row.n_trials for row in machines.of_study(self._study)}
+
     def offer(self, offer: Offer) -> None:
         """Say what there is for workers."""
         with self._storage_errors():
@@ -319,9 +354,15 @@ class TuningStudy(Closing):
     def offered(self) -> Offer:
         """What there is for workers: nothing more once who conducts the study is gone."""
         with self._storage_errors():
-            attrs = self._study.user_attrs
+            study = self._study
+            if self.is_group:
+                study = optuna.load_study(study_name=self._beside, storage=self._storage)
+            attrs = study.user_attrs
             offer = records.from_plain(attrs.get(_OFFER), Offer) or Offer(phase=Phase.PREPARING)
             owner = attrs.get(_CONDUCTOR)
+            if self.is_group:
+                # It has an end of its own.
+                return replace(offer, phase=Phase.TRIALS if offer.n_trials else Phase.PREPARING)
             if owner and self._watch.is_gone(_CONDUCTOR, owner):
                 return replace(offer, phase=Phase.ENDED)
             return offer
@@ -438,17 +479,62 @@ class TuningStudy(Closing):
                 self._lock.release()
 
 
-def _check_same(name: str, known: dict[str, Any], spec: dict[str, Any]) -> None:
+def _check_same(
+    name: str, known: dict[str, Any], spec: dict[str, Any], *, worker: bool = False
+) -> None:
     differing = differences({key: known.get(key) for key in spec}, spec)
-    if differing is not None:
+    if differing is None:
+        return
+    if worker:
+        beside = ""
+        if known.get("machine") != spec.get("machine"):
+            beside = "; --group NAME keeps this machine's trials as a study of its own beside it"
+            same = {**known, "machine": spec.get("machine")}
+            if differences({key: same.get(key) for key in spec}, spec) is not None:
+                beside += ", of the same models, prompts and settings"
         raise UsageError(
-            f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
-            "so choose another --study"
+            f"the study {name} was made {differing}, so that what this one would measure cannot be "
+            f"compared{beside or '; give what it was made with'}"
         )
+    raise UsageError(
+        f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
+        "so choose another --study"
+    )
 
 
 def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
     return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)
+
+
+def study_arguments(storage: str, wanted: str) -> tuple[str, dict[str, Any]]:
+    """Full name of a study that workers can join, and the options that it was begun with.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+        UsageError: there is none of that name, or it was not begun by ``tune``.
+    """
+    opened = open_storage(storage)
+    try:
+        with storage_errors(storage):
+            names = optuna.get_all_study_names(opened)
+            found = [name for name in names if name == wanted]
+            found = found or [name for name in names if wanted in name and GROUP not in name]
+            if len(found) != 1:
+                there = "several studies have that in their name" if found else "there is none"
+                raise UsageError(
+                    f"no study to join is named {wanted} ({there}); begin it with spectui tune "
+                    f"--study {wanted} and the same --storage"
+                )
+            study = optuna.load_study(study_name=found[0], storage=opened)
+            arguments = study.user_attrs.get(ARGUMENTS)
+    finally:
+        close_storage(opened)
+    if arguments is None:
+        raise UsageError(
+            f"the study {found[0]} does not keep what it was begun with; go on with it by spectui "
+            "tune, and then let workers join"
+        )
+    return found[0], arguments
 
 
 _FEWEST = 8
