@@ -75,19 +75,20 @@ class Postgres:
 
     def _run(self, program: str, *arguments: object) -> None:
         user = self._user
-        done = subprocess.run(
-            [f"{PROGRAMS}/{program}", *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            # Its children would keep a pipe open.
-            stdout=(self._folder / "said").open("ab"),
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=2 * _ENDS_S,
-            cwd="/",
-            user=None if user is None else user.pw_uid,
-            group=None if user is None else user.pw_gid,
-            extra_groups=None if user is None else [],
-        )
+        # Its children would keep a pipe open.
+        with (self._folder / "said").open("ab") as said:
+            done = subprocess.run(
+                [f"{PROGRAMS}/{program}", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                check=False,
+                timeout=2 * _ENDS_S,
+                cwd="/",
+                user=None if user is None else user.pw_uid,
+                group=None if user is None else user.pw_gid,
+                extra_groups=None if user is None else [],
+            )
         assert done.returncode == 0, (self._folder / "said").read_text()
 
 

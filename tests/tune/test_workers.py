@@ -1,6 +1,7 @@
 """Several processes on one study: leases, joining, and storages that are away."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import optuna
 import pytest
 
 from spectui.errors import BadInputError, UsageError
-from spectui.measure.arm import OFF
+from spectui.measure.arm import OFF, Arm
 from spectui.tune.search import Search
 from spectui.tune.studies.lease import RENEW_S, STALE_S, Watch, has_ended, this_process
 from spectui.tune.studies.machines import compare_machines
@@ -109,10 +110,7 @@ def test_a_trial_of_a_holder_that_is_gone_is_taken_over_and_its_late_result_drop
         assert list(complete(study)) == [again[1].number]
 
 
-def record(number: int, arm: object) -> TrialRecord:
-    from spectui.measure.arm import Arm  # noqa: PLC0415 - for the type alone
-
-    assert isinstance(arm, Arm)
+def record(number: int, arm: Arm) -> TrialRecord:
     return TrialRecord(number=number, state=TrialState.COMPLETE, arm=arm, anchor_tokens_per_s=1.0)
 
 
@@ -206,7 +204,7 @@ def test_other_hardware_is_refused_or_kept_beside(url: str) -> None:
     with open_study(url) as study:
         Search(setup_of(study, ScriptedMeasurer(), n_trials=4)).run()
         tried = {one.arm for one in study.records()}
-    with pytest.raises(UsageError, match="made on another machine.*; --group NAME keeps"):
+    with pytest.raises(UsageError, match=r"made on another machine.*; --group NAME keeps"):
         group_of(url, "other", group=None)
     with group_of(url, "other", group="laptop") as beside:
         assert beside.name == "s/laptop"
@@ -312,9 +310,9 @@ def test_workers_share_a_study_on_postgresql_that_restarts(database: Postgres) -
     killed = workers.pop("worker0")
     killed.kill()
     killed.communicate()
-    workers |= {"again": programs(url, "shared", {"worker": 1})["worker0"]}
     database.stop()
     database.start()
+    workers |= {"again": programs(url, "shared", {"worker": 1})["worker0"]}
     said = [line for one in (tune, *workers.values()) for line in ended(one)]
     with open_study(url, "shared") as study:
         counted = complete(study)
@@ -339,8 +337,6 @@ optuna.storages.run_grpc_proxy_server(storage, host="localhost", port=int(sys.ar
 @needs_postgres
 @pytest.mark.ci
 def test_workers_share_a_study_through_optunas_proxy(database: Postgres) -> None:
-    import socket  # noqa: PLC0415 - here alone
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -306,7 +306,10 @@ def storage_errors(url: str) -> Iterator[None]:
 
 
 def _unusable(storage: str, error: Exception) -> BadInputError:
-    # Storages raise classes of their drivers, or ImportError for a driver that is missing.
+    # Storages raise classes of their drivers, or ImportError for a driver that is missing; and
+    # Optuna guesses where the database has said what is wrong.
+    if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
+        error = Exception(str(error.__cause__))
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     # Drivers repeat the address.
     reason = without_passwords(reason.replace(storage, "it"))
