@@ -10,12 +10,14 @@ from spectui.cli.tune import command as tune_command
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.measure.statistics import Speedup
+from spectui.tune.result import TuneResult
 from spectui.tune.studies.machines import MachineResult, compare_machines
 from spectui.tune.studies.storage import usual_storage
 from spectui.tune.studies.study import study_arguments
 from spectui.tune.tuning import StudyOptions
 
 _OWN = ("study", "storage", "group")
+_ENDED = ": it has ended; spectui tune with more --trials goes on with it."
 _UNLIMITED = 1_000_000_000
 """Trials of a worker that nobody limits: the study has its own limit."""
 
@@ -51,7 +53,8 @@ def work(parsed: dict[str, Any]) -> None:
     }
     text = "\n".join(
         (
-            f"Measured {counted(found.result.spent.n_tried, 'trial')} of {found.tuning.name}.",
+            f"Measured {counted(found.result.spent.n_tried, 'trial')} of {found.tuning.name}"
+            + (_ENDED if _found_nothing(found.result) else "."),
             *machine_lines(rows),
         )
     )
@@ -82,3 +85,8 @@ def _speedup_text(speedup: Speedup) -> str:
         return times_text(speedup.estimate)
     half = (speedup.high - speedup.low) / 2
     return f"{times_text(speedup.estimate)} ±{half:.2f}"
+
+
+def _found_nothing(result: TuneResult) -> bool:
+    """Whether the study had ended before this worker could begin."""
+    return not (result.spent.n_tried or result.interrupted or result.error)
