@@ -17,10 +17,12 @@ import msgspec
 from spectui.errors import BadInputError
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.options.stored import speculation_from_flat
+from spectui.options.stored import check_schema, schema_of, speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
 from spectui.reading import LARGE_BYTES, read_file
 from spectui.writing import append, open_private
+
+_SCHEMA: Literal["spectui.session/1"] = "spectui.session/1"
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field="kind"):
     """The first line: which pair, under which options."""
 
-    schema: Literal["spectui.session/1"] = "spectui.session/1"
+    schema: Literal["spectui.session/1"] = _SCHEMA
     started: datetime
     target: str
     draft: str | None
@@ -84,7 +86,6 @@ def _read_path(kind: type, value: object) -> object:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
-_header_decoder = msgspec.json.Decoder(Header, dec_hook=_read_path)
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,11 +163,14 @@ def read_session(path: Path) -> Session:
     """Read one session; a last line that was cut off is left out.
 
     Raises:
-        BadInputError: unreadable, or no session.
+        BadInputError: unreadable, of a newer spectui, or no session.
     """
     try:
         first, *lines = read_file(path, LARGE_BYTES).splitlines()
-        header = _header_decoder.decode(first)
+        kept = msgspec.json.decode(first)
+        if (schema := schema_of(kept)) is not None:
+            check_schema(schema, _SCHEMA, str(path), what="session", advice="delete it")
+        header = msgspec.convert(kept, Header, dec_hook=_read_path)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:

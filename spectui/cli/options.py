@@ -9,18 +9,18 @@ import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import ISOLATE, LOOK, QUIET, YES, json_option
+from spectui.cli.options_common import ISOLATE, ISOLATE_SCREEN, LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
-from spectui.options import catalogue
+from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.option import INT_MAX
 from spectui.options.setup import Schedule
 
-_PAIR = (click_option(catalogue.MODEL), click_option(catalogue.MODEL_DRAFT))
-_PLACEMENT = tuple(map(click_option, catalogue.PLACEMENT))
-_CONTEXT = tuple(map(click_option, catalogue.CONTEXT))
+_PAIR = (click_option(placement.MODEL), click_option(placement.MODEL_DRAFT))
+_PLACEMENT = tuple(map(click_option, placement.PLACEMENT))
+_CONTEXT = tuple(map(click_option, context.CONTEXT))
 _CONTEXT_OF_GRID = tuple(
-    click_option(option) for option in catalogue.CONTEXT if option is not catalogue.THREADS
+    click_option(option) for option in context.CONTEXT if option is not context.THREADS
 )
 """Context options of a command to which threads are an axis."""
 
@@ -160,6 +160,7 @@ COCKPIT: tuple[Decorator, ...] = (
         help="Show recorded readings of a machine instead of this one's.",
     ),
     YES,
+    ISOLATE_SCREEN,
     *LOOK,
 )
 

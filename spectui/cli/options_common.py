@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import click
@@ -32,15 +33,17 @@ YES: Decorator = click.option(
     ),
 )
 
-ISOLATE: Decorator = click.option(
-    "--isolate/--no-isolate",
-    default=True,
-    show_default=True,
-    envvar="SPECTUI_ISOLATE",
-    help=(
-        "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
-        "another one takes its place."
-    ),
+_ISOLATE = partial(click.option, "--isolate/--no-isolate", envvar="SPECTUI_ISOLATE")
+_ISOLATED = (
+    "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
+    "another one takes its place"
+)
+
+ISOLATE: Decorator = _ISOLATE(default=True, show_default=True, help=f"{_ISOLATED}.")
+
+ISOLATE_SCREEN: Decorator = _ISOLATE(
+    default=None,
+    help=f"{_ISOLATED}, and the chat goes on (default: as config.toml has it, else --isolate).",
 )
 
 LOOK: tuple[Decorator, ...] = (

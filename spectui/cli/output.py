@@ -19,8 +19,8 @@ from spectui.writing import write_file
 
 _MAGIC = b"GGUF"
 _LINES = "\n\t"
-_STYLE = re.compile("(\x1b\\[[0-9;]*m)")
-"""Colours and weights."""
+_STYLE = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[1-3])m)")
+"""Our own colours and weights: none of them hides a text."""
 _PLAIN = str.maketrans(
     {"α": "alpha", "×": "x", "±": "+-", "–": "-", "…": "...", "\N{MINUS SIGN}": "-"}
 )
@@ -94,10 +94,15 @@ def say(text: str) -> None:
         ) from error
 
 
-def complain(text: str) -> None:
-    """Print on stderr; if nobody is left to read it, the exit code still reports the failure."""
+def complain(text: str, *, is_drawn: bool = False) -> None:
+    """Print on stderr; if nobody is left to read it, the exit code still reports the failure.
+
+    Args:
+        text: with words of others in it.
+        is_drawn: whether it has styles, and its words were sanitised when it was drawn.
+    """
     with suppress(OSError):
-        click.echo(_sanitised(text), err=True)
+        click.echo(_sanitised(text) if is_drawn else printable(text, keep=_LINES), err=True)
 
 
 def say_exactly(text: str) -> None:

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from spectui.cores import threads_to_take
 from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
-from spectui.options import catalogue
+from spectui.options import placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
 from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Schedule
@@ -24,7 +24,7 @@ class RunOptions:
     """Models, their placement and context, sampling, prompts and output of a run."""
 
     placement: Mapping[str, Any]
-    """Values of ``catalogue.PLACEMENT``, by ``Option.parameter``."""
+    """Values of ``placement.PLACEMENT``, by ``Option.parameter``."""
     context: ContextOptions
     """Context that target and draft share."""
     sampling: SamplingConfig
@@ -60,7 +60,7 @@ class RunOptions:
         return cls(
             **{
                 **given,
-                "placement": {one.parameter: parsed[one.parameter] for one in catalogue.PLACEMENT},
+                "placement": {one.parameter: parsed[one.parameter] for one in placement.PLACEMENT},
                 "context": context_of(
                     {**parsed, "threads": parsed["threads"] or threads_to_take()}
                 ),

@@ -31,7 +31,7 @@ from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
-from spectui.options import catalogue
+from spectui.options import catalogue, placement
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.reading import fit_of, read_options, read_speculation
@@ -173,7 +173,7 @@ def _print(report: Report, json_path: str | None, *, fix: bool) -> None:
         write_result(document, _render(report), json_path)
         return
     for line in _render(report, with_fixed=False).splitlines():
-        complain(line)
+        complain(line, is_drawn=True)
     write_result(document, report.fixed.text, json_path, exact=True)
 
 
@@ -382,8 +382,8 @@ def _models(given: Mapping[str, tuple[str, ...]]) -> list[Path]:
     """
     values = read_options(given, catalogue.RUN)
     read_speculation(given)
-    drafts = values[catalogue.MODEL_DRAFT.parameter]
-    return [values[catalogue.MODEL.parameter], *drafts[-1:]]
+    drafts = values[placement.MODEL_DRAFT.parameter]
+    return [values[placement.MODEL.parameter], *drafts[-1:]]
 
 
 def _findings(

@@ -23,7 +23,7 @@ from spectui.llama.library import native_log
 from spectui.measure.device_locks import devices_held
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
-from spectui.options import catalogue
+from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -62,7 +62,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
 
 def held_devices(options: RunOptions) -> AbstractContextManager[None]:
     """Keep the devices of a run for it alone."""
-    layers = options.placement[catalogue.GPU_LAYERS.parameter]
+    layers = options.placement[placement.GPU_LAYERS.parameter]
     return devices_held(options.context.cpu, uses_gpus=layers != 0)
 
 
@@ -139,7 +139,7 @@ def place_target(
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
     found = placed(beside, options.fit, progress.announce, open_context())
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
-    split = {catalogue.TENSOR_SPLIT.parameter: shares} if shares else {}
+    split = {placement.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target
 
 

@@ -12,7 +12,7 @@ from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
-from spectui.options import catalogue
+from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.option import INT_MAX
 from spectui.sweep.axes import DRAFTING_KINDS
@@ -37,7 +37,7 @@ _AXES: tuple[Decorator, ...] = (
     ),
     *map(listed, numbers_of(DraftSimple)),
     *LISTED_NGRAMS,
-    listed(catalogue.THREADS, means="one per physical core", help_text="Compute threads."),
+    listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
     click.option(
         "--prompt-length",
         type=ListOf(WholeNumber(1, INT_MAX)),

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import click
 from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.output import write_result
+from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
@@ -170,7 +171,13 @@ def report(
         lines += [*map(wrapped, served.lines()), ""]
     lines += _slots(found)
     lines += _commands(found)
-    write_result(found.document(unmeasured, served), "\n".join(lines), json_path)
+    document, text = found.document(unmeasured, served), "\n".join(lines)
+    # Of a storage that does not have the verdict, it was told before.
+    if found.result.not_kept is None:
+        not_kept = found.tuning.keep_report(click.unstyle(text), document)
+        if not_kept is not None:
+            complain(not_kept)
+    write_result(document, text, json_path)
 
 
 def _summary(found: Tuned) -> list[str]:

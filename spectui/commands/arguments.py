@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.options import catalogue
+from spectui.options import placement
+from spectui.options.context import CPU, NUMA, SWA_FULL, THREADS_BATCH_DRAFT, THREADS_DRAFT
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
@@ -23,19 +24,19 @@ from spectui.options.speculation import Speculation
 
 EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
 """Pattern of the last part of the names of experts' tensors."""
-_DEFAULT_CACHE_TYPE = catalogue.CACHE_TYPE_K.default
+_DEFAULT_CACHE_TYPE = placement.CACHE_TYPE_K.default
 
 
 _Pair = tuple[Option, Option]
 """An option of the target, and the draft's."""
-_MODEL: _Pair = (catalogue.MODEL, catalogue.MODEL_DRAFT)
-_LAYERS: _Pair = (catalogue.GPU_LAYERS, catalogue.GPU_LAYERS_DRAFT)
-_OVERRIDE: _Pair = (catalogue.OVERRIDE_TENSOR, catalogue.OVERRIDE_TENSOR_DRAFT)
-_DEVICE: _Pair = (catalogue.DEVICE, catalogue.DEVICE_DRAFT)
-_CPU_MOE: _Pair = (catalogue.CPU_MOE, catalogue.CPU_MOE_DRAFT)
-_N_CPU_MOE: _Pair = (catalogue.N_CPU_MOE, catalogue.N_CPU_MOE_DRAFT)
-_CACHE_K: _Pair = (catalogue.CACHE_TYPE_K, catalogue.CACHE_TYPE_K_DRAFT)
-_CACHE_V: _Pair = (catalogue.CACHE_TYPE_V, catalogue.CACHE_TYPE_V_DRAFT)
+_MODEL: _Pair = (placement.MODEL, placement.MODEL_DRAFT)
+_LAYERS: _Pair = (placement.GPU_LAYERS, placement.GPU_LAYERS_DRAFT)
+_OVERRIDE: _Pair = (placement.OVERRIDE_TENSOR, placement.OVERRIDE_TENSOR_DRAFT)
+_DEVICE: _Pair = (placement.DEVICE, placement.DEVICE_DRAFT)
+_CPU_MOE: _Pair = (placement.CPU_MOE, placement.CPU_MOE_DRAFT)
+_N_CPU_MOE: _Pair = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
+_CACHE_K: _Pair = (placement.CACHE_TYPE_K, placement.CACHE_TYPE_K_DRAFT)
+_CACHE_V: _Pair = (placement.CACHE_TYPE_V, placement.CACHE_TYPE_V_DRAFT)
 _TARGET, _DRAFT = 0, 1
 """Places in a pair."""
 
@@ -102,24 +103,24 @@ def _loading(target: ModelOptions, dialect: Dialect) -> list[str]:
     """How weights come into RAM, where that is no default."""
     default, mode = LazyMode.AUTO, target.load_mode
     said = (
-        (catalogue.NO_MMAP, not target.mmap and not target.direct_io),
-        (catalogue.MLOCK, target.mlock),
-        (catalogue.DIRECT_IO, target.direct_io),
+        (placement.NO_MMAP, not target.mmap and not target.direct_io),
+        (placement.MLOCK, target.mlock),
+        (placement.DIRECT_IO, target.direct_io),
     )
     words = [option.long_flag for option, is_said in said if is_said]
     if dialect is Dialect.LLAMA_CPP and words:
         # It replaced these switches, which current builds reject.
-        words = [catalogue.LOAD_MODE.long_flag, mode]
+        words = [placement.LOAD_MODE.long_flag, mode]
     if target.lazy_mode is not default:
-        words += [catalogue.LAZY_MODE.long_flag, target.lazy_mode]
-    words += [] if target.repack else [catalogue.NO_REPACK.long_flag]
-    return [*words, catalogue.NO_HOST.long_flag] if target.no_host else words
+        words += [placement.LAZY_MODE.long_flag, target.lazy_mode]
+    words += [] if target.repack else [placement.NO_REPACK.long_flag]
+    return [*words, placement.NO_HOST.long_flag] if target.no_host else words
 
 
 def _threads_of_draft(context: ContextOptions, dialect: Dialect) -> list[str]:
     said = (
-        (catalogue.THREADS_DRAFT, context.threads_draft),
-        (catalogue.THREADS_BATCH_DRAFT, context.threads_batch_draft),
+        (THREADS_DRAFT, context.threads_draft),
+        (THREADS_BATCH_DRAFT, context.threads_batch_draft),
     )
     numbers = ((option.flag_in(dialect), number) for option, number in said)
     return [word for flag, n in numbers if flag is not None and n for word in (flag, str(n))]
@@ -127,12 +128,12 @@ def _threads_of_draft(context: ContextOptions, dialect: Dialect) -> list[str]:
 
 def _processors(context: ContextOptions) -> list[str]:
     """Where threads run, and how they wait, where that is no default."""
-    words = [] if context.numa is None else [catalogue.NUMA.long_flag, str(context.numa)]
-    half = len(catalogue.CPU) // 2
+    words = [] if context.numa is None else [NUMA.long_flag, str(context.numa)]
+    half = len(CPU) // 2
     # Those of batches count with a number of threads of their own, and are none else.
     for cpu, options in (
-        (context.cpu, catalogue.CPU[:half]),
-        (context.cpu_batch, catalogue.CPU[half:]),
+        (context.cpu, CPU[:half]),
+        (context.cpu_batch, CPU[half:]),
     ):
         mask, _range, strict, prio, poll = (option.long_flag for option in options)
         default = CpuOptions()
@@ -165,7 +166,7 @@ def _placement(
         arguments += [flag, ",".join(names) or "none"]
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(options.override_tensor)
-    n_cpu_moe, n_cpu_ffn = _N_CPU_MOE[which].flag_in(dialect), catalogue.N_CPU_FFN.flag_in(dialect)
+    n_cpu_moe, n_cpu_ffn = _N_CPU_MOE[which].flag_in(dialect), placement.N_CPU_FFN.flag_in(dialect)
     arguments_moe: list[str] = []
     if options.cpu_moe:
         arguments_moe = [_known(_CPU_MOE[which], options, dialect)]
@@ -193,14 +194,14 @@ def _fit(options: ModelOptions, dialect: Dialect) -> list[str]:
         return []
     default, words = Fit(), []
     if options.fit.targets_mib != default.targets_mib:
-        words += [catalogue.FIT_TARGET.long_flag, ",".join(map(str, options.fit.targets_mib))]
+        words += [placement.FIT_TARGET.long_flag, ",".join(map(str, options.fit.targets_mib))]
     if options.fit.min_ctx != default.min_ctx:
-        words += [catalogue.FIT_CTX.long_flag, str(options.fit.min_ctx)]
+        words += [placement.FIT_CTX.long_flag, str(options.fit.min_ctx)]
     return words
 
 
 def _rpc(devices: Devices) -> list[str]:
-    return [catalogue.RPC.flags[0], ",".join(devices.rpc)] if devices.rpc else []
+    return [placement.RPC.flags[0], ",".join(devices.rpc)] if devices.rpc else []
 
 
 def _shared_devices(target: ModelOptions, dialect: Dialect) -> list[str]:
@@ -208,9 +209,9 @@ def _shared_devices(target: ModelOptions, dialect: Dialect) -> list[str]:
     default, devices = Devices(), target.devices
     split = () if _is_fitted(target, dialect) else devices.split
     said = (
-        (catalogue.SPLIT_MODE, str(devices.split_mode), devices.split_mode != default.split_mode),
-        (catalogue.MAIN_GPU, str(devices.main), devices.main != default.main),
-        (catalogue.TENSOR_SPLIT, ",".join(f"{one:g}" for one in split), split),
+        (placement.SPLIT_MODE, str(devices.split_mode), devices.split_mode != default.split_mode),
+        (placement.MAIN_GPU, str(devices.main), devices.main != default.main),
+        (placement.TENSOR_SPLIT, ",".join(f"{one:g}" for one in split), split),
     )
     return [word for option, text, is_said in said if is_said for word in (option.flags[0], text)]
 
@@ -288,10 +289,10 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
     if context.threads_batch > 0:
         arguments += ["-tb", str(context.threads_batch)]
     if not context.kv_offload:
-        arguments.append(catalogue.NO_KV_OFFLOAD.flags[0])
+        arguments.append(placement.NO_KV_OFFLOAD.flags[0])
     for option, is_on in (
-        (catalogue.NO_OP_OFFLOAD, not context.op_offload),
-        (catalogue.SWA_FULL, context.swa_full),
+        (placement.NO_OP_OFFLOAD, not context.op_offload),
+        (SWA_FULL, context.swa_full),
     ):
         flag = option.flag_in(dialect)
         if is_on and flag is None:

@@ -14,7 +14,7 @@ from spectui.commands.rewriting import rewritten
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
-from spectui.options import catalogue
+from spectui.options import context, placement
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
 from spectui.options.setup import Setup
@@ -32,12 +32,12 @@ _ALWAYS = frozenset(
     }
 )
 """Options that are written whatever a command gave: defaults changed between versions."""
-_FITTING = frozenset({"gpu-layers", *(option.name for option in catalogue.FITTING)})
+_FITTING = frozenset({"gpu-layers", *(option.name for option in placement.FITTING)})
 _PLACED = frozenset({"gpu-layers", "tensor-split", "override-tensor"})
 """Options of a placement that was fitted."""
 _ONCE = LAYERS | _FITTING
 """Options that are not written where the user's own have them, or remain auto there."""
-_LOADING = frozenset(option.name for option in catalogue.LOADING)
+_LOADING = frozenset(option.name for option in placement.LOADING)
 _STANDS_FOR = {
     **dict.fromkeys(_LOADING, _LOADING),
     "override-tensor": frozenset({"n-cpu-moe", "n-cpu-ffn"}),
@@ -48,8 +48,8 @@ _STANDS_FOR = {
 _MACHINE = frozenset(
     option.name
     for option in (
-        *(*catalogue.LOADING, catalogue.LAZY_MODE, catalogue.NO_REPACK, catalogue.NO_HOST),
-        *(*catalogue.CPU, catalogue.NUMA),
+        *(*placement.LOADING, placement.LAZY_MODE, placement.NO_REPACK, placement.NO_HOST),
+        *(*context.CPU, context.NUMA),
     )
 )
 """Options that change no result: a dialect that lacks one gets the command without it."""

@@ -1,7 +1,6 @@
 """Reads the user's existing llama-server command into spectui's options."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +18,7 @@ from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
-from spectui.options.reading import read_setup
+from spectui.options.reading import read_setup, tensor_pattern
 from spectui.options.setup import Setup, SplitMode
 
 _HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
@@ -159,9 +158,8 @@ def _moves(override: str, n_layers: int, ending: str = "_exps") -> bool:
     pattern, _, buffer = override.partition("=")
     if buffer == "CPU":
         return False
-    try:
-        compiled = re.compile(pattern)
-    except re.error:
+    compiled = tensor_pattern(pattern)
+    if compiled is None:
         # llama-server's dialect of regular expressions is another one.
         return n_layers > 0
     return any(

@@ -16,7 +16,7 @@ from spectui.closing import Closing
 from spectui.cores import may_run_on
 from spectui.errors import UsageError
 from spectui.llama.library import C, ensure_backend, ggml
-from spectui.options.catalogue import MAX_THREADS
+from spectui.options.context import MAX_THREADS
 from spectui.options.setup import ContextOptions, CpuOptions, Numa
 
 _NICE = {-1: 5, 0: 0, 1: -5, 2: -10, 3: -20}

@@ -7,10 +7,10 @@ Tensors are placed as llama.cpp places them, in ``load_tensors`` of ``llama-mode
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from spectui.models.header import GgufFile
+from spectui.options.reading import tensor_pattern
 from spectui.options.setup import ModelOptions
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
@@ -187,9 +187,10 @@ def _placement(
     first_on_gpu = n_layers + 1 - n_offloaded if gpu_devices else n_layers + 1
     patterns: list[tuple[re.Pattern[str], bool]] = []
     for pattern, buffer in overrides(options):
-        # llama.cpp has compiled it as ECMAScript; what Python cannot read is left out.
-        with suppress(re.error):
-            patterns.append((re.compile(pattern), buffer.startswith("CPU")))
+        # llama.cpp has compiled it as ECMAScript; what cannot be searched is left out.
+        compiled = tensor_pattern(pattern)
+        if compiled is not None:
+            patterns.append((compiled, buffer.startswith("CPU")))
 
     def in_ram(name: str, layer: int) -> bool:
         for pattern, is_cpu in patterns:

@@ -1,6 +1,6 @@
 """One option of llama-server: its names in every dialect, what it takes, and what it does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from spectui.options.dialect import Dialect
 
@@ -130,3 +130,8 @@ class Option:
 
 def _variable(name: str | None) -> str | None:
     return None if name is None else f"LLAMA_ARG_{name}"
+
+
+def default_of(configuration: type, field: str) -> object:
+    """Default of a configuration's field: the option that fills it has the same."""
+    return next(one.default for one in fields(configuration) if one.name == field)

@@ -4,11 +4,12 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
-from spectui.options import catalogue
+from spectui.options import catalogue, context, placement
 from spectui.options.drafters import DRAFTERS, HIDDEN_STATE_KINDS, MODEL_KIND, kind_of
 from spectui.options.option import (
     INT_MAX,
@@ -158,9 +159,9 @@ def read_setup(given: Mapping[str, tuple[str, ...]]) -> Setup:
         UsageError: an option has a value that it cannot have, or options contradict each other.
     """
     values, speculation = read_options(given, catalogue.RUN), read_speculation(given)
-    drafts = values[catalogue.MODEL_DRAFT.parameter]
+    drafts = values[placement.MODEL_DRAFT.parameter]
     return Setup(
-        target=target_of(values, values[catalogue.MODEL.parameter]),
+        target=target_of(values, values[placement.MODEL.parameter]),
         draft=draft_of(values, drafts[-1]) if drafts else None,
         context=context_of(values),
         speculation=speculation,
@@ -306,7 +307,7 @@ def _cpu_of(values: Mapping[str, Any], suffix: str) -> CpuOptions:
 
 
 _MASK = re.compile(r"(?:0x)?([0-9A-Fa-f]*)")
-_MOST_DIGITS = catalogue.MAX_THREADS // 4
+_MOST_DIGITS = context.MAX_THREADS // 4
 
 
 def _of_mask(option: str, mask: str) -> Iterator[int]:
@@ -315,7 +316,7 @@ def _of_mask(option: str, mask: str) -> Iterator[int]:
     if found is None:
         raise UsageError(f"{option} {mask}: write hexadecimal digits, such as 0xff")
     bits = int(found[1][:_MOST_DIGITS] or "0", 16)
-    yield from (cpu for cpu in range(catalogue.MAX_THREADS) if bits >> cpu & 1)
+    yield from (cpu for cpu in range(context.MAX_THREADS) if bits >> cpu & 1)
 
 
 _RANGE = re.compile(r"(\d*)-(\d*)", re.ASCII)
@@ -323,7 +324,7 @@ _RANGE = re.compile(r"(\d*)-(\d*)", re.ASCII)
 
 def _of_range(option: str, cpus: str) -> Iterable[int]:
     """Return the processors of a range, of which either end may be left out."""
-    found, last = _RANGE.fullmatch(cpus), catalogue.MAX_THREADS - 1
+    found, last = _RANGE.fullmatch(cpus), context.MAX_THREADS - 1
     low, high = found.groups() if found is not None else ("", str(last + 1))
     if max(int(low or 0), int(high or last)) > last:
         raise UsageError(
@@ -430,3 +431,26 @@ def _kv_override(text: str) -> KvOverride:
         f"--override-kv {text}: write KEY=TYPE:VALUE with a type of {', '.join(_TYPES)}, such as "
         "qwen3moe.expert_used_count=int:4"
     )
+
+
+_LONGEST_PATTERN = 4000
+_MOST_REPETITIONS = 4
+_NO_REPETITION = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""Signs and classes, in which none of these repeats anything."""
+_REPETITION = re.compile(r"[*+{]")
+_REPEATED_GROUP = re.compile(r"\)[*+{]|\(\?P=")
+
+
+def tensor_pattern(text: str) -> re.Pattern[str] | None:
+    """The pattern of a placement; None where Python cannot read it, or may search without an end.
+
+    Names of tensors are short: with few repetitions, and none of what repeats, each is searched at
+    once.
+    """
+    plain = _NO_REPETITION.sub("", text)
+    is_bounded = len(_REPETITION.findall(plain)) <= _MOST_REPETITIONS
+    if len(text) > _LONGEST_PATTERN or not is_bounded or _REPEATED_GROUP.search(plain):
+        return None
+    with suppress(re.error, RecursionError, OverflowError):
+        return re.compile(text)
+    return None

@@ -1,8 +1,10 @@
-"""Ways of drafting as files and studies keep them, the forms of earlier versions included."""
+"""Versions of what is stored, and ways of drafting in the forms of earlier versions."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from spectui.errors import BadInputError
 from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
@@ -15,6 +17,45 @@ from spectui.options.drafters import (
 )
 
 _MODEL_NUMBERS = ("draft_max", "draft_min", "draft_p_min")
+
+
+def check_schema(found: object, known: str, where: str, *, what: str, advice: str) -> None:
+    """Refuse what this spectui does not read, and leave it as it is.
+
+    Args:
+        found: its schema, as it says: ``spectui.KIND/VERSION``.
+        known: the latest one that is read.
+        where: file or study.
+        what: word for its kind, such as ``trace``.
+        advice: what to do where no update helps.
+
+    Raises:
+        BadInputError: it is of a newer spectui, of an older one than is read, or another thing.
+    """
+    if found == known:
+        return
+    kind, _, version = known.rpartition("/")
+    kind_found, _, version_found = str(found).rpartition("/")
+    if kind_found != kind or not _NUMBER.fullmatch(version_found):
+        raise BadInputError(
+            f"{where} is no {what} ({found}, but this spectui reads {known}); {advice}"
+        )
+    if int(version_found) > int(version):
+        raise BadInputError(
+            f"{where} is another version's {what} ({found}, but this spectui reads {known}): a "
+            "newer spectui wrote it, so update spectui; it is left as it is"
+        )
+    raise BadInputError(
+        f"{where} is another version's {what} ({found}, but this spectui reads {known}); {advice}"
+    )
+
+
+def schema_of(kept: object) -> object:
+    """Schema that plain data says it has; None where it says none."""
+    return kept.get("schema") if isinstance(kept, Mapping) else None
+
+
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from spectui.documents import Json, encoded
-from spectui.options import catalogue
+from spectui.options import context
 from spectui.options.drafters import (
     DRAFTERS,
     HIDDEN_STATE_KINDS,
@@ -33,7 +33,7 @@ _NonEmpty = msgspec.Meta(min_length=1)
 """An empty list in a file has no clear intention."""
 _Count = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
 _Counts = Annotated[tuple[_Count, ...], _NonEmpty]
-_Thread = Annotated[int, msgspec.Meta(ge=0, le=catalogue.MAX_THREADS)]
+_Thread = Annotated[int, msgspec.Meta(ge=0, le=context.MAX_THREADS)]
 _Threads = Annotated[tuple[_Thread, ...], _NonEmpty]
 _Slots = Annotated[tuple[Annotated[int, msgspec.Meta(ge=1, le=MOST_SLOTS)], ...], _NonEmpty]
 _Temps = Annotated[tuple[Annotated[float, msgspec.Meta(ge=0, le=1000)], ...], _NonEmpty]

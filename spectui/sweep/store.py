@@ -12,7 +12,7 @@ import msgspec
 from spectui.closing import Closing
 from spectui.errors import BadInputError
 from spectui.measure.comparable import differences
-from spectui.options.stored import current
+from spectui.options.stored import check_schema, current, schema_of
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
@@ -22,8 +22,12 @@ _MOST_ATTEMPTS = 2
 """Number of times that a visit may end the process before it is given up."""
 
 
+_SCHEMA: Literal["spectui.sweep-log/1"] = "spectui.sweep-log/1"
+_HINT = "give another --name, or --restart to begin it anew"
+
+
 class _Header(msgspec.Struct, frozen=True, kw_only=True, tag="sweep", tag_field="kind"):
-    schema: Literal["spectui.sweep-log/1"] = "spectui.sweep-log/1"
+    schema: Literal["spectui.sweep-log/1"] = _SCHEMA
     spec: dict[str, Any]
 
 
@@ -38,7 +42,15 @@ def _decoded(line: bytes) -> _Header | _Line | None:
     """A line, of an earlier version as well; None if it is damaged."""
     try:
         return msgspec.convert(current(msgspec.json.decode(line)), _Header | _Line)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _schema(line: bytes) -> object:
+    """Schema of a header that is not this version's; None for a line without one."""
+    try:
+        return schema_of(msgspec.json.decode(line))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
@@ -149,31 +161,31 @@ class SweepStore(Closing):
         self._file.seek(0)
         content = self._file.read()
         whole, _, torn = content.rpartition(b"\n")
+        header, *lines = map(_decoded, whole.splitlines()) if whole else (None,)
+        if whole:
+            self._check(header, whole.splitlines()[0], spec)
         if torn:
             self._file.truncate(len(content) - len(torn))
             self._say(f"{self.path}: the last line was cut off and is dropped")
         if not whole:
             self._write(_Header(spec=spec))
             return
-        header, *lines = map(_decoded, whole.splitlines())
-        self._check(header, spec)
         for number, line in enumerate(lines, start=2):
             if line is None:
                 self._say(f"{self.path}: line {number} is damaged and passed over")
             elif isinstance(line, _Line):
                 self._remember(line.record)
 
-    def _check(self, header: _Header | _Line | None, spec: dict[str, Any]) -> None:
+    def _check(self, header: _Header | _Line | None, line: bytes, spec: dict[str, Any]) -> None:
         if not isinstance(header, _Header):
-            raise BadInputError(
-                f"{self.path} is no sweep that this spectui reads; give another --name, or "
-                "--restart to begin it anew"
-            )
+            if (schema := _schema(line)) is not None:
+                check_schema(schema, _SCHEMA, str(self.path), what="sweep", advice=_HINT)
+            raise BadInputError(f"{self.path} is no sweep that this spectui reads; {_HINT}")
         differing = differences(header.spec, spec)
         if differing is not None:
             raise BadInputError(
                 f"the sweep {self.name} was measured {differing}, so that the numbers do not "
-                "compare; give another --name, or --restart to begin it anew"
+                f"compare; {_HINT}"
             )
 
     def _remember(self, record: VisitRecord) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
+from spectui.options.stored import check_schema
 from spectui.paths import ensure_dir
 from spectui.reading import read_file
 from spectui.speculative.decoder import Stop
@@ -23,7 +24,6 @@ from spectui.writing import write_file, write_new_file
 
 SUFFIX = ".trace.json.gz"
 _SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"
-_KIND = "spectui.trace/"
 _HINT = "record it again with spectui trace"
 
 
@@ -117,11 +117,7 @@ def _decode(content: bytes, path: Path) -> Trace:
         envelope = _envelope_decoder.decode(content)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} is no trace of spectui's ({error}); {_HINT}") from error
-    if envelope.schema != _SCHEMA:
-        what = "another version's trace" if envelope.schema.startswith(_KIND) else "no trace"
-        raise BadInputError(
-            f"{path} is {what} ({envelope.schema}, but this spectui reads {_SCHEMA}); {_HINT}"
-        )
+    check_schema(envelope.schema, _SCHEMA, str(path), what="trace", advice=_HINT)
     payload = bytes(envelope.trace)
     if hashlib.sha256(payload).hexdigest() != envelope.sha256:
         raise BadInputError(

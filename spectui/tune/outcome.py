@@ -46,6 +46,8 @@ class Outcome(Setup):
     """In which it was printed."""
     start: Start = field(default_factory=Start)
     """Text before the arguments of the user's command."""
+    interrupted: bool = False
+    """Whether the search was stopped, or ended by an error."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -91,6 +93,7 @@ def outcome_of(
         given=setup.given,
         dialect=dialect,
         start=setup.start,
+        interrupted=result.interrupted or result.error is not None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
+from spectui.documents import Json
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.measure.arm import Arm
@@ -35,6 +36,7 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
+from spectui.tune.studies.listing import keep_report
 from spectui.tune.studies.storage import usual_storage
 from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import n_measured
@@ -244,6 +246,14 @@ class Tuning:
                 return self._kept(study, result)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
+
+    def keep_report(self, text: str, document: Json) -> str | None:
+        """Keep what is printed in the end; why that was not possible, None where it was."""
+        try:
+            keep_report(self.setup.study.storage, self.name, text, document)
+        except BadInputError as error:
+            return f"spectui studies show will not know of this report: {error}"
+        return None
 
     def importance(self) -> tuple[tuple[str, float], ...]:
         """(parameter, share of the variance of the speedup), largest first, while it runs."""

@@ -16,9 +16,9 @@ from spectui.commands.lint.finding import (
 from spectui.commands.measured import IGNORED
 from spectui.commands.reader import Reader
 from spectui.errors import UsageError
-from spectui.options.catalogue import CPU
+from spectui.options.context import CPU
 from spectui.options.dialect import Dialect
-from spectui.options.reading import endpoints
+from spectui.options.reading import endpoints, tensor_pattern
 from spectui.severity import Severity
 
 _PARTS = ("up", "down", "gate")
@@ -42,20 +42,18 @@ class Override:
 
     @property
     def is_readable(self) -> bool:
-        """Whether Python accepts the pattern: llama-server's dialect is another one."""
-        try:
-            re.compile(self.pattern)
-        except re.error:
-            return False
-        return True
+        """Whether the pattern can be searched: llama-server's dialect is another one."""
+        return tensor_pattern(self.pattern) is not None
 
     def matches_all(self, names: Iterable[str]) -> bool:
         """Whether the pattern matches every one of these tensors."""
-        return self.is_readable and all(re.search(self.pattern, name) for name in names)
+        compiled = tensor_pattern(self.pattern)
+        return compiled is not None and all(map(compiled.search, names))
 
     def matches_any(self, names: Iterable[str]) -> bool:
         """Whether the pattern matches one of these tensors."""
-        return self.is_readable and any(re.search(self.pattern, name) for name in names)
+        compiled = tensor_pattern(self.pattern)
+        return compiled is not None and any(map(compiled.search, names))
 
 
 def overrides(item: Item) -> Iterator[Override]:

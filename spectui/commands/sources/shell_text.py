@@ -15,7 +15,7 @@ from pathlib import Path
 from spectui.commands.sources.files import Replacement
 from spectui.commands.sources.source import names_server
 from spectui.errors import BadInputError
-from spectui.options.catalogue import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
+from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 
 Value = str | list[str]
 """Value of a variable: text, or the words of a list."""

@@ -1,28 +1,60 @@
 """The studies of a storage, with their results."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal
 
+import msgspec
 import optuna
+import psutil
 
-from spectui.errors import UsageError
+from spectui.documents import Json
+from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
-from spectui.tune.studies.records import from_plain
+from spectui.tune.studies.records import OWNER, from_plain, stored
 from spectui.tune.studies.storage import (
     close_storage,
+    is_locked,
+    lock_study,
     open_storage,
-    own_storage,
     own_storage_file,
     storage_errors,
+    usual_storage,
 )
-from spectui.tune.studies.study import OUTCOME, PROMISE
+from spectui.tune.studies.study import OUTCOME, PROMISE, SPEC, check_study
+from spectui.tune.trials import TrialRecord
 
+REPORT = "report"
+"""Under which a study keeps what ``tune`` printed in the end."""
+_MOST_BYTES = 8_000_000
+"""Limit of a report that is kept."""
 _SHOWN = 12
 """Names that one message lists."""
+
+
+class StudyState(StrEnum):
+    """State of a study."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    """It was stopped, or its process ended: the same command goes on."""
+    WORKED_ON = "being worked on"
+    UNREADABLE = "not readable"
+    """Made by a newer spectui, or not imported whole."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``tune`` printed in the end."""
+
+    schema: Literal["spectui.report/1"] = "spectui.report/1"
+    text: str
+    document: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +68,19 @@ class StudyEntry:
     """None where it was interrupted, or made by a spectui that did not keep it."""
     promise: Promise | None = None
     """None where no setting was confirmed."""
+    problem: str | None = None
+    """Why it cannot be read; None where it can."""
+    target: str | None = None
+    """File name of the target; None where it is not kept."""
+
+    def state(self, storage: str | None) -> StudyState:
+        """Its state now, in the storage that it was found in."""
+        if self.problem is not None:
+            return StudyState.UNREADABLE
+        if is_locked(storage or usual_storage(), self.name):
+            return StudyState.WORKED_ON
+        is_done = self.outcome is not None and not self.outcome.interrupted
+        return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
 
 
 def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
@@ -47,18 +92,11 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    url = storage or os.environ.get(STORAGE_VARIABLE)
-    if not url:
-        if not own_storage_file().exists():
-            return ()
-        url = own_storage()
-    opened = open_storage(url)
-    try:
-        with storage_errors(url):
-            summaries = optuna.get_all_study_summaries(opened, include_best_trial=False)
-            found = [_entry(opened, summary) for summary in summaries]
-    finally:
-        close_storage(opened)
+    if _is_empty(storage):
+        return ()
+    with opened(storage) as (_url, studies):
+        summaries = optuna.get_all_study_summaries(studies, include_best_trial=False)
+        found = [_entry(studies, summary) for summary in summaries]
     return tuple(sorted(found, key=lambda entry: entry.changed, reverse=True))
 
 
@@ -66,19 +104,20 @@ def find_study(studies: Sequence[StudyEntry], wanted: str | None) -> StudyEntry:
     """The study of that name, the only one whose name contains it, or the latest.
 
     Raises:
+        BadInputError: this spectui does not read it.
         UsageError: there is none, or more than one.
     """
     if not studies:
         raise UsageError("nothing has been tuned yet; run spectui tune first")
-    if wanted is None:
-        return studies[0]
-    found = [entry for entry in studies if entry.name == wanted]
-    found = found or [entry for entry in studies if wanted in entry.name]
-    if len(found) == 1:
-        return found[0]
+    found = [entry for entry in studies if wanted is None or entry.name == wanted]
+    found = found or [entry for entry in studies if wanted is not None and wanted in entry.name]
     if not found:
         raise UsageError(f"there is no study {wanted}; there are {_names(studies)}")
-    raise UsageError(f"{wanted} may mean {_names(found)}; give one of these names")
+    if wanted is not None and len(found) > 1:
+        raise UsageError(f"{wanted} may mean {_names(found)}; give one of these names")
+    if found[0].problem is not None:
+        raise BadInputError(found[0].problem)
+    return found[0]
 
 
 def _names(studies: Sequence[StudyEntry]) -> str:
@@ -87,14 +126,134 @@ def _names(studies: Sequence[StudyEntry]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def _is_empty(storage: str | None) -> bool:
+    """Whether it is spectui's own file, which is not there yet."""
+    is_own = storage is None and not os.environ.get(STORAGE_VARIABLE)
+    return is_own and not own_storage_file().exists()
+
+
+@contextmanager
+def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStorage]]:
+    """Open a storage for a while, by its URL or None for spectui's own; yields both.
+
+    Raises:
+        BadInputError: the storage cannot be used, or fails inside the block.
+    """
+    url = storage or usual_storage()
+    studies = open_storage(url)
+    try:
+        with storage_errors(url):
+            yield url, studies
+    finally:
+        close_storage(studies)
+
+
+def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[TrialRecord, ...]]:
+    """All trials of studies that have begun, by the study's name.
+
+    Raises:
+        BadInputError: the storage cannot be used, or a trial is damaged.
+    """
+    if not names:
+        return {}
+    with opened(storage) as (_url, studies):
+        return {
+            name: _records(optuna.load_study(study_name=name, storage=studies)) for name in names
+        }
+
+
+def _records(study: optuna.Study) -> tuple[TrialRecord, ...]:
+    try:
+        return stored(study, {})
+    except msgspec.ValidationError as error:
+        raise BadInputError(
+            f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
+            "delete the study"
+        ) from error
+
+
+def keep_report(storage: str | None, name: str, text: str, document: Json) -> None:
+    """Keep what ``tune`` prints, for ``show``.
+
+    Raises:
+        BadInputError: it is too large, or the storage cannot be used.
+    """
+    report = msgspec.to_builtins(Report(text=text, document=document))
+    if len(msgspec.json.encode(report)) > _MOST_BYTES:
+        raise BadInputError("the report has more than 8 MB; keep it with --json FILE")
+    with opened(storage) as (_url, studies):
+        optuna.load_study(study_name=name, storage=studies).set_user_attr(REPORT, report)
+
+
+def kept_report(storage: str | None, name: str) -> Report | None:
+    """What ``tune`` printed in the end; None where that is not kept.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+    """
+    with opened(storage) as (_url, studies):
+        kept = optuna.load_study(study_name=name, storage=studies).user_attrs.get(REPORT)
+    return None if kept is None else from_plain(kept, Report)
+
+
+def delete_studies(storage: str | None, names: Sequence[str]) -> None:
+    """Delete studies that nobody works on.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+        UsageError: a process is working on one; then none is deleted.
+    """
+    with opened(storage) as (url, studies):
+        locks = []
+        try:
+            for name in names:
+                locks.append(lock_study(url, name))
+                at_work = _at_work(optuna.load_study(study_name=name, storage=studies))
+                if at_work is not None:
+                    raise UsageError(
+                        f"{at_work} is working on the study {name}, which is not deleted; end it "
+                        "first"
+                    )
+            for name in names:
+                optuna.delete_study(study_name=name, storage=studies)
+        finally:
+            for lock in filter(None, locks):
+                lock.release()
+
+
+def _at_work(study: optuna.Study) -> str | None:
+    running = (optuna.trial.TrialState.RUNNING,)
+    for trial in study.get_trials(deepcopy=False, states=running):
+        owner = trial.user_attrs.get(OWNER)
+        if owner is not None and not is_gone(owner):
+            return f"process {owner['pid']} on {owner['host']}"
+    return None
+
+
+def is_gone(owner: Any) -> bool:  # noqa: ANN401 - as a storage keeps it
+    """Whether the process that a trial names has ended; one of another machine may live."""
+    with suppress(KeyError, TypeError, ValueError, OverflowError):
+        is_here = owner["host"] == os.uname().nodename
+        return is_here and (owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"]))
+    return True
+
+
 def _entry(storage: optuna.storages.BaseStorage, study: optuna.study.StudySummary) -> StudyEntry:
-    outcome = from_plain(study.user_attrs.get(OUTCOME), Outcome)
-    changed = _last_change(storage, study.study_name) if outcome is None else outcome.ended
+    kept, name = study.user_attrs, study.study_name
+    outcome = from_plain(kept.get(OUTCOME), Outcome)
+    problem = None
+    try:
+        check_study(name, kept)
+    except BadInputError as error:
+        problem, outcome = str(error), None
+    target = kept.get(SPEC, {}).get("target", {}).get("file")
     return StudyEntry(
-        name=study.study_name,
-        changed=changed,
+        name=name,
+        changed=_last_change(storage, name) if outcome is None else outcome.ended,
         outcome=outcome,
-        promise=from_plain(study.user_attrs.get(PROMISE), Promise),
+        promise=None if problem else from_plain(kept.get(PROMISE), Promise),
+        problem=problem,
+        target=target if isinstance(target, str) else None,
     )
 
 

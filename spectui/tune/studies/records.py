@@ -16,12 +16,13 @@ from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 OWNER = "owner"
 """Under which a trial keeps the process that measures it."""
-_RECORD = "record"
+RECORD = "record"
+"""Under which it keeps what was measured."""
 
 
 def store(trial: optuna.Trial, record: TrialRecord) -> None:
     """Keep a record with its trial."""
-    trial.set_user_attr(_RECORD, msgspec.to_builtins(record))
+    trial.set_user_attr(RECORD, msgspec.to_builtins(record))
 
 
 Known = dict[int, TrialRecord]
@@ -33,7 +34,7 @@ def stored(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
     found = []
     for trial in study.get_trials(deepcopy=False):
         record = known.get(trial.number)
-        if record is None and _RECORD in trial.user_attrs:
+        if record is None and RECORD in trial.user_attrs:
             record = _decode(trial)
             if trial.state.is_finished():
                 known[trial.number] = record
@@ -78,7 +79,7 @@ def end(study: optuna.Study, trial_id: int, state: optuna.trial.TrialState, *val
 def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial, known: Known) -> bool:
     """Close a trial that is no longer measured; False where another process has."""
     try:
-        if _RECORD in trial.user_attrs:
+        if RECORD in trial.user_attrs:
             # It may have ended between being measured and being told.
             tell(study, id_of(trial), _decode(trial), known)
         else:
@@ -95,7 +96,7 @@ def id_of(trial: optuna.trial.FrozenTrial | optuna.Trial) -> int:
 
 def record_of(trial: optuna.trial.FrozenTrial) -> TrialRecord | None:
     """What is kept of a trial; None where it has not begun."""
-    return _decode(trial) if _RECORD in trial.user_attrs else None
+    return _decode(trial) if RECORD in trial.user_attrs else None
 
 
 def requeue(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
@@ -105,7 +106,7 @@ def requeue(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
         return
     queued = trial.system_attrs.get("fixed_params")
     params = trial.params if queued is None else queued
-    marks = {key: trial.user_attrs[key] for key in (_OFF, _ARM) if key in trial.user_attrs}
+    marks = {key: trial.user_attrs[key] for key in (OFF, ARM) if key in trial.user_attrs}
     if record is not None or queued is not None:
         study.enqueue_trial(params, user_attrs=marks)
 
@@ -125,7 +126,7 @@ def begin(
 
 
 def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
-    record = msgspec.convert(current(trial.user_attrs[_RECORD]), TrialRecord)
+    record = msgspec.convert(current(trial.user_attrs[RECORD]), TrialRecord)
     if record.state is TrialState.RUNNING and trial.state.is_finished():
         reason = "its process ended before it was measured"
         # Where the models had one of their own, this one's end was no arm's doing.
@@ -134,8 +135,9 @@ def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
     return record
 
 
-_OFF = "off"
-_ARM = "arm"
+OFF = "off"
+"""Under which a trial keeps whether it is off."""
+ARM = "arm"
 """Under which a trial keeps an arm that the parameters cannot give."""
 
 
@@ -154,10 +156,10 @@ def enqueue(
 
 def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
     """The arm that was queued for a trial, or else the sampler's choice."""
-    kept = trial.user_attrs.get(_ARM)
+    kept = trial.user_attrs.get(ARM)
     if kept is not None:
         return msgspec.convert(current(kept), Arm)
-    return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(_OFF)))
+    return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(OFF)))
 
 
 def forget_waiting(study: optuna.Study) -> None:
@@ -172,10 +174,10 @@ def _waiting(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 
 def _queued(arm: Arm, space: SearchSpace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters of a trial of ``arm``, and what is noted with it."""
-    marks: dict[str, Any] = {_OFF: arm.is_off}
+    marks: dict[str, Any] = {OFF: arm.is_off}
     if is_searched(arm, space):
         return params_of(arm, space), marks
-    return {}, {**marks, _ARM: msgspec.to_builtins(arm)}
+    return {}, {**marks, ARM: msgspec.to_builtins(arm)}
 
 
 T = TypeVar("T")
@@ -189,9 +191,18 @@ def to_plain(record: object) -> dict[str, Any]:
 def from_plain(kept: object, kind: type[T]) -> T | None:
     """Decode a stored value; None for one that another version of spectui wrote."""
     try:
-        return msgspec.convert(current(kept), kind, dec_hook=_path)
+        return decoded(kept, kind)
     except msgspec.ValidationError:
         return None
+
+
+def decoded(kept: object, kind: type[T]) -> T:
+    """Decode a stored value, of an earlier version as well.
+
+    Raises:
+        msgspec.ValidationError: it is none of ``kind``.
+    """
+    return msgspec.convert(current(kept), kind, dec_hook=_path)
 
 
 def _path(kind: type, value: str) -> Path:

@@ -5,6 +5,7 @@ for very many. What a database that is away cannot do is done once it is back.
 """
 
 import functools
+import glob
 import hashlib
 import logging
 import os
@@ -241,8 +242,30 @@ def lock_study(url: str, name: str) -> FileLock | None:
     return lock
 
 
-def _lock_of(url: str, purpose: str) -> FileLock | None:
-    """A lock beside the file of a storage."""
+def is_locked(url: str, name: str) -> bool:
+    """Whether another process keeps a study for itself, as far as can be told."""
+    lock = _lock_of(url, f"study {name}")
+    if lock is None or not Path(lock.lock_file).exists():
+        return False
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except (OSError, NotImplementedError):
+        return False
+    lock.release()
+    return False
+
+
+def study_locks(file: Path, url: str) -> tuple[Path, ...]:
+    """Locks of studies beside a storage's file, whether or not a process has them."""
+    opening = _lock_of(url, "open")
+    found = file.parent.glob(f"{glob.escape(file.name)}.*.lock")
+    return tuple(one for one in found if opening is None or one != Path(opening.lock_file))
+
+
+def file_of(url: str) -> Path | None:
+    """The file of a storage; None where it has none."""
     try:
         address = make_url(url)
     except ArgumentError:
@@ -251,9 +274,17 @@ def _lock_of(url: str, purpose: str) -> FileLock | None:
         return None
     if address.database == ":memory:" or address.query:
         return None
+    return Path(address.database)
+
+
+def _lock_of(url: str, purpose: str) -> FileLock | None:
+    """A lock beside the file of a storage."""
+    file = file_of(url)
+    if file is None:
+        return None
     # Names may hold anything, and be longer than a file's.
     digest = hashlib.sha256(purpose.encode(errors="surrogateescape")).hexdigest()[:16]
-    path = Path(f"{address.database}.{digest}.lock")
+    path = Path(f"{file}.{digest}.lock")
     # It would make the folder, whose name may be a slip of the pen.
     return FileLock(path, mode=PRIVATE, thread_local=False) if path.parent.is_dir() else None
 
@@ -306,6 +337,8 @@ def storage_errors(url: str) -> Iterator[None]:
 
 
 def _unusable(storage: str, error: Exception) -> BadInputError:
+    if (of_optuna := _of_another_optuna(error)) is not None:
+        return BadInputError(f"the storage {without_passwords(storage)} {of_optuna}")
     # Storages raise classes of their drivers, or ImportError for a driver that is missing; and
     # Optuna guesses where the database has said what is wrong.
     if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
@@ -317,3 +350,16 @@ def _unusable(storage: str, error: Exception) -> BadInputError:
         f"the storage {without_passwords(storage)} cannot be used ({reason}); "
         "check --storage, or leave it out to use a file of spectui's own"
     )
+
+
+def _of_another_optuna(error: Exception) -> str | None:
+    """What to do about tables of another version of Optuna's; None where they are not that."""
+    text = str(error)
+    if not isinstance(error, RuntimeError) or "table schema" not in text:
+        return None
+    if "storage upgrade" in text:
+        return (
+            "was made by an older Optuna; bring it up to date with spectui studies repair, which "
+            "keeps a copy of a file"
+        )
+    return "was made by a newer Optuna; update spectui, or give another --storage"

@@ -18,6 +18,7 @@ from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import differences
+from spectui.options.stored import check_schema
 from spectui.tune.experts import Placements
 from spectui.tune.parameters import assessed
 from spectui.tune.space import Parameter, SearchSpace
@@ -34,8 +35,13 @@ from spectui.tune.studies.storage import (
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
-_SPEC = "spec"
-_PLACEMENTS = "placements"
+SPEC = "spec"
+"""Under which a study keeps what its trials have in common."""
+PLACEMENTS = "placements"
+"""Under which it keeps where the target lies beside each draft."""
+SCHEMA = "schema"
+"""Under which it keeps the version of all this; nothing where an older spectui made it."""
+STUDY_SCHEMA = "spectui.study/1"
 _CONDUCTOR = "conductor"
 _OFFER = "offer"
 ARGUMENTS = "arguments"
@@ -44,6 +50,21 @@ OUTCOME = "outcome"
 """Under which a study keeps what it advised."""
 PROMISE = "promise"
 """Under which it keeps what its best setting gained, for ``verify``."""
+
+
+def check_study(name: str, attributes: Mapping[str, Any]) -> None:
+    """Refuse a study that this spectui does not read.
+
+    Raises:
+        BadInputError: a newer one made it, or it was not imported whole.
+    """
+    check_schema(
+        attributes.get(SCHEMA, STUDY_SCHEMA),
+        STUDY_SCHEMA,
+        f"the study {name}",
+        what="study",
+        advice="delete it with spectui studies delete, or give another --study",
+    )
 
 
 class Sampler(StrEnum):
@@ -175,7 +196,9 @@ class TuningStudy(Closing):
 
     def _prepare(self, spec: dict[str, Any], *, worker: bool) -> None:
         with self._storage_errors():
-            known = self._study.user_attrs.get(_SPEC)
+            check_study(self.name, self._study.user_attrs)
+            known = self._study.user_attrs.get(SPEC)
+            self._study.set_user_attr(SCHEMA, STUDY_SCHEMA)
             self.is_new = known is None
             if known is not None:
                 _check_same(self.name, known, spec, worker=worker and not self.is_group)
@@ -185,7 +208,7 @@ class TuningStudy(Closing):
                 return
             self._conduct()
             if known is None:
-                self._study.set_user_attr(_SPEC, spec)
+                self._study.set_user_attr(SPEC, spec)
             with claiming(self._url):
                 for trial in _running(self._study):
                     # Who conducts is alone; workers may be at their trials.
@@ -197,13 +220,13 @@ class TuningStudy(Closing):
     def _follow_study(self, spec: dict[str, Any]) -> None:
         """Queue what the study beside has tried, the best first."""
         beside = optuna.load_study(study_name=self._beside, storage=self._storage)
-        known = {**beside.user_attrs.get(_SPEC, {}), "machine": spec["machine"]}
+        known = {**beside.user_attrs.get(SPEC, {}), "machine": spec["machine"]}
         _check_same(self._beside, known, spec)
         if self.is_new:
-            self._study.set_user_attr(_SPEC, spec)
-            placements = beside.user_attrs.get(_PLACEMENTS)
+            self._study.set_user_attr(SPEC, spec)
+            placements = beside.user_attrs.get(PLACEMENTS)
             if placements is not None:
-                self._study.set_user_attr(_PLACEMENTS, placements)
+                self._study.set_user_attr(PLACEMENTS, placements)
         found = [one for one in records.completed(beside, {}) if not one.arm.is_off]
         best = sorted(found, key=lambda one: -(one.relative or 0.0))
         self.enqueue([one.arm for one in best])
@@ -263,9 +286,9 @@ class TuningStudy(Closing):
         if found is None:
             return
         with self._storage_errors():
-            kept = self._study.user_attrs.get(_PLACEMENTS)
+            kept = self._study.user_attrs.get(PLACEMENTS)
             if kept is None:
-                self._study.set_user_attr(_PLACEMENTS, msgspec.to_builtins(found))
+                self._study.set_user_attr(PLACEMENTS, msgspec.to_builtins(found))
             else:
                 self.space = replace(self.space, placements=msgspec.convert(kept, Placements))
 

@@ -1,0 +1,262 @@
+"""Runs ``spectui studies`` with parsed options."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from spectui import __version__
+from spectui.cli.drawing import drawn
+from spectui.cli.interrupts import interrupts
+from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.documents import Json, encoded, or_reason
+from spectui.errors import CancelledError, UsageError
+from spectui.format import counted, rate_text, times_text
+from spectui.measure.verdict import Answer
+from spectui.tune.outcome import Outcome
+from spectui.tune.studies.listing import (
+    StudyEntry,
+    StudyState,
+    delete_studies,
+    find_study,
+    kept_report,
+    kept_trials,
+    list_studies,
+)
+from spectui.tune.studies.repair import repair
+from spectui.tune.studies.storage import file_of, own_storage_file
+from spectui.tune.studies.transfer import (
+    check_name,
+    export_study,
+    import_study,
+    paths_in,
+    read_study,
+)
+from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
+
+_NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
+_WORDS = {
+    Answer.USE: "use it",
+    Answer.OFF: "off",
+    Answer.NO_DIFFERENCE: "no difference",
+    Answer.UNDECIDED: "undecided",
+}
+_UNKNOWN = "the search ended early, or an older spectui made the study"
+_PARTS = (
+    *("engine", "machine", "drafts", "config", "placements", "baseline", "forecasts", "n_replayed"),
+    *("expected_improvement", "time", "best", "best_command", "finalists", "requests", "depths"),
+    *("temperatures", "per_category", "profiles", "conditions", "prompts", "lossless", "flags"),
+    *("command", "notes", "backend"),
+)
+"""Fields of tune's document that a study without its report does not keep."""
+
+
+def run_list(storage: str | None, json_path: str | None) -> None:
+    """Print all studies.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+    """
+    check_writable(json_path, (_file(storage),))
+    studies = list_studies(storage)
+    trials = kept_trials(storage, [one.name for one in studies if one.problem is None])
+    rows = [(one, one.state(storage), trials.get(one.name, ())) for one in studies]
+    document = {
+        "schema": "spectui.studies/1",
+        "spectui": __version__,
+        "studies": [_row_document(*row) for row in rows],
+    }
+    text = drawn(_table(rows)) if rows else _NOTHING
+    problems = [one.problem for one in studies if one.problem is not None]
+    write_result(document, "\n".join([text, *(f"NOTE: {one}" for one in problems)]), json_path)
+
+
+_Row = tuple[StudyEntry, StudyState, Sequence[TrialRecord]]
+
+
+def _row_document(study: StudyEntry, state: StudyState, trials: Sequence[TrialRecord]) -> Json:
+    verdict = None if study.outcome is None else study.outcome.verdict.document()
+    return {
+        "name": study.name,
+        "state": str(state),
+        "problem": study.problem,
+        "n_trials": n_measured(trials),
+        **or_reason("verdict", verdict, study.problem or _UNKNOWN),
+        **or_reason("target", study.target, "the study does not say"),
+        "changed": study.changed.isoformat(),
+    }
+
+
+def _table(rows: Sequence[_Row]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("study", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    table.add_column("trials", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("model", overflow="ellipsis")
+    table.add_column("changed", no_wrap=True)
+    for study, state, trials in rows:
+        table.add_row(
+            Text(study.name),
+            str(state),
+            str(n_measured(trials)),
+            _verdict(study.outcome),
+            Text(study.target or "-"),
+            f"{study.changed.astimezone():%Y-%m-%d %H:%M}" if study.changed.year > _EPOCH else "-",
+        )
+    return table
+
+
+_EPOCH = 1970
+
+
+def _verdict(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "none"
+    answer = outcome.verdict.answer
+    word = _WORDS[answer] if answer else "use it" if outcome.verdict.use_speculation else "off"
+    return f"{word}, {times_text(outcome.gain.speedup)}" if outcome.gain else word
+
+
+def run_show(name: str | None, storage: str | None, json_path: str | None) -> None:
+    """Print what ``tune`` printed, or the trials of a study without that.
+
+    Raises:
+        BadInputError: the storage cannot be used, or a newer spectui made the study.
+        UsageError: there is no such study.
+    """
+    check_writable(json_path, (_file(storage),))
+    study = find_study(list_studies(storage), name)
+    trials = kept_trials(storage, [study.name])[study.name]
+    report = kept_report(storage, study.name)
+    if report is None:
+        write_result(_bare_document(study, trials), _bare_text(study, trials), json_path)
+        return
+    before = report.document.get("trials")
+    n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
+    if n_later > 0:
+        complain(
+            f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
+            "command again for a verdict on all"
+        )
+    write_result(report.document, report.text, json_path)
+
+
+def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
+    """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
+    outcome, document = study.outcome, {"schema": "spectui.tune/1", "spectui": __version__}
+    for part in _PARTS:
+        document |= or_reason(part, None, _UNKNOWN)
+    if outcome is not None:
+        document |= {"setup": encoded(outcome)}
+    return {
+        **document,
+        "study": study.name,
+        **or_reason("target", study.target and {"file": study.target}, "the study does not say"),
+        "trials": [record.document(trials) for record in trials],
+        **or_reason("verdict", outcome and outcome.verdict.document(), _UNKNOWN),
+        "interrupted": outcome is None or outcome.interrupted,
+    }
+
+
+def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord]) -> str:
+    outcome, n = study.outcome, counted(n_measured(trials), "measured trial")
+    if outcome is None:
+        head = (
+            f"The study {study.name} ended early, before a verdict, with {n}; the same spectui "
+            "tune command goes on from there."
+        )
+    else:
+        head = f"{outcome.verdict.reason}\n{study.name}, with {n}; its report was not kept."
+    if not trials:
+        return head
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("trial", justify="right")
+    table.add_column("setting", overflow="fold")
+    for heading in ("tokens/s", "speedup"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    for one in trials:
+        is_told = one.state is TrialState.COMPLETE
+        table.add_row(
+            str(one.number),
+            Text(one.arm.label),
+            rate_text(one.tokens_per_s),
+            times_text(speedup_estimate(one, trials)),
+            Text(str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"),
+        )
+    return f"{head}\n\n{drawn(table)}"
+
+
+def run_export(name: str, path: Path, storage: str | None) -> None:
+    """Write one study to a file.
+
+    Raises:
+        BadInputError: the storage or the file cannot be used.
+        UsageError: there is no such study.
+    """
+    study = find_study(list_studies(storage), name)
+    found = export_study(storage, study.name, path)
+    say(f"{path}: {study.name}, {counted(len(found.trials), 'trial')}")
+    if paths := paths_in(found):
+        complain(f"it says where your models are: {', '.join(paths)}")
+
+
+def run_import(path: Path, name: str | None, storage: str | None) -> None:
+    """Store the study of a file.
+
+    Raises:
+        BadInputError: the storage or the file cannot be used.
+        UsageError: there is a study of that name.
+    """
+    found = read_study(path)
+    wanted = found.name if name is None else name
+    try:
+        check_name(wanted)
+    except ValueError as error:
+        raise UsageError(f"--as {wanted!r}: {error}") from error
+    import_study(storage, found, wanted)
+    say(f"{wanted}: {counted(len(found.trials), 'trial')} of {path}")
+
+
+def run_delete(names: Sequence[str], storage: str | None, *, is_sure: bool) -> None:
+    """Delete studies, once the user is sure.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+        CancelledError: the user is not.
+        UsageError: there is no such study, a process works on it, or nobody can be asked.
+    """
+    known = {one.name for one in list_studies(storage)}
+    names = tuple(dict.fromkeys(names))
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no study {name}; give whole names, as spectui studies list prints them"
+            )
+    if not is_sure:
+        if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
+            raise UsageError("nobody can be asked here whether to delete; add --yes")
+        if not click.confirm(f"Delete {', '.join(names)} with all trials?", err=True):
+            raise CancelledError("nothing was deleted")
+    interrupts.hold()
+    delete_studies(storage, names)
+    say("\n".join(f"deleted {name}" for name in names))
+
+
+def run_repair(storage: str | None, *, dry_run: bool) -> None:
+    """Repair a storage, and say what was done.
+
+    Raises:
+        BadInputError: it cannot be used.
+        UsageError: a process is working on it.
+    """
+    interrupts.hold()
+    say("\n".join(repair(storage, dry_run=dry_run)))
+
+
+def _file(storage: str | None) -> Path | None:
+    return own_storage_file() if storage is None else file_of(storage)

@@ -1,0 +1,336 @@
+"""What is wrong with a storage of studies, and what can be saved of it. Nothing is ever deleted."""
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import optuna
+from filelock import FileLock, Timeout
+
+from spectui.errors import BadInputError, UsageError
+from spectui.format import counted
+from spectui.tune.studies.listing import is_gone, list_studies, opened
+from spectui.tune.studies.records import OWNER, close_trial
+from spectui.tune.studies.storage import (
+    close_storage,
+    file_of,
+    open_storage,
+    own_storage,
+    own_storage_file,
+    storage_errors,
+    study_locks,
+)
+
+_MAGIC = b"SQLite format 3\0"
+_BESIDE = ("-journal", "-wal", "-shm")
+"""Files that SQLite keeps beside a file while it is written."""
+_MOST_PROBLEMS = 20
+_LARGEST_BYTES = 1 << 34
+_MOST_ROWS = 1_000_000
+_TABLES = (
+    *("studies", "study_directions", "study_user_attributes", "study_system_attributes"),
+    *("trials", "trial_user_attributes", "trial_system_attributes", "trial_params"),
+    *("trial_values", "trial_intermediate_values"),
+)
+"""Tables of Optuna's, each behind those that it refers to."""
+_STATES = frozenset(state.name for state in optuna.trial.TrialState)
+_TIDY = (
+    "DELETE FROM study_directions WHERE study_id NOT IN (SELECT study_id FROM studies)",
+    "DELETE FROM study_user_attributes WHERE study_id NOT IN (SELECT study_id FROM studies)",
+    "DELETE FROM study_system_attributes WHERE study_id NOT IN (SELECT study_id FROM studies)",
+    (
+        "INSERT INTO study_directions (direction, study_id, objective) "
+        "SELECT 'MAXIMIZE', study_id, 0 FROM studies WHERE study_id "
+        "NOT IN (SELECT study_id FROM study_directions)"
+    ),
+    "DELETE FROM trials WHERE study_id NOT IN (SELECT study_id FROM studies)",
+    *(
+        f"DELETE FROM {table} WHERE trial_id NOT IN (SELECT trial_id FROM trials)"  # noqa: S608 - names of ours
+        for table in _TABLES
+        if table.startswith("trial_")
+    ),
+    (
+        "UPDATE trials SET state = 'FAIL' WHERE state = 'COMPLETE' AND trial_id NOT IN "
+        "(SELECT trial_id FROM trial_values)"
+    ),
+    # Optuna counts on numbers without gaps.
+    (
+        "UPDATE trials SET number = (SELECT count(*) FROM trials AS other WHERE "
+        "other.study_id = trials.study_id AND other.trial_id < trials.trial_id)"
+    ),
+)
+"""What a new file needs to be whole in itself after rows were lost."""
+
+
+def repair(storage: str | None, *, dry_run: bool) -> tuple[str, ...]:
+    """Repair a storage; sentences that say what was wrong, and what was done.
+
+    Args:
+        storage: URL as Optuna takes it; None for the file in the user's data folder.
+        dry_run: change nothing, and say what would be done.
+
+    Raises:
+        BadInputError: it cannot be used, or is nothing of spectui's.
+        UsageError: a process is working on one of its studies.
+    """
+    path = own_storage_file() if storage is None else file_of(storage)
+    if path is None:
+        return (*_close_trials(storage, dry_run=dry_run),)
+    if not path.exists():
+        raise BadInputError(f"there is no file {path}, so there is nothing to repair")
+    if not path.is_file():
+        raise BadInputError(f"{path} is no regular file; check --storage")
+    if not path.stat().st_size:
+        return (f"{path} is empty: there is nothing to repair, and spectui tune will fill it",)
+    with _alone(path, storage or own_storage()):
+        try:
+            return tuple(_repair_file(path, storage, dry_run=dry_run))
+        except OSError as error:
+            raise BadInputError(
+                f"{path} cannot be repaired ({error.strerror}); make room beside it, and its "
+                "folder writable; what was there is there"
+            ) from error
+
+
+@contextmanager
+def _alone(path: Path, url: str) -> Iterator[None]:
+    """Keep every study of a file, as far as any was ever locked."""
+    with ExitStack() as stack:
+        for lock_file in study_locks(path, url):
+            try:
+                stack.enter_context(FileLock(lock_file, timeout=0))
+            except Timeout:
+                raise UsageError(
+                    f"a spectui is working on a study in {path}; end it before the repair"
+                ) from None
+            except (OSError, NotImplementedError):
+                continue
+        yield
+
+
+def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[str]:
+    # Looking would write where a process was killed while it wrote: so a copy is looked at.
+    with tempfile.TemporaryDirectory(dir=None if dry_run else path.parent) as folder:
+        copy = _copied(path, Path(folder))
+        problems = _problems(copy)
+        if not problems:
+            older = _of_older_optuna(copy)
+            yield f"{path} is whole"
+            if older and dry_run:
+                yield "it was made by an older Optuna, and would be brought up to date"
+            elif older:
+                yield _migrated(path, storage or own_storage())
+            if not (older and dry_run):
+                yield from _close_trials(storage, dry_run=dry_run)
+            return
+        if storage is not None and not copy.read_bytes().startswith(_MAGIC):
+            raise BadInputError(f"{path} is no file of SQLite's; check --storage, or move it away")
+        yield f"{path} is damaged: {problems[0]}"
+        new = Path(folder) / "new.sqlite3"
+        yield from _salvaged(copy, new)
+        if dry_run:
+            yield "nothing was changed; without --dry-run this is put in its place"
+            return
+        yield _replaced(path, new)
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    copy = folder / path.name
+    for ending in ("", *_BESIDE[:2]):
+        source = Path(f"{path}{ending}")
+        if source.exists():
+            shutil.copyfile(source, f"{copy}{ending}")
+    return copy
+
+
+def _problems(copy: Path) -> list[str]:
+    """What SQLite finds wrong; nothing where the file is whole."""
+    try:
+        with closing(sqlite3.connect(copy)) as connection:
+            found = connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})").fetchall()
+    except sqlite3.Error as error:
+        return [str(error)]
+    lines = [line for (text,) in found for line in str(text).splitlines()]
+    return (
+        [] if lines == ["ok"] else [line for line in lines if not line.startswith("***")] or lines
+    )
+
+
+def _of_older_optuna(copy: Path) -> bool:
+    """Whether its tables are those of an earlier Optuna, which can bring them up to date."""
+    with closing(sqlite3.connect(copy)) as connection:
+        try:
+            found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        except sqlite3.Error:
+            return False
+    storage = optuna.storages.RDBStorage(f"sqlite:///{copy}", skip_compatibility_check=True)
+    try:
+        is_known = found is not None and found[0] in storage.get_all_versions()
+        return is_known and storage.get_current_version() != storage.get_head_version()
+    finally:
+        close_storage(storage)
+
+
+def _migrated(path: Path, url: str) -> str:
+    """Bring tables up to date, and keep the file as it was beside."""
+    kept = _beside(path, "before-update")
+    shutil.copyfile(path, kept)
+    kept.chmod(path.stat().st_mode & 0o7777)
+    with storage_errors(url):
+        storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True)
+        try:
+            storage.upgrade()
+        finally:
+            close_storage(storage)
+    return f"it was made by an older Optuna and is up to date now; as it was, it is kept in {kept}"
+
+
+def _close_trials(storage: str | None, *, dry_run: bool) -> Iterator[str]:
+    """Close trials whose processes are gone, and name studies that cannot be read."""
+    studies = list_studies(storage)
+    readable = [one.name for one in studies if one.problem is None]
+    yield from (one.problem for one in studies if one.problem is not None)
+    n_closed = 0
+    with opened(storage) as (_url, opened_storage):
+        for name in readable:
+            study = optuna.load_study(study_name=name, storage=opened_storage)
+            running = (optuna.trial.TrialState.RUNNING,)
+            for trial in study.get_trials(deepcopy=False, states=running):
+                if is_gone(trial.user_attrs.get(OWNER)):
+                    n_closed += 1
+                    if not dry_run:
+                        close_trial(study, trial, {})
+    if n_closed:
+        said = "to close" if dry_run else "closed"
+        yield f"{counted(n_closed, 'trial')} {said}, whose process has ended"
+    else:
+        yield "no trial was left open"
+
+
+def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
+    """Make a new file of all that can be read of a damaged one; say how much that is."""
+    url = f"sqlite:///{new}"
+    _lengthen(damaged)
+    close_storage(open_storage(url))
+    with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
+        for table in _TABLES:
+            _copy_table(old, connection, table)
+        for statement in _TIDY:
+            connection.execute(statement)
+        connection.commit()
+    lost = [name for name in _names(url) if not _is_whole(url, name)]
+    for name in lost:
+        with opened(url) as (_url, storage):
+            optuna.delete_study(study_name=name, storage=storage)
+        yield f"the study {name} cannot be read any more"
+    with opened(url) as (_url, storage):
+        summaries = optuna.get_all_study_summaries(storage, include_best_trial=False)
+    n_trials = sum(one.n_trials for one in summaries)
+    names = ", ".join(one.study_name for one in summaries) or "none"
+    yield f"what can be read: {counted(n_trials, 'trial')}; studies: {names}"
+
+
+def _lengthen(damaged: Path) -> None:
+    """Give a copy that was cut off its length again, without which SQLite reads nothing of it."""
+    with damaged.open("r+b") as file:
+        head = file.read(32)
+        page_bytes = int.from_bytes(head[16:18], "big")
+        wanted = (65_536 if page_bytes == 1 else page_bytes) * int.from_bytes(head[28:32], "big")
+        if file.seek(0, os.SEEK_END) < wanted <= _LARGEST_BYTES:
+            file.truncate(wanted)
+
+
+def _names(url: str) -> list[str]:
+    with opened(url) as (_url, storage):
+        return optuna.get_all_study_names(storage)
+
+
+def _is_whole(url: str, name: str) -> bool:
+    try:
+        with opened(url) as (_url, storage):
+            study = optuna.load_study(study_name=name, storage=storage)
+            study.get_trials(deepcopy=False)
+            return isinstance(study.user_attrs, dict)
+    except (BadInputError, ValueError, LookupError, TypeError, RuntimeError):
+        return False
+
+
+def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> None:
+    try:
+        known = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
+    except sqlite3.Error:
+        return
+    taken = [row[1] for row in new.execute(f"PRAGMA table_info({table})") if row[1] in known]
+    if not taken:
+        return
+    columns = ", ".join(taken)
+    insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({', '.join('?' * len(taken))})"  # noqa: S608 - names of ours
+    for row in _rows(old, table, columns):
+        if _is_sound(dict(zip(taken, row, strict=True)), table):
+            new.execute(insert, row)
+
+
+def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...]]:
+    """Every row that can be read: all at once, and behind a damaged page one by one."""
+    last, select = 0, f"SELECT rowid, {columns} FROM {table} WHERE rowid"  # noqa: S608 - names of ours
+    try:
+        for row in old.execute(f"{select} > 0 ORDER BY rowid"):
+            last = row[0]
+            yield row[1:]
+    except sqlite3.Error:
+        try:
+            (end,) = old.execute(f"SELECT max(rowid) FROM {table}").fetchone()  # noqa: S608 - names of ours
+        except sqlite3.Error:
+            end = last + _MOST_ROWS // 100
+        for number in range(last + 1, min(end or 0, last + _MOST_ROWS) + 1):
+            try:
+                row = old.execute(f"{select} = ?", (number,)).fetchone()
+            except sqlite3.Error:
+                continue
+            if row is not None:
+                yield row[1:]
+
+
+def _is_sound(row: dict[str, object], table: str) -> bool:
+    """Whether a row is what Optuna writes; damaged pages may hold anything."""
+    if table == "trials" and row["state"] not in _STATES:
+        return False
+    try:
+        for name, value in row.items():
+            if name.endswith("_json"):
+                json.loads(str(value))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _replaced(path: Path, new: Path) -> str:
+    """Put a new file in the place of a damaged one, which is kept beside."""
+    kept = _beside(path, "damaged")
+    new.chmod(path.stat().st_mode & 0o7777)
+    with new.open("rb") as file:
+        os.fsync(file.fileno())
+    # First those that SQLite would take for the new file's.
+    for ending in _BESIDE:
+        if (one := Path(f"{path}{ending}")).exists():
+            one.rename(f"{kept}{ending}")
+    try:
+        os.link(path, kept)
+    except OSError:
+        # File systems without hard links: for a moment there is no file.
+        path.rename(kept)
+    new.replace(path)
+    return f"{path} has that now; the damaged file is kept as {kept}"
+
+
+def _beside(path: Path, why: str) -> Path:
+    """A name beside a file that is free."""
+    stamp = f"{datetime.now(UTC).astimezone():%Y%m%dT%H%M%S}"
+    names = (f"{path}.{why}-{stamp}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+    return next(found for name in names if not (found := Path(name)).exists())

@@ -1,0 +1,419 @@
+"""``spectui studies`` over real storages, damaged ones among them."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectui.errors import BadInputError
+from spectui.sessions import read_session
+from spectui.sweep.store import SweepStore, sweep_folder
+from spectui.tune.studies.storage import open_storage
+from spectui.tune.studies.study import SCHEMA
+from spectui.tune.studies.transfer import StudyFile, export_study, import_study, read_study
+from tests.golden import commands_support as inside
+from tests.golden.make_stored import STORED
+from tests.support.cli import Run, Spectui
+from tests.support.disk import no_file_above
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
+
+TUNED = "target-8f7363ae"
+HOLDER = """
+import sys, time
+from spectui.tune.studies.storage import lock_study
+lock = lock_study(sys.argv[1], sys.argv[2])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    """The storage of a user of an earlier version, where spectui's own is."""
+    path = home / "data" / "studies.sqlite3"
+    path.parent.mkdir(parents=True)
+    inside.restored((STORED / "studies.sql").read_text("utf-8"), path)
+    return path
+
+
+def attributes_of(url: str, name: str) -> dict[str, Any]:
+    return dict(optuna.load_study(study_name=name, storage=open_storage(url)).user_attrs)
+
+
+def listed(spectui: Spectui, *arguments: object) -> dict[str, dict[str, Any]]:
+    assert spectui("studies", "list", "--json", "-", *arguments) == 0, spectui.err
+    return {one["name"]: one for one in json.loads(spectui.out)["studies"]}
+
+
+def test_an_empty_storage_says_what_makes_a_study(spectui: Spectui, home: Path) -> None:
+    assert spectui("studies", "list") == 0
+    assert "spectui tune" in spectui.out
+    assert not home.exists()
+    assert listed(spectui) == {}
+    assert spectui("studies", "repair") == 3
+    assert "nothing to repair" in spectui.err
+
+
+@pytest.mark.usefixtures("file")
+def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
+    found = listed(spectui)
+    assert next(iter(found)) == TUNED
+    assert found[TUNED]["state"] == "finished"
+    assert found[TUNED]["n_trials"] == 5
+    assert found[TUNED]["verdict"]["use_speculation"] is False
+    assert found[TUNED]["target"] == "target.gguf"
+    assert spectui("studies", "list") == 0
+    assert TUNED in spectui.out
+    assert spectui("studies", "show", TUNED, "--json", "-") == 0
+    document = json.loads(spectui.out)
+    assert document["schema"] == "spectui.tune/1"
+    assert document["forecasts"] is None
+    assert document["forecasts_reason"]
+    assert document["verdict"] == found[TUNED]["verdict"]
+    assert spectui("studies", "show", "advice-") == 2
+
+
+def test_show_repeats_what_tune_printed(
+    run: Run, spectui: Spectui, tmp_path: Path, home: Path
+) -> None:
+    path = tmp_path / "t.json"
+    assert run("tune", "--trials", 2, "--study", "s", "--json", path) == 0, spectui.err
+    printed = spectui.out
+    assert spectui("studies", "show", "s") == 0
+    assert spectui.out == printed
+    assert spectui("studies", "show", "--json", "-") == 0
+    assert json.loads(spectui.out) == json.loads(path.read_text())
+    found = listed(spectui)["s"]
+    assert found["state"] == "finished"
+    url = f"sqlite:///{home / 'data' / 'studies.sqlite3'}"
+    assert attributes_of(url, "s")[SCHEMA] == "spectui.study/1"
+    assert spectui("studies", "export", "s", tmp_path / "s.json") == 0
+    assert "where your models are" in spectui.err
+    assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
+    assert spectui("studies", "import", tmp_path / "s.json", "--as", "twin") == 0
+    assert spectui("studies", "show", "twin") == 0
+    assert spectui.out == printed
+    assert run("tune", "--trials", 2, "--study", "twin", "--resume") == 0, spectui.err
+
+
+@pytest.mark.usefixtures("file")
+def test_an_import_refuses_a_name_that_is_taken(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    assert spectui("studies", "export", TUNED, path) == 0
+    assert spectui("studies", "export", TUNED, path) == 3
+    assert "cannot be written" in spectui.err
+    before = listed(spectui)
+    assert spectui("studies", "import", path) == 2
+    assert "--as" in spectui.err
+    assert spectui("studies", "import", path, "--as", "a\nb") == 2
+    assert listed(spectui) == before
+
+
+def spoilt(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def spoil(path: Path) -> None:
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "no study"),
+        (lambda path: path.write_bytes(b"[" * 100_000), "no study"),
+        (lambda path: path.write_bytes(b""), "no study"),
+        (spoilt(lambda d: d.update(schema="spectui.study-file/2")), "update spectui"),
+        (spoilt(lambda d: d.update(schema="spectui.tune/1")), "no exported study"),
+        (spoilt(lambda d: d.update(more=1)), "unknown field"),
+        (spoilt(lambda d: d.update(name="a\x1b[31m")), "name"),
+        (spoilt(lambda d: d["attributes"].update(system="x")), "nothing that a study keeps"),
+        (spoilt(lambda d: d["attributes"].pop("spec")), "what was measured"),
+        (spoilt(lambda d: d["attributes"]["outcome"].pop("verdict")), "outcome"),
+        (spoilt(lambda d: d["trials"][0]["attributes"].update(record={})), "trial 0"),
+        (spoilt(lambda d: d["trials"][0].update(state="running")), "state"),
+        (spoilt(lambda d: d["trials"][0].update(started="2026-01-01T00:00:00")), "time"),
+        (spoilt(lambda d: d["trials"][1]["params"].update(draft_max=99)), "trial 1"),
+        (spoilt(lambda d: d["trials"][1]["params"].update(draft_max=10**300)), "trial 1"),
+        (
+            spoilt(lambda d: d["trials"][1]["distributions"].update(kind={"name": "os.system"})),
+            "trial 1",
+        ),
+        (
+            spoilt(
+                lambda d: d["trials"][1]["distributions"]["draft_max"].update(
+                    name="CategoricalDistribution", attributes={"choices": [5]}
+                )
+            ),
+            "trial 1",
+        ),
+    ],
+)
+def test_a_file_that_is_no_study_changes_nothing(
+    spectui: Spectui, file: Path, tmp_path: Path, spoil: Callable[[Path], None], reason: str
+) -> None:
+    path = tmp_path / "s.json"
+    assert spectui("studies", "export", TUNED, path) == 0
+    spoil(path)
+    before = file.read_bytes()
+    assert spectui("studies", "import", path, "--as", "new") == 3
+    assert reason in spectui.err
+    assert spectui.err.count("\n") == 1
+    assert file.read_bytes() == before
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(0, 9) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spec=st.dictionaries(st.text(), plain, max_size=4), taken=st.data())
+def test_what_is_exported_is_imported_again(
+    file: Path, tmp_path: Path, spec: dict[str, Any], taken: st.DataObject
+) -> None:
+    path, again, url = tmp_path / "a.json", tmp_path / "b.json", f"sqlite:///{file}"
+    source = taken.draw(st.sampled_from([TUNED, "every-kind", "advice-chain"]))
+    export_study(url, source, path)
+    first = read_study(path)
+    trials = taken.draw(st.lists(st.sampled_from(first.trials), max_size=4)) if first.trials else []
+    changed = StudyFile(
+        name=first.name,
+        attributes={**first.attributes, "spec": spec},
+        trials=tuple(trials),
+    )
+    import_study(url, changed, "again")
+    found = export_study(url, "again", again)
+    assert found.attributes == changed.attributes
+    assert found.trials == changed.trials
+    assert read_study(again) == found
+    open_storage(url)
+    optuna.delete_study(study_name="again", storage=url)
+    path.unlink()
+    again.unlink()
+
+
+@pytest.mark.usefixtures("file")
+def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Path) -> None:
+    assert spectui("studies", "delete", TUNED) == 2
+    assert "--yes" in spectui.err
+    assert spectui("studies", "delete", "target", "--yes") == 2
+    arguments = [sys.executable, "-c", HOLDER, f"sqlite:///{file}", TUNED]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        assert listed(spectui)[TUNED]["state"] == "being worked on"
+        assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 2
+        assert "another spectui is working" in spectui.err
+        assert spectui("studies", "repair") == 2
+        holder.send_signal(signal.SIGKILL)
+    assert {TUNED, "every-kind"} <= listed(spectui).keys()
+    assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 0
+    assert not {TUNED, "every-kind"} & listed(spectui).keys()
+
+
+def test_a_study_of_a_newer_spectui_is_left_alone(spectui: Spectui, file: Path) -> None:
+    study = optuna.load_study(study_name=TUNED, storage=f"sqlite:///{file}")
+    study.set_user_attr(SCHEMA, "spectui.study/2")
+    before = file.read_bytes()
+    assert listed(spectui)[TUNED]["state"] == "not readable"
+    for arguments in (("studies", "show", TUNED), ("export", TUNED), ("verify", TUNED)):
+        assert spectui(*arguments) in {2, 3}
+    assert spectui("studies", "show", TUNED) == 3
+    assert TUNED in spectui.err
+    assert "update spectui" in spectui.err
+    assert spectui("studies", "export", TUNED, file.with_name("x.json")) == 3
+    assert file.read_bytes() == before
+
+
+def revised(file: Path, revision: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        connection.commit()
+
+
+def test_a_storage_of_a_newer_optuna_is_left_alone(spectui: Spectui, file: Path) -> None:
+    revised(file, "v99.0.0.a")
+    before = file.read_bytes()
+    assert spectui("studies", "list") == 3
+    assert "made by a newer Optuna; update spectui" in spectui.err
+    assert spectui("studies", "repair") == 3
+    assert file.read_bytes() == before
+
+
+def test_a_storage_of_an_older_optuna_is_brought_up_to_date(spectui: Spectui, file: Path) -> None:
+    # The tables of the two versions are the same in SQLite.
+    revised(file, "v3.0.0.d")
+    assert spectui("studies", "list") == 3
+    assert "spectui studies repair" in spectui.err
+    before = file.read_bytes()
+    assert spectui("studies", "repair", "--dry-run") == 0
+    assert file.read_bytes() == before
+    assert spectui("studies", "repair") == 0, spectui.err
+    (kept,) = file.parent.glob("*.before-update-*")
+    assert kept.read_bytes() == before
+    assert TUNED in listed(spectui)
+
+
+def test_trials_of_processes_that_are_gone_are_closed(spectui: Spectui, file: Path) -> None:
+    study = optuna.load_study(study_name=TUNED, storage=f"sqlite:///{file}")
+    study.ask()
+    assert spectui("studies", "repair", "--dry-run") == 0
+    assert "to close" in spectui.out
+    assert spectui("studies", "repair") == 0
+    assert "closed" in spectui.out
+    assert spectui("studies", "repair") == 0
+    assert "no trial was left open" in spectui.out
+    assert not list(file.parent.glob("*damaged*"))
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) * 2 // 3]
+
+
+def scribbled(content: bytes) -> bytes:
+    """The pages behind the first forty: every fifth is garbage."""
+    pages = [content[at : at + 4096] for at in range(0, len(content), 4096)]
+    for number in range(40, len(pages), 5):
+        pages[number] = b"\xa5\x5a garbage " * 341
+    return b"".join(page[:4096].ljust(4096, b"\xff") for page in pages)
+
+
+@pytest.mark.parametrize("damage", [cut, scribbled])
+def test_a_damaged_file_is_salvaged_and_kept(
+    spectui: Spectui, file: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    # As Optuna makes it: the tables first, then the studies.
+    exported = tmp_path / "s.json"
+    export_study(None, "every-kind", exported)
+    file.unlink()
+    for name in ("a", "b", "c", "d"):
+        import_study(None, read_study(exported), name)
+    known = set(listed(spectui))
+    broken = damage(file.read_bytes())
+    file.write_bytes(broken)
+    assert spectui("studies", "repair", "--dry-run") == 0, spectui.err
+    assert "damaged" in spectui.out
+    assert file.read_bytes() == broken
+    assert spectui("studies", "repair") == 0, spectui.err
+    (kept,) = file.parent.glob("*.damaged-*")
+    assert kept.read_bytes() == broken
+    assert str(kept) in spectui.out
+    left = listed(spectui)
+    assert left
+    assert left.keys() <= known
+    assert spectui("studies", "repair") == 0
+    assert "is whole" in spectui.out
+    assert file.stat().st_mode & 0o077 == kept.stat().st_mode & 0o077
+
+
+def test_garbage_from_the_first_byte_on_is_kept_beside_a_new_file(
+    spectui: Spectui, file: Path
+) -> None:
+    file.write_bytes(b"garbage" * 5000)
+    assert spectui("studies", "list") == 3
+    assert spectui.err.count("\n") == 1
+    assert spectui("studies", "repair") == 0, spectui.err
+    (kept,) = file.parent.glob("*.damaged-*")
+    assert kept.read_bytes() == b"garbage" * 5000
+    assert listed(spectui) == {}
+    other = file.with_name("notes.txt")
+    other.write_text("dear diary\n" * 100)
+    assert spectui("studies", "repair", "--storage", f"sqlite:///{other}") == 3
+    assert other.read_text() == "dear diary\n" * 100
+
+
+def test_a_file_without_a_byte_is_a_new_one(spectui: Spectui, file: Path) -> None:
+    file.write_bytes(b"")
+    assert spectui("studies", "repair") == 0
+    assert "is empty" in spectui.out
+    assert listed(spectui) == {}
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE trial_user_attributes SET value_json = '{' || hex(zeroblob(5000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_kill_left_half_written_is_undone(spectui: Spectui, file: Path) -> None:
+    before = listed(spectui)
+    subprocess.run([sys.executable, "-c", KILLED, str(file)], check=False)
+    assert Path(f"{file}-journal").stat().st_size
+    assert spectui("studies", "repair") == 0, spectui.err
+    assert "is whole" in spectui.out
+    assert not list(file.parent.glob("*damaged*"))
+    assert listed(spectui) == before
+
+
+def test_an_import_that_was_cut_off_is_no_study(spectui: Spectui, file: Path) -> None:
+    study = optuna.create_study(study_name="half", storage=f"sqlite:///{file}")
+    study.set_user_attr(SCHEMA, "spectui.study-import/1")
+    assert listed(spectui)["half"]["state"] == "not readable"
+    assert spectui("studies", "show", "half") == 3
+    assert "studies delete" in spectui.err
+    assert spectui("studies", "delete", "half", "--yes") == 0
+    assert "half" not in listed(spectui)
+
+
+def test_an_import_that_fails_leaves_no_study(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, url = tmp_path / "s.json", f"sqlite:///{file}"
+    export_study(url, TUNED, path)
+    found = read_study(path)
+
+    def full(*_arguments: object) -> None:
+        raise optuna.exceptions.StorageInternalError("database or disk is full")
+
+    monkeypatch.setattr(optuna.Study, "add_trials", full)
+    with pytest.raises(BadInputError, match="full"):
+        import_study(url, found, "new")
+    assert "new" not in optuna.get_all_study_names(open_storage(url))
+
+
+def test_sessions_and_sweeps_of_a_newer_spectui_are_left_alone(home: Path) -> None:
+    session = home / "s.jsonl"
+    session.parent.mkdir()
+    session.write_text('{"kind":"session","schema":"spectui.session/2"}\n{"kind":"no')
+    with pytest.raises(BadInputError, match="update spectui"):
+        read_session(session)
+    sweep = sweep_folder("new") / "cells.jsonl"
+    sweep.parent.mkdir(parents=True)
+    # The last line is one that this version would cut off.
+    content = '{"kind":"sweep","schema":"spectui.sweep-log/2","spec":{}}\n{"kind":"vi'
+    sweep.write_text(content)
+    with pytest.raises(BadInputError, match="update spectui"):
+        SweepStore("new", {})
+    assert sweep.read_text() == content
+
+
+def test_a_disk_without_room_costs_a_repair_nothing(spectui: Spectui, file: Path) -> None:
+    broken = scribbled(file.read_bytes())
+    file.write_bytes(broken)
+    with no_file_above(20_000):
+        assert spectui("studies", "repair") == 3
+    assert spectui.err.count("\n") == 1
+    assert file.read_bytes() == broken
+    assert list(file.parent.glob("*.damaged-*")) == []

@@ -1,0 +1,213 @@
+"""What reads files and answers of others, with seeds to mutate.
+
+Used by the property tests beside it, and by ``benchmarks.soak_inputs``.
+"""
+
+import gzip
+import hashlib
+import json
+import tempfile
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.models.gguf import read_gguf
+from spectui.monitor.recording import load
+from spectui.options.dialect import Dialect
+from spectui.presets import find_preset
+from spectui.prompts import load_prompts
+from spectui.server.connection import MalformedError, Page
+from spectui.server.help_text import read_help, read_version
+from spectui.server.metrics import read_counters
+from spectui.server.replies import (
+    CompletionReply,
+    ModelsReply,
+    PropsReply,
+    SlotsReply,
+    TokenizeReply,
+)
+from spectui.sessions import read_session, recent_sessions
+from spectui.settings import read_settings
+from spectui.sweep.grid import find_grid
+from spectui.sweep.store import SweepStore
+from spectui.trace.file import read_trace
+from tests.support.models import TARGET, write_tiny
+
+TESTS = Path(__file__).parents[1]
+STORED = TESTS / "golden" / "stored"
+ROOT = TESTS.parent
+_SWEEP = STORED / "sweep.jsonl"
+_GZIP = b"\x1f\x8b"
+_ENVELOPE = b'{"schema"'
+_REPLIES = (
+    (
+        b'{"content":"x","tokens":[1,2],"stop_type":"limit","timings":{"predicted_n":2,'
+        b'"predicted_ms":9.0,"prompt_ms":1.0,"draft_n":4,"draft_n_accepted":1}}'
+    ),
+    (
+        b'[{"id":0,"n_ctx":5,"speculative":true,"is_processing":true,"id_task":1,'
+        b'"params":{"speculative.types":"draft"},"next_token":[{"n_decoded":1,"n_remain":-1}]}]'
+    ),
+    b'{"data":[{"id":"a","status":{"value":"loaded","args":["--port","8080"]}}]}',
+    (
+        b"# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 400\n"
+        b'llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 50\n'
+    ),
+    (
+        b"-m,    --model FNAME                    model path to load (default: x)\n"
+        b"                                        (env: LLAMA_ARG_MODEL)\nversion: 1 (abc)\n"
+    ),
+)
+
+
+def _command(path: Path) -> None:
+    command = read_command(str(path))
+    fixed(command, Reader(dialect=Dialect.LLAMA_CPP))
+    lint(command, Reader(dialect=Dialect.IK))
+    take_over(command, other_drafts=True, through_server=True)
+
+
+def _reply(path: Path) -> None:
+    page = Page(path="/x", content=path.read_bytes(), headers={})  # type: ignore[arg-type] # unread
+    for kind in (CompletionReply, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
+        with suppress(MalformedError):
+            page.decode(kind)
+    text = path.read_bytes().decode("utf-8", "replace")
+    with suppress(ValueError):
+        read_counters(text, "1700000000")
+    read_help(text)
+    read_version(text)
+
+
+def _session(path: Path) -> None:
+    recent_sessions(1, path.parent)
+    read_session(path)
+
+
+def _sweep(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECTUI_HOME", str(path.parent / "home"))
+        log = path.parent / "home" / "data" / "sweeps" / "a" / "cells.jsonl"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(path.read_bytes())
+        # As that of the stored one, so that its lines are looked at.
+        SweepStore("a", json.loads(_SWEEP.read_bytes().split(b"\n")[0])["spec"]).close()
+
+
+def _trace(path: Path) -> None:
+    content = path.read_bytes()
+    if not content.startswith(_GZIP):
+        # Of what was mutated before it was packed, and then digested, more is looked at.
+        if not content.startswith(_ENVELOPE):
+            digest = hashlib.sha256(content).hexdigest().encode()
+            content = b'%b:"spectui.trace/4","sha256":"%b","trace":%b}' % (
+                _ENVELOPE,
+                digest,
+                content,
+            )
+        path.write_bytes(gzip.compress(content, 1))
+    read_trace(path)
+
+
+def _traces() -> list[bytes]:
+    packed = _of(*sorted(STORED.glob("*.trace.json.gz")))
+    plain = [gzip.decompress(content) for content in packed]
+    return [*packed, *plain, *(content.partition(b'"trace":')[2][:-1] for content in plain)]
+
+
+def _recordings() -> list[bytes]:
+    lines = (TESTS / "data" / "monitor-gpu.jsonl").read_bytes().splitlines(keepends=True)
+    return [b"".join(lines[:4]), b"".join(lines[:15])]
+
+
+def _settings(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECTUI_HOME", str(path.parent))
+        (path.parent / "config").mkdir(exist_ok=True)
+        (path.parent / "config" / "config.toml").write_bytes(path.read_bytes())
+        read_settings()
+
+
+def _commands() -> list[bytes]:
+    """All texts of the corpus of commands, and all files."""
+    found: list[bytes] = []
+    for file in sorted((TESTS / "golden" / "corpus").glob("*.toml")):
+        for case in tomllib.loads(file.read_text()).values():
+            texts = [case["command"], *case.get("files", {}).values()]
+            found += [text.encode() for text in texts if isinstance(text, str)]
+    return found
+
+
+def _of(*paths: Path) -> list[bytes]:
+    return [path.read_bytes() for path in paths]
+
+
+def _headers() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_tiny(TARGET, Path(folder) / "a.gguf")
+        content = (Path(folder) / "a.gguf").read_bytes()
+    return [content[:8192], content]
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A reader of files, and what it is given."""
+
+    read: Callable[[Path], object]
+    """Raises a ``SpectuiError`` where it refuses the file."""
+    name: str
+    """Of the file."""
+    seeds: Callable[[], list[bytes]]
+    """Contents that it takes, or nearly."""
+
+
+PARSERS = {
+    "command": Parser(_command, "a.txt", _commands),
+    "prompts": Parser(
+        load_prompts,
+        "a.jsonl",
+        lambda: [b'{"id": "a", "prompt": "b"}\n{"messages": [{"role": "user", "content": "c"}]}\n'],
+    ),
+    "session": Parser(_session, "a.jsonl", lambda: _of(STORED / "session.jsonl")),
+    "sweep": Parser(_sweep, "a.jsonl", lambda: [_SWEEP.read_bytes()]),
+    "trace": Parser(_trace, "a.trace.json.gz", _traces),
+    "recording": Parser(load, "a.jsonl", _recordings),
+    "preset": Parser(
+        lambda path: find_preset(str(path)),
+        "a.toml",
+        lambda: _of(*sorted((ROOT / "presets").glob("*.toml"))),
+    ),
+    "grid": Parser(
+        lambda path: find_grid(str(path)),
+        "a.toml",
+        lambda: _of(*sorted((ROOT / "spectui" / "sweep" / "grids").glob("*.toml"))),
+    ),
+    "settings": Parser(_settings, "a.toml", lambda: _of(STORED / "config.toml")),
+    "reply": Parser(_reply, "a.json", lambda: list(_REPLIES)),
+    "header": Parser(read_gguf, "a.gguf", _headers),
+}
+"""By what they read."""
+TOKENS = [
+    *(b"\0", b"\xff", b"\n", b'"', b"'", b"[", b"]" * 9, b"{", b"}", b"<<: *a\n", b"&a ", b"*a"),
+    *(b"9" * 40, b"-1", b"1e999", b"NaN", b"null", b"true", b"!!int x", b"!!timestamp 2020-13-45"),
+    *(
+        b"$(",
+        b"${A:-",
+        b"$A",
+        b"`",
+        b"\\",
+        b"\x1b]0;t\x07",
+        b"\xed\xa0\x80",
+        b"\xe2\x80\xae",
+        b"/" * 5000,
+    ),
+    *(b"[" * 5000, b"{" * 5000, b"(" * 5000, b"= ", b"[[a]]\n", b"2020-01-01", b"%", b"-ot ", b"="),
+]

@@ -1,0 +1,299 @@
+"""Commands of others: nothing in them runs, is fetched or written, and no secret is kept."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spectui.commands.measured import own_arguments, tuning_variables
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.errors import SpectuiError
+from tests.hostile.attempts import SECRET, Prompt
+
+# Hundreds of commands, which few changes concern.
+pytestmark = pytest.mark.ci
+
+VARIABLES = (
+    *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH"),
+    *("GGML_BACKEND_PATH", "GGML_BACKEND_DL_PATH", "GGML_METAL_PATH_RESOURCES", "PYTHONPATH"),
+    *("PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "BASH_ENV", "ENV", "PERL5OPT", "RUBYOPT"),
+    *("PATH", "HOME", "TMPDIR", "IFS", "SHELL", "GCONV_PATH", "LOCPATH", "HF_ENDPOINT", "HF_HOME"),
+    *("HF_HUB_CACHE", "HF_HUB_OFFLINE", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "SSL_CERT_FILE"),
+    *("SSLKEYLOGFILE", "REQUESTS_CA_BUNDLE", "OMP_TOOL_LIBRARIES", "CUDA_INJECTION64_PATH"),
+    *("CUDA_CACHE_PATH", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_LAYER_PATH", "HSA_TOOLS_LIB"),
+    *("VK_INSTANCE_LAYERS", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "ROCM_PATH", "LLAMA_CACHE"),
+    *("LLAMA_ARG_MODEL_URL", "LLAMA_ARG_LOG_FILE", "LLAMA_LOG_FILE", "LLAMA_ARG_HOST"),
+    *("LLAMA_ARG_TOOLS", "SPECTUI_HOME", "SPECTUI_ISOLATE", "GIT_SSH_COMMAND", "EDITOR", "PAGER"),
+)
+OPTIONS = (
+    *("--model-url x", "--mmproj-url x", "-hf a/b", "--hf-file x", "-dr x", "--log-file x"),
+    *(
+        "--slot-save-path x",
+        "--path x",
+        "--api-key-file x",
+        "--ssl-key-file x",
+        "--ssl-cert-file x",
+    ),
+    *("--host 0.0.0.0", "--port 1", "--api-prefix x", "--media-path /", "--models-dir /", "-hft x"),
+    *(
+        "--models-preset x",
+        "--webui-config-file x",
+        "--webui-mcp-proxy",
+        "--tools all",
+        "--api-key x",
+    ),
+    *("--lookup-cache-dynamic x", "-lcd x", "--prompt-cache x", "--unknown-x x"),
+)
+
+
+def _unit(variables: dict[str, str], command: str) -> tuple[str, str]:
+    lines = "".join(f'Environment="{name}={value}"\n' for name, value in variables.items())
+    return "a.service", f"[Service]\n{lines}ExecStart=/b/{command}\n"
+
+
+def _compose(variables: dict[str, str], command: str) -> tuple[str, str]:
+    service = {"image": "llama.cpp", "command": command.split()[1:], "environment": variables}
+    return "compose.yaml", json.dumps({"services": {"a": service}})
+
+
+def _swap(variables: dict[str, str], command: str) -> tuple[str, str]:
+    model = {"cmd": command, "env": [f"{name}={value}" for name, value in variables.items()]}
+    return "a.yaml", json.dumps({"models": {"a": model}})
+
+
+def _script(variables: dict[str, str], command: str) -> tuple[str, str]:
+    lines = "".join(f"export {name}='{value}'\n" for name, value in variables.items())
+    return "a.sh", f"#!/bin/sh\n{lines}{command}\n"
+
+
+def _prefix(variables: dict[str, str], command: str) -> tuple[str, str]:
+    given = " ".join(f"{name}='{value}'" for name, value in variables.items())
+    return "a.sh", f"{given} {command}\n"
+
+
+def _env(variables: dict[str, str], command: str) -> tuple[str, str]:
+    given = " ".join(f"{name}='{value}'" for name, value in variables.items())
+    return "a.sh", f"env {given} {command}\n"
+
+
+def _docker(variables: dict[str, str], command: str) -> tuple[str, str]:
+    given = " ".join(f"-e {name}='{value}'" for name, value in variables.items())
+    return "a.sh", f"docker run {given} llama.cpp {command.partition(' ')[2]}\n"
+
+
+def _document(variables: dict[str, str], command: str) -> tuple[str, str]:
+    program, *arguments = command.split()
+    tree = {"program": [program], "arguments": arguments, "environment": variables}
+    return "a.json", json.dumps(tree)
+
+
+Source = Callable[[dict[str, str], str], tuple[str, str]]
+SOURCES: dict[str, Source] = {
+    "unit": _unit,
+    "compose": _compose,
+    "swap": _swap,
+    "script": _script,
+    "prefix": _prefix,
+    "env": _env,
+    "docker": _docker,
+    "document": _document,
+}
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Prompt]:
+    prompt = Prompt()
+    yield prompt
+    prompt.close()
+
+
+def _written(folder: Path, source: str, variables: dict[str, str], command: str) -> Path:
+    name, text = SOURCES[source](variables, command)
+    (folder / name).write_text(text)
+    (folder / "home").mkdir(exist_ok=True)
+    return folder / name
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_variable_of_a_command_reaches_a_process(
+    tmp_path: Path, source: str, variable: str
+) -> None:
+    path = _written(
+        tmp_path, source, {variable: "/evil", "OMP_NUM_THREADS": "3"}, "llama-server -m a"
+    )
+    try:
+        command = read_command(str(path))
+    except SpectuiError:
+        return
+    given = tuning_variables(take_over(command).start.environment)
+    # That what is harmless arrives shows that variables are read at all; of a container none is.
+    assert given == ({} if source in {"compose", "docker"} else {"OMP_NUM_THREADS": "3"})
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_option_that_fetches_writes_or_listens_is_measured(option: str) -> None:
+    words = read_command(f"llama-server -m a -fa on {option}").arguments
+    assert own_arguments(words) == ("-m", "a", "-fa", "on") or own_arguments(words) == ("-fa", "on")
+
+
+SECRETS = (
+    *("HF_TOKEN", "LLAMA_API_KEY", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"),
+    *(
+        "PGPASSWORD",
+        "MY_PASSWORD",
+        "SSH_PASSPHRASE",
+        "HUGGING_FACE_HUB_TOKEN",
+        "GOOGLE_CREDENTIALS",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_secret_is_printed_or_stored(
+    run: Prompt, tmp_path: Path, source: str, name: str
+) -> None:
+    command = f"llama-server -m a --api-key {SECRET} --mmproj-url https://u:{SECRET}@h/p"
+    path = _written(tmp_path, source, {name: SECRET, "A": f"https://u:{SECRET}@h/"}, command)
+    for asked in (
+        ["lint", "--no-models", path],
+        ["lint", "--no-models", "--fix", path],
+        ["lint", "--no-models", "--json", tmp_path / "home" / "a.json", path],
+        ["export", "--from", path, "--format", "llama-server"],
+        ["export", "--from", path, "--format", "compose"],
+        ["export", "--from", path, "--format", "json"],
+        ["bench", "--from", path, "--backend", "server"],
+    ):
+        run(*asked, folder=tmp_path).check(home=tmp_path / "home")
+
+
+INJECTIONS = (
+    *("$(touch canary)", "`touch canary`", "; touch canary", "| touch canary", "&& touch canary"),
+    *("& touch canary", "\ntouch canary\n", "<(touch canary)", "> canary", ">> canary", "$((1))"),
+    *("${A:=$(touch canary)}", "'; touch canary; '", '"; touch canary; "', "\\'; touch canary #"),
+    *("%n$(touch canary)", "$$", "!touch", "*", "{a,b}", "~root", "a\\\ntouch canary", "#x"),
+    *("%{A}", "$A", "${A}", "@(a)", "\ttouch", "-oProxyCommand=touch canary", "a'b\"c`d$e\\f"),
+)
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+@pytest.mark.parametrize("verb", ["lint", "export"])
+def test_a_printed_command_runs_nothing_else(
+    run: Prompt, tmp_path: Path, text: str, verb: str
+) -> None:
+    """The printed command, run by a shell, gives its program exactly the hostile word."""
+    (tmp_path / "a.json").write_text(json.dumps({"arguments": ["--model", text, "-fa", "on"]}))
+    (tmp_path / "llama-server").write_text('#!/bin/sh\nprintf "%s\\0" "$@" >got\n')
+    (tmp_path / "llama-server").chmod(0o755)
+    asked = ["lint", "--no-models", "--fix"] if verb == "lint" else ["export", "--from"]
+    made = run(*asked, tmp_path / "a.json", folder=tmp_path).check(tmp_path / "canary")
+    if made.code in {0, 4}:
+        script = made.out.replace("\x1b", "")
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True)
+        assert text.encode() in (tmp_path / "got").read_bytes().split(b"\0")
+    assert not (tmp_path / "canary").exists()
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_a_read_command_runs_nothing(run: Prompt, tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.sh").write_text(f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n")
+    (tmp_path / "b.service").write_text(
+        f"[Service]\nExecStartPre={text}\nExecStart=/b/llama-server -m {text}\n"
+    )
+    for name in ("a.sh", "b.service"):
+        for asked in (["lint", "--no-models"], ["export", "--from"]):
+            run(*asked, tmp_path / name, folder=tmp_path).check(tmp_path / "canary")
+
+
+BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
+    "aliases": (
+        "a.yaml",
+        lambda: (
+            "a0: &a0 [x]\n"
+            + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+            + "services: *a11\n"
+        ),
+    ),
+    "merges": (
+        "b.yaml",
+        lambda: (
+            "a0: &a0 {x: 1}\n"
+            + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
+            + "services: {a: *a39}\n"
+        ),
+    ),
+    "tags": ("c.yaml", lambda: "services: !!python/object/apply:os.system ['touch canary']\n"),
+    "new tags": ("d.yaml", lambda: "a: !!python/object/new:os.system [touch canary]\nmodels: {}\n"),
+    "deep YAML": ("e.yaml", lambda: "services: " + "[" * 50_000),
+    "deep JSON": ("a.json", lambda: '{"arguments": ' + "[" * 100_000),
+    "digits": ("b.json", lambda: '{"arguments": ["-m", "a", "-c", "' + "9" * 900_000 + '"]}'),
+    "doubling": ("a.sh", lambda: "A=aaaa\n" + 'A="$A$A"\n' * 60 + "llama-server -m $A\n"),
+    "braces": ("b.sh", lambda: "llama-server -m " + "{a,b}" * 40 + "\n"),
+    "arrays": (
+        "c.sh",
+        lambda: "A=(a b)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + "llama-server $A\n",
+    ),
+    "continues": ("d.sh", lambda: "llama-server \\\n" * 100_000),
+    "quotes": ("e.sh", lambda: "llama-server " + "'\"" * 400_000),
+    "parentheses": ("f.sh", lambda: "llama-server " + "$(" * 50_000),
+    "options": ("g.sh", lambda: "llama-server " + "-ot a=b " * 120_000),
+    "patterns": (
+        "h.sh",
+        lambda: "llama-server -m a -ot '(a+)+(a+)+$=CPU' -ot '" + "(" * 5000 + "=CPU'",
+    ),
+    "repetitions": ("i.sh", lambda: "llama-server -m a -ncmoe 9 -ot '(.|.)*(.|.)*(.|.)*Z=CPU'"),
+    "polynomial": ("j.sh", lambda: "llama-server -m a -ncmoe 9 -ot '" + ".*" * 12 + "Z=CPU'"),
+    "nested": ("k.sh", lambda: "llama-server -m a -ncmoe 9 -ot '((.{1,9}){1,9}){1,9}Z=CUDA0'"),
+    "sections": ("a.ini", lambda: "".join(f"[s{n}]\nmodel = a\n" for n in range(60_000))),
+    "specifiers": ("a.service", lambda: "[Service]\nExecStart=/b/llama-server " + "%h" * 200_000),
+    "services": (
+        "f.yaml",
+        lambda: json.dumps({"services": {f"s{n}": {"command": "-m a"} for n in range(15_000)}}),
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_file_costs_little(run: Prompt, tmp_path: Path, bomb: str) -> None:
+    name, make = BOMBS[bomb]
+    (tmp_path / name).write_text(make())
+    for asked in (["lint", "--no-models"], ["export", "--from"]):
+        run(*asked, tmp_path / name, folder=tmp_path).check(tmp_path / "canary")
+
+
+def _reads(path: Path) -> list[list[object]]:
+    return [
+        ["lint", "--no-models", path],
+        ["export", "--from", path],
+        ["presets", "show", path],
+        ["replay", path],
+        ["models", "scan", "-m", path],
+        ["doctor", "-m", path],
+        ["bench", "-m", path],
+        ["sweep", "--grid", path, "-m", path],
+    ]
+
+
+@pytest.mark.parametrize("at", range(8))
+@pytest.mark.parametrize(
+    "kind", ["/dev/zero", "/dev/tty", "fifo", "loop", "folder", "/proc/self/mem"]
+)
+def test_what_is_no_regular_file_is_not_read(
+    run: Prompt, tmp_path: Path, kind: str, at: int
+) -> None:
+    import os  # noqa: PLC0415 - only for the pipe
+
+    path = tmp_path / "a.toml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path if kind == "loop" else kind)
+    found = run(*_reads(path)[at], folder=tmp_path).check()
+    assert found.code != 0 or kind == "folder"

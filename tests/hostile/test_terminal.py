@@ -1,0 +1,319 @@
+"""Texts of others on their way to the terminal: nothing in them is obeyed."""
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import gguf
+import pytest
+
+from tests.hostile.attempts import Prompt, obeyed
+from tests.hostile.parsers import STORED
+from tests.support.attached import METRICS, PROPS, SLOTS, error, metrics_text, page, serving
+from tests.support.models import TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures"]
+
+# Hundreds of processes and commands, which few changes concern.
+pytestmark = pytest.mark.ci
+
+ESCAPES = {
+    "title": "\x1b]0;t\x07",
+    "clipboard": "\x1b]52;c;ZWNobyBoaQ==\x07",
+    "link": "\x1b]8;;http://h/\x1b\\x\x1b]8;;\x1b\\",
+    "clears": "\x1b[2J\x1b[H",
+    "conceals": "\x1b[8m",
+    "asks": "\x1b[6n\x1b[c",
+    "device string": "\x1bP$qm\x1b\\",
+    "program command": "\x1b_Gi=1\x1b\\",
+    "C1 sequence": "\x9b2J",
+    "C1 string": "\x9d52;c;eA==\x9c",
+    "backspace": "ok\b\bno",
+    "overwrites": "no\rok",
+    "rubs out": "\x7f\x7f",
+    "shifts out": "\x0e",
+    "bidi override": "\u202etxt.exe",
+    "bidi isolate": "\u2067x\u2069",
+    "separator": "a\u2028b",
+    "tag": "a\U000e0041",
+    "form feed": "\x0b\x0c",
+}
+TEXTS = {name: text for name, text in ESCAPES.items() if name != "separator"}
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Prompt]:
+    prompt = Prompt()
+    yield prompt
+    prompt.close()
+
+
+Carry = Callable[[Path, str], list[list[object]]]
+"""Write what holds the text, and return the commands that read it."""
+
+
+def _lint(command: object) -> list[list[object]]:
+    return [
+        ["lint", "--no-models", command],
+        ["lint", "--no-models", "--fix", command],
+        ["lint", "--no-models", "--json", "-", command],
+        *(["export", "--from", command, "--format", one] for one in ("env", "compose", "json")),
+    ]
+
+
+def _file(name: str, form: Callable[[str], str]) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        (folder / name).write_text(form(text), encoding="utf-8", newline="")
+        return _lint(folder / name)
+
+    return carry
+
+
+def _option(folder: Path, text: str) -> list[list[object]]:
+    del folder
+    return _lint(f"llama-server -m a '--{text}' x")
+
+
+def _value(folder: Path, text: str) -> list[list[object]]:
+    del folder
+    return _lint(f"llama-server -m '{text}' --alias '{text}' -c '{text}'")
+
+
+def _name(folder: Path, text: str) -> list[list[object]]:
+    name = f"{text.replace('/', '_')}.sh"
+    (folder / name).write_text("llama-server -m a | tee b\n")
+    return [*_lint(folder / name), *_lint(f"{folder / name}.sh")]
+
+
+def _preset(form: str) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        path = folder / "home" / "config" / "presets" / "mine.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(form.replace("@", json.dumps(text)), encoding="utf-8")
+        return [["presets", "list"], ["presets", "show", "mine"], ["presets", "show", str(path)]]
+
+    return carry
+
+
+def _preset_name(folder: Path, text: str) -> list[list[object]]:
+    path = folder / "home" / "config" / "presets" / f"{text.replace('/', '_')}.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('description = "x"\n')
+    return [["presets", "list"], ["presets", "show", text]]
+
+
+def _grid(form: str) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        (folder / "a.toml").write_text(form.replace("@", json.dumps(text)), encoding="utf-8")
+        return [["sweep", "--grid", folder / "a.toml", "-m", folder / "none.gguf", "--dry-run"]]
+
+    return carry
+
+
+def _prompts(form: str) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        line = form.replace("@", json.dumps(text))
+        (folder / "a.jsonl").write_text(f"{line}\n{line}\n", encoding="utf-8")
+        return [["bench", "-m", folder / "a.gguf", "--prompts", folder / "a.jsonl"]]
+
+    return carry
+
+
+def _settings(form: str) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        path = folder / "home" / "config" / "config.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(form.replace("@", json.dumps(text)), encoding="utf-8")
+        return [["cockpit"], ["models", "scan"], ["attach", "127.0.0.1:1"]]
+
+    return carry
+
+
+def _trace(old: str) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        stored = json.loads(gzip.decompress((STORED / "pair.trace.json.gz").read_bytes()))
+        inner = json.dumps(stored["trace"]).replace(json.dumps(old), json.dumps(text))
+        return _written_trace(folder, inner, stored["schema"] if old else text)
+
+    return carry
+
+
+def _written_trace(folder: Path, inner: str, schema: str) -> list[list[object]]:
+    import hashlib  # noqa: PLC0415 - only here
+
+    digest = hashlib.sha256(inner.encode()).hexdigest()
+    whole = f'{{"schema":{json.dumps(schema)},"sha256":"{digest}","trace":{inner}}}'
+    path = folder / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(whole.encode()))
+    return [["replay", path], ["replay", path, "--json", "-"], ["replay", path, "--costs"]]
+
+
+def _study(folder: Path, text: str) -> list[list[object]]:
+    path = folder / "studies.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((STORED / "studies.sql").read_text("utf-8"))
+        names = [name for (name,) in connection.execute("SELECT study_name FROM studies")]
+        for table in ("study_user_attributes", "trial_user_attributes"):
+            rows = connection.execute(f"SELECT rowid, value_json FROM {table}").fetchall()  # noqa: S608
+            for rowid, value in rows:
+                changed = json.dumps(_replaced(json.loads(value), text))
+                connection.execute(
+                    f"UPDATE {table} SET value_json = ? WHERE rowid = ?",  # noqa: S608
+                    (changed, rowid),
+                )
+        connection.execute("UPDATE studies SET study_name = ? WHERE study_id = 1", (text,))
+        connection.commit()
+    given = ["--storage", f"sqlite:///{path}"]
+    return [["export", *given], *(["export", name, *given] for name in (text, *names[1:3]))]
+
+
+def _replaced(value: object, text: str) -> object:
+    """Every text in it, but for schemas and kinds, with more behind."""
+    match value:
+        case dict():
+            return {key: _replaced(one, text) for key, one in value.items()}
+        case list():
+            return [_replaced(one, text) for one in value]
+        case str() if not value.startswith("spectui."):
+            return value + text
+    return value
+
+
+def _model(key: str) -> Carry:
+    def carry(folder: Path, text: str) -> list[list[object]]:
+        (folder / "models").mkdir()
+        path = folder / "models" / "a.gguf"
+        writer = gguf.GGUFWriter(path, "llama" if key else text)
+        writer.add_string(key or "general.name", text)
+        writer.add_block_count(1)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.close()
+        return [
+            ["models", "scan", folder / "models"],
+            ["models", "scan", "-m", path, folder / "models"],
+            ["doctor", "-m", path],
+        ]
+
+    return carry
+
+
+CARRIERS: dict[str, Carry] = {
+    "option": _option,
+    "value": _value,
+    "script": _file("a.sh", lambda text: f"#!/bin/sh\nA='{text}'\nllama-server -m '{text}' $A\n"),
+    "script that fails": _file("a.sh", lambda text: f"llama-server -m a < '{text}' && {text}\n"),
+    "file name": _name,
+    "unit": _file(
+        "a.service",
+        lambda text: (
+            f"[Unit]\nDescription={text}\n[Service]\nEnvironment='A={text}'\n"
+            f"ExecStart=/b/llama-server -m '{text}' --x{text}\n"
+        ),
+    ),
+    "service": _file(
+        "compose.yaml",
+        lambda text: json.dumps(
+            {"services": {text: {"image": text, "command": ["-m", text, f"--{text}"]}}}
+        ),
+    ),
+    "services": _file(
+        "compose.yaml",
+        lambda text: json.dumps(
+            {"services": {n: {"image": "llama.cpp", "command": "-m a"} for n in (text, "b")}}
+        ),
+    ),
+    "swap": _file(
+        "swap.yaml",
+        lambda text: json.dumps(
+            {"models": {n: {"cmd": f"llama-server -m '{text}'"} for n in (text, "b")}}
+        ),
+    ),
+    "ini": _file("a.ini", lambda text: f"[{text}]\nmodel = {text}\n{text} = 1\n[b]\nmodel = c\n"),
+    "document": _file(
+        "a.json",
+        lambda text: json.dumps(
+            {"program": [text], "arguments": ["-m", text, f"--{text}"], "environment": {text: text}}
+        ),
+    ),
+    "preset's description": _preset(
+        "description = @\ntraps = [@]\n[target]\nrepo = @\nfiles = [@]"
+    ),
+    "preset's key": _preset("description = 'x'\n@ = 1\n"),
+    "preset's option": _preset("description = 'x'\n[options]\n@ = @\n"),
+    "preset's value": _preset("description = 'x'\n[options]\nspec-type = @\n"),
+    "preset's name": _preset_name,
+    "grid's key": _grid("description = 'x'\n@ = 1\n"),
+    "grid's value": _grid("description = @\n[[cells]]\ndraft-max = [@]\n"),
+    "prompt's id": _prompts('{"id": @, "prompt": "x"}'),
+    "prompt's key": _prompts('{"id": "a", @: "x"}'),
+    "prompt's role": _prompts('{"id": "a", "messages": [{"role": @, "content": 5}]}'),
+    "setting": _settings("@ = 1\n"),
+    "setting's value": _settings("model_folders = [@]\nmonitor_hz = @\n"),
+    "trace's schema": _trace(""),
+    "trace's target": _trace("target.gguf"),
+    "trace's draft": _trace("draft"),
+    "trace's machine": _trace("fc9612e50a47"),
+    "study": _study,
+    "architecture": _model(""),
+    "model's name": _model("general.name"),
+    "model's tokenizer": _model("tokenizer.ggml.model"),
+    "model's type": _model("general.type"),
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_no_text_of_a_file_is_obeyed(
+    run: Prompt, tmp_path: Path, carrier: str, escape: str
+) -> None:
+    (tmp_path / "home").mkdir()
+    for command in CARRIERS[carrier](tmp_path, ESCAPES[escape]):
+        if "\0" not in "".join(map(str, command)):
+            run(*command, folder=tmp_path).check()
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_no_text_of_a_server_is_obeyed(run: Prompt, tmp_path: Path, escape: str) -> None:
+    text = ESCAPES[escape]
+    props = {
+        **PROPS,
+        **dict.fromkeys(("model_alias", "model_path", "model_ftype", "build_info"), text),
+    }
+    slots = [{**SLOTS[0], "params": {"speculative.types": text}}]
+    models = {"data": [{"id": text, "meta": {"n_params": 1, "size": 1}}]}
+    with serving() as script:
+        good = dict(script.plays)
+        for plays in (
+            {"/props": page(props), "/slots": page(slots), "/v1/models": page(models)},
+            {
+                "/props": error(500, text),
+                "/slots": error(501, text),
+                "/v1/models": error(403, text),
+            },
+            {"/metrics": page(f'{metrics_text(METRICS)}{text} {text}\nx{{a="{text}"}} 1\n')},
+            {"/health": error(503, text)},
+            {"/props": page(text), "/slots": page(text)},
+        ):
+            script.plays = good | plays
+            for more in ((), ("--json", "-"), ("--model", text)):
+                found = run(
+                    "attach", script.address, "--once", "--interval", "0", *more, folder=tmp_path
+                )
+                found.check()
+
+
+def test_the_check_can_fail() -> None:
+    assert [name for name, text in ESCAPES.items() if not obeyed(text)] == []
+    assert obeyed("plain \x1b[1mbold\x1b[0m Ünïcode\n") == ""
+
+
+def test_a_model_of_any_name_is_told(run: Prompt, tiny: TinyPath, tmp_path: Path) -> None:
+    for number, text in enumerate(ESCAPES.values()):
+        (tmp_path / f"{number}{text.replace('/', '_')}.gguf").symlink_to(tiny(TARGET))
+    for path in tmp_path.glob("*.gguf"):
+        for command in (["models", "scan", tmp_path], ["doctor", "-m", path]):
+            run(*command, folder=tmp_path).check()
