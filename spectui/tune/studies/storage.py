@@ -213,7 +213,8 @@ def _is_away(error: BaseException) -> bool:
         if callable(code) and type(cause).__module__.startswith("grpc"):
             # The second one is of a proxy whose own database is away.
             return str(code()) in {"StatusCode.UNAVAILABLE", "StatusCode.UNKNOWN"}
-        cause = cause.__cause__
+        # Optuna tries once more on the connection that has just ended.
+        cause = cause.__cause__ or cause.__context__
     return False
 
 
