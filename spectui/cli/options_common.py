@@ -11,6 +11,8 @@ from spectui.cli.click_options import Decorator
 from spectui.cli.values import DURATION, ListOf, RequestLengths, WholeNumber
 from spectui.errors import UsageError
 from spectui.options.setup import MOST_SLOTS
+from spectui.paths import STORAGE_VARIABLE
+from spectui.secret import without_passwords
 
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
@@ -89,6 +91,26 @@ BACKEND: tuple[Decorator, ...] = (
         ),
     ),
     TIMEOUT,
+)
+
+
+def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
+    if url is not None and without_passwords(url) != url:
+        raise UsageError(
+            "--storage: everybody on this machine can read the password of a command line; set "
+            f"{STORAGE_VARIABLE} to the address, or leave the password to ~/.pgpass"
+        )
+    return url
+
+
+STORAGE: Decorator = click.option(
+    "--storage",
+    metavar="URL",
+    callback=_without_password,
+    help=(
+        "Where studies are: sqlite:///FILE, postgresql://USER@HOST/NAME, or grpc://localhost:PORT "
+        f"(default: {STORAGE_VARIABLE}, or a SQLite file of spectui's own)."
+    ),
 )
 
 SERVER_BIN: Decorator = click.option(

@@ -131,6 +131,13 @@ class StudyOpened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A line for the user: of the storage, or of who works on the study beside this process."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnded:
     """All is measured; the verdict is about to be kept."""
 
@@ -148,5 +155,6 @@ TuneEvent = (
     | ConfirmationStarted
     | DepthStarted
     | TemperatureStarted
+    | Notice
     | SearchEnded
 )

@@ -43,7 +43,6 @@ def test_what_is_said_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     complain(f"error: {TITLE}{COPIES}\nsecond line, \x1b[1mbold\x1b[0m")
     said = capsys.readouterr().err
     assert not obeys(said)
-    # Its styles are those of whoever wrote the words.
     assert said.endswith("\nsecond line, ?[1mbold?[0m\n")
 
 
