@@ -45,10 +45,17 @@ def small_disk(folder: Path, n_kib: int) -> Iterator[Callable[[str], None]]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def killed_while_writing(code: str, *arguments: object, seed: int) -> list[str]:
+def killed_while_writing(
+    code: str, *arguments: object, seed: int, lines: int = 40, turns: int = 20_000
+) -> list[str]:
     """Run Python code, which prints a line for each thing that is stored, until it is killed.
 
-    That happens at a random moment after the first line.
+    Args:
+        code: the code.
+        arguments: its arguments.
+        seed: of the moment.
+        lines: most lines before that.
+        turns: most turns of an idle loop after them, of some 20 ns each.
 
     Returns:
         Lines that it had printed whole.
@@ -58,10 +65,9 @@ def killed_while_writing(code: str, *arguments: object, seed: int) -> list[str]:
         [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(chance.randint(1, 40))]
-        # Some microseconds more, which are as random as the machine.
-        for _ in range(chance.randint(0, 20_000)):
+        said = [process.stdout.readline() for _ in range(chance.randint(1, lines))]
+        for _ in range(chance.randint(0, turns)):
             pass
         process.kill()
-        lines += process.stdout.readlines()
-    return [line.removesuffix("\n") for line in lines if line.endswith("\n")]
+        said += process.stdout.readlines()
+    return [line.removesuffix("\n") for line in said if line.endswith("\n")]

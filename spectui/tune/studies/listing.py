@@ -96,7 +96,9 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     with opened(storage) as (_url, studies):
         summaries = optuna.get_all_study_summaries(studies, include_best_trial=False)
         found = [_entry(studies, summary) for summary in summaries]
-    return tuple(sorted(found, key=lambda entry: entry.changed, reverse=True))
+    # What a wrong clock dates in the future is not the latest for ever.
+    now = datetime.now(UTC)
+    return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
 
 
 def find_study(studies: Sequence[StudyEntry], wanted: str | None) -> StudyEntry:

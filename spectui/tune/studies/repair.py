@@ -26,10 +26,13 @@ from spectui.tune.studies.storage import (
     storage_errors,
     study_locks,
 )
+from spectui.writing import PRIVATE
 
 _MAGIC = b"SQLite format 3\0"
 _BESIDE = ("-journal", "-wal", "-shm")
 """Files that SQLite keeps beside a file while it is written."""
+_FOLDER = ".spectui-repair-"
+"""How folders begin that are there during a repair, or were left by one that was killed."""
 _MOST_PROBLEMS = 20
 _LARGEST_BYTES = 1 << 34
 _MOST_ROWS = 1_000_000
@@ -102,9 +105,11 @@ def repair(storage: str | None, *, dry_run: bool) -> tuple[str, ...]:
 def _alone(path: Path, url: str) -> Iterator[None]:
     """Keep every study of a file, as far as any was ever locked."""
     with ExitStack() as stack:
-        for lock_file in study_locks(path, url):
+        # Its own as well, so that one repair is at it.
+        own = Path(f"{path}.repair.lock")
+        for lock_file in {own, *study_locks(path, url)}:
             try:
-                stack.enter_context(FileLock(lock_file, timeout=0))
+                stack.enter_context(FileLock(lock_file, timeout=0, mode=PRIVATE))
             except Timeout:
                 raise UsageError(
                     f"a spectui is working on a study in {path}; end it before the repair"
@@ -116,7 +121,11 @@ def _alone(path: Path, url: str) -> Iterator[None]:
 
 def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[str]:
     # Looking would write where a process was killed while it wrote: so a copy is looked at.
-    with tempfile.TemporaryDirectory(dir=None if dry_run else path.parent) as folder:
+    place = None if dry_run else path.parent
+    if place is not None:
+        for left in place.glob(f"{_FOLDER}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=place) as folder:
         copy = _copied(path, Path(folder))
         problems = _problems(copy)
         if not problems:

@@ -23,6 +23,9 @@ optuna.logging.set_verbosity(logging.WARNING)
 _OPEN_S = 30.0
 """Time after which another process that opens the same file counts as hung."""
 
+_PROBED_S = 0.5
+"""Time for which a lock may be held by others who only look whether it is."""
+
 
 def own_storage_file() -> Path:
     """The storage in the user's data folder."""
@@ -30,13 +33,42 @@ def own_storage_file() -> Path:
 
 
 def own_storage() -> str:
-    """URL of the default storage; its folder is created if needed."""
-    ensure_dir(data_dir())
+    """URL of the default storage; its folder is created if needed.
+
+    Raises:
+        BadInputError: there is none, and none can be made.
+    """
     file = own_storage_file()
+    try:
+        ensure_dir(data_dir())
+    except BadInputError:
+        # It can be read all the same.
+        if not file.exists():
+            raise
     # SQLite gives its journals the mode of the file.
     with suppress(OSError):
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
     return f"sqlite:///{file}"
+
+
+def check_writable(storage: str | None) -> None:
+    """Refuse a storage whose file or folder takes nothing, before hours of measuring.
+
+    Raises:
+        BadInputError: says what to do.
+    """
+    if storage is None:
+        ensure_dir(data_dir())
+    file = own_storage_file() if storage is None else file_of(storage)
+    if file is None:
+        return
+    # SQLite needs a journal beside it.
+    for one in (file, file.parent):
+        if one.exists() and not os.access(one, os.W_OK):
+            raise BadInputError(
+                f"{one} cannot be written, and trials are kept there; make it writable, or give "
+                "another --storage"
+            )
 
 
 def open_storage(url: str) -> optuna.storages.RDBStorage:
@@ -67,7 +99,8 @@ def lock_study(url: str, name: str) -> FileLock | None:
     if lock is None:
         return None
     try:
-        lock.acquire(timeout=0)
+        # ``is_locked`` holds it for a moment.
+        lock.acquire(timeout=_PROBED_S, poll_interval=_PROBED_S / 20)
     except Timeout:
         raise UsageError(
             f"another spectui is working on the study {name}; wait for it, or choose another "
