@@ -1,207 +1,167 @@
 """Searches whose processes are killed at random: what is lost, what is left, what goes on.
 
 ``spectui tune`` runs on tiny models. At random moments it is killed itself, or one of its children:
-the process with the models, or one that plans memory. After every death of the program nothing of
-it may run any longer, the storage must be whole, and every trial that was finished must still be
-there; the next start has to go on with the study. Counts are exact on a busy machine as well.
+the process with the models, or one that plans memory. Some kills are aimed: at the moment when the
+process with the models has just begun to load, and when the storage is being written. After every
+death of the program nothing of it may run any longer, the storage must be whole, and every trial
+that was finished must still be there; the next start has to go on with the study. Several searches
+run side by side, each in a folder of its own.
 """
 
 import argparse
-import json
-import os
 import random
-import signal
-import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import optuna
 import psutil
 
 from benchmarks.common import write_results
-from tests.support.models import CLOSE_DRAFT, TARGET, write_tiny
+from benchmarks.soak import (
+    Soak,
+    Tickets,
+    family,
+    model_process,
+    role_of,
+    shared_memory,
+    side_by_side,
+)
 
-_LONGEST_S = 5.0
-_GONE_S = 20.0
-_ENDS_S = 300.0
-"""Seconds in which a search that nobody kills has ended."""
-_N_TRIALS = 5
+_LONGEST_S = 2.5
+_AIM_S = 6.0
+"""Seconds for which a moment that is aimed at is waited for."""
+_LOOK_S = 0.002
+_CHILD_SHARE = 0.6
+"""Share of kills of a child where there is one; those of the program end the search."""
+_LOADING_S = 1.2
+"""Seconds in which a process with tiny models has begun, and loaded them."""
 
 
 @dataclass(kw_only=True)
-class Soak:
-    """The searches so far."""
+class Killed(Soak):
+    """Searches that are killed."""
 
-    folder: Path
-    chance: random.Random
-    n_studies: int = 0
+    tickets: Tickets
     kills: Counter[str] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
-    """How searches ended that were not killed themselves."""
-    finished: dict[str, dict[int, str]] = field(default_factory=dict)
-    """Finished trials of every study, as first seen."""
-    faults: list[dict[str, Any]] = field(default_factory=list)
+    moments: Counter[str] = field(default_factory=Counter)
+    """Kills by what was aimed at."""
 
-    @property
-    def study(self) -> str:
-        """Name of the study that is searched."""
-        return f"soak-{self.n_studies}"
-
-    @property
-    def storage(self) -> Path:
-        """File of the studies."""
-        return self.folder / "studies.sqlite3"
-
-    def start(self) -> "subprocess.Popen[str]":
-        """Start the search, or go on with it."""
-        given = ("-m", "target.gguf", "-md", "draft.gguf", "--prompts", "prompts.jsonl")
-        sizes = ("-n", "600", "-c", "1024", "-t", "1", "--trials", str(_N_TRIALS))
-        stored = ("--study", self.study, "--storage", f"sqlite:///{self.storage}")
-        return subprocess.Popen(
-            [sys.executable, "-m", "spectui", "tune", *given, *sizes, *stored],
-            cwd=self.folder,
-            env={**os.environ, "SPECTUI_HOME": str(self.folder / "home")},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def fault(self, what: str, **more: object) -> None:
-        """Note what must not be."""
-        self.faults.append({"what": what, "study": self.study, **more})
-        print(self.faults[-1], flush=True)
-
-    def check(self) -> None:
-        """See that the storage is whole, and that no finished trial is lost or altered."""
-        if not self.storage.exists():
-            return
-        with closing(sqlite3.connect(self.storage)) as connection:
-            (whole,) = connection.execute("PRAGMA integrity_check").fetchone()
-        if whole != "ok":
-            self.fault("the storage is damaged", said=whole)
-            return
-        url = f"sqlite:///{self.storage}"
-        names = optuna.get_all_study_names(url)
-        for name in names:
-            known = self.finished.setdefault(name, {})
-            trials = optuna.load_study(study_name=name, storage=url).get_trials(deepcopy=False)
-            records = [trial.user_attrs.get("record", {}) for trial in trials]
-            found = {
-                record["number"]: json.dumps(record, sort_keys=True)
-                for record in records
-                if record.get("state") == "complete"
-            }
-            for number, record in known.items():
-                if found.get(number) != record:
-                    self.fault("a finished trial is lost or altered", trial=number)
-            known |= found
-
-    def run(self, n_kills: int, longest_s: float) -> None:
+    def run(self, until_s: float) -> None:
         """Search and kill until there were enough kills."""
-        ends_s = time.monotonic() + longest_s
-        while self.kills.total() < n_kills and time.monotonic() < ends_s:
-            self.search()
+        is_over = False
+        while not is_over:
+            is_over = self.search(until_s)
             self.check()
         # The last one is left alone: it has to come to its end.
         with self.start() as program:
-            self.note_end(program)
-        self.check()
+            self.note_end(program, _is_documented)
+        self.check_all()
 
-    def search(self) -> None:
-        """Run a search until it ends, or is killed."""
+    def search(self, until_s: float) -> bool:
+        """Run a search until it ends or is killed; tell whether there were enough kills."""
         with self.start() as program:
-            while True:
-                try:
-                    program.wait(self.chance.uniform(0.2, _LONGEST_S))
-                except subprocess.TimeoutExpired:
-                    if self.kill_one(program):
+            while self.wait(program):
+                if time.monotonic() > until_s or not self.tickets.take():
+                    self.note_end(program, _is_documented)
+                    return True
+                if self.kill_one(program):
+                    return False
+            self.note_end(program, _is_documented)
+        return False
+
+    def wait(self, program: "subprocess.Popen[str]") -> bool:
+        """Wait for the next moment to kill; tell whether the program still runs then."""
+        aim = self.chance.choice(("load", "store", "any", "any"))
+        if aim == "any":
+            self._sleep(program, self.chance.uniform(0.05, _LONGEST_S))
+        else:
+            self._aim(program, aim)
+        self._aimed = aim
+        return program.poll() is None
+
+    def _aim(self, program: "subprocess.Popen[str]", aim: str) -> None:
+        journal = self.storage.with_name(self.storage.name + "-journal")
+        ends_s = time.monotonic() + _AIM_S
+        while program.poll() is None and time.monotonic() < ends_s:
+            if aim == "store" and journal.exists():
+                return
+            if aim == "load" and (child := model_process(program)) is not None:
+                with suppress(psutil.NoSuchProcess):
+                    if time.time() - child.create_time() < _LOADING_S:
+                        self._sleep(program, self.chance.uniform(0.0, _LOADING_S))
                         return
-                else:
-                    break
-            self.note_end(program)
+            self._sleep(program, _LOOK_S if aim == "store" else 10 * _LOOK_S)
+
+    def _sleep(self, program: "subprocess.Popen[str]", seconds: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(seconds)
 
     def kill_one(self, program: "subprocess.Popen[str]") -> bool:
         """Kill the program or one of its children; tell whether it was the program."""
-        own = psutil.Process(program.pid)
+        children = family(program)
         try:
-            children = own.children(recursive=True)
-            victim = self.chance.choice([own, *children])
+            own = psutil.Process(program.pid)
+            aims_at_child = children and self.chance.random() < _CHILD_SHARE
+            victim = self.chance.choice(children) if aims_at_child else own
             role = role_of(victim)
             victim.kill()
         except psutil.NoSuchProcess:
+            self.tickets.give_back()
             return False
         self.kills[role] += 1
+        self.moments[self._aimed] += 1
         if victim.pid != program.pid:
             return False
         program.wait()
-        for left in psutil.wait_procs(children, timeout=_GONE_S)[1]:
-            self.fault("a process is left", command=left.cmdline()[:5])
-            left.kill()
+        self.nothing_runs(children)
         return True
 
-    def note_end(self, program: "subprocess.Popen[str]") -> None:
-        """Take down how a search ended by itself; then another study begins."""
-        try:
-            _, said = program.communicate(timeout=_ENDS_S)
-        except subprocess.TimeoutExpired:
-            self.fault("a search came to no end")
-            os.killpg(program.pid, signal.SIGKILL)
-            return
-        lines = [line for line in said.splitlines() if line.startswith("error: ")]
-        if program.returncode == 0:
-            self.ends["verdict"] += 1
-            self.n_studies += 1
-        elif lines and ("was killed" in lines[-1]):
-            # Outside of a trial: the search ends in a sentence, and its study goes on.
-            self.ends["sentence"] += 1
-        else:
-            self.fault("an end that is not documented", code=program.returncode, said=said[-600:])
 
-
-def role_of(process: psutil.Process) -> str:
-    """What a process is for."""
-    words = process.cmdline()
-    for module, role in (("spectui.engine.child", "models"), ("spectui.llama.plan", "planner")):
-        if module in words:
-            return role
-    return "program" if "tune" in words else "other"
+def _is_documented(_code: int, said: str) -> bool:
+    # Outside of a trial: the search ends in a sentence, and its study goes on.
+    return "was killed" in said
 
 
 def main() -> None:
     """Kill, count and write ``results/soak_kills.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--minutes", type=float, default=90.0)
+    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--searches", type=int, default=4, help="searches side by side")
     arguments = parser.parse_args()
-    began_s = time.monotonic()
+    began_s, shared = time.monotonic(), shared_memory()
+    tickets = Tickets(arguments.kills)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_tiny(TARGET, folder / "target.gguf")
-        write_tiny(CLOSE_DRAFT, folder / "draft.gguf")
-        prompts = [json.dumps({"id": f"p{n}", "prompt": f"abc {n}"}) for n in range(8)]
-        (folder / "prompts.jsonl").write_text("\n".join(prompts), encoding="utf-8")
-        soak = Soak(folder=folder, chance=random.Random(arguments.seed))  # noqa: S311 - no secret
-        soak.run(arguments.kills, 60 * arguments.minutes)
+        soaks = []
+        for n in range(arguments.searches):
+            folder = Path(name) / str(n)
+            folder.mkdir()
+            chance = random.Random(f"{arguments.seed} {n}")  # noqa: S311 - no secret
+            soaks.append(Killed(folder=folder, chance=chance, tickets=tickets))
+        side_by_side(soaks, lambda soak: soak.run(began_s + 60 * arguments.minutes))
+    kills = sum((one.kills for one in soaks), Counter[str]())
+    faults = [fault for one in soaks for fault in one.faults]
+    faults += [{"what": "shared memory is left", "name": one} for one in shared_memory() - shared]
+    took_s = time.monotonic() - began_s
     write_results(
         "soak_kills",
         {
-            "kills": dict(sorted(soak.kills.items())),
-            "n_kills": soak.kills.total(),
-            "ends": dict(sorted(soak.ends.items())),
-            "n_studies": len(soak.finished),
-            "n_finished_trials": sum(map(len, soak.finished.values())),
-            "faults": soak.faults,
-            "took_s": round(time.monotonic() - began_s, 1),
-            "met": not soak.faults and soak.kills.total() >= arguments.kills,
+            "searches_side_by_side": len(soaks),
+            "kills": dict(sorted(kills.items())),
+            "aimed_at": dict(sorted(sum((one.moments for one in soaks), Counter[str]()).items())),
+            "n_kills": kills.total(),
+            "ends": dict(sorted(sum((one.ends for one in soaks), Counter[str]()).items())),
+            "n_studies": sum(len(one.finished) for one in soaks),
+            "n_finished_trials": sum(len(one) for soak in soaks for one in soak.finished.values()),
+            "faults": faults,
+            "took_s": round(took_s, 1),
+            "s_per_kill": round(took_s / max(kills.total(), 1), 2),
+            "met": not faults and kills.total() >= arguments.kills,
         },
     )
 

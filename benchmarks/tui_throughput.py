@@ -3,6 +3,10 @@
 Both run the dense demo pair with the same number of compute threads, the app in a real pseudo
 terminal: one question, answered under the screen and by an engine without one, in turn. What counts
 are the ratios of neighbours in time. ``tui_trials`` does the same for the trials of a search.
+
+With ``--isolate`` it measures instead what it costs that the models are in a process of their own:
+tokens/s of short answers that take turns, and seconds of a command that computes next to nothing,
+whose words cross the connection twice: a token on its way to the screen crosses it once.
 """
 
 import argparse
@@ -10,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +26,7 @@ import psutil
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
+from spectui.engine.isolation import ProcessWorker
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerEnd, recent_sessions
@@ -34,9 +40,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--n-predict", type=int, default=160)
+    parser.add_argument("--isolate", action="store_true")
     arguments = parser.parse_args()
     cores = psutil.cpu_count(logical=False) or 1
     threads = max(1, cores - 1)
+    if arguments.isolate:
+        repeats = arguments.repeats
+        write_results(
+            "tui_isolation",
+            {
+                "threads": threads,
+                "tokens_per_s": isolated_speed(threads, arguments.n_predict, repeats),
+            },
+        )
+        return
     results: dict[str, Any] = {"threads": threads}
     for name, n_threads in (("chat", threads), ("chat_all_cores", cores)):
         results[name] = compare(
@@ -99,6 +116,50 @@ def arguments_of_the_app(threads: int) -> list[str]:
     """The same pair and options for the app."""
     target, draft = demo_pair()
     return ["-m", str(target.path), "-md", str(draft.path), "-c", "2048", "-t", str(threads)]
+
+
+def isolated_speed(threads: int, n_predict: int, repeats: int) -> dict[str, Any]:
+    """Tokens/s of the same answer, and seconds of a command, of engines that take turns."""
+    target, draft = demo_pair()
+    context = replace(CONTEXT, threads=threads)
+    speeds: dict[str, list[float]] = {"local": [], "isolated": []}
+    commands: dict[str, list[float]] = {"local": [], "isolated": []}
+    with Engine() as local, Engine(worker=ProcessWorker()) as isolated:
+        engines = {"local": local, "isolated": isolated}
+        for engine in engines.values():
+            engine.load_target(target, context, max_draft=16)
+            engine.load_draft(draft)
+            _warm_up(engine)
+        for repeat in range(repeats):
+            ways = list(engines.items())
+            for name, engine in ways if repeat % 2 == 0 else ways[::-1]:
+                began = time.perf_counter()
+                prompt = engine.tokenize(Tokenize(messages=(("user", QUESTION),)))
+                commands[name].append(time.perf_counter() - began)
+                result = engine.generate(
+                    Generate(
+                        prompt=prompt,
+                        n_predict=n_predict,
+                        sampling=SamplingConfig(temp=0.0, ignore_eos=True),
+                        speculation=Speculation(),
+                        schedule=Schedule.FAST,
+                    )
+                )
+                speeds[name].append(result.n_decoded / result.decode_s)
+    return {"speed": _beside(speeds), "command_s": _beside(commands)}
+
+
+def _beside(values: dict[str, list[float]]) -> dict[str, Any]:
+    local, isolated = (statistics.median(values[name]) for name in ("local", "isolated"))
+    pairs = zip(values["local"], values["isolated"], strict=True)
+    return {
+        "local": local,
+        "isolated": isolated,
+        "ratio_of_medians": isolated / local,
+        "median_ratio": statistics.median(b / a for a, b in pairs),
+        "more": isolated - local,
+        "values": values,
+    }
 
 
 def under_the_screen(threads: int, n_predict: int) -> float:

@@ -7,6 +7,8 @@ classes that it has named, so that nothing which arrives can be code, and reads 
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,6 +37,10 @@ class ProtocolError(Exception):
     """What arrived is no message that the receiver takes."""
 
 
+class SilentError(OSError):
+    """The other process does not read what it is sent."""
+
+
 class Channel(Closing):
     """One end of a connection between two processes. Sending is safe from any thread."""
 
@@ -47,6 +53,8 @@ class Channel(Closing):
         """
         self._connection = connection
         self._sending = threading.Lock()
+        self.is_cut = False
+        """Whether a message was cut off on its way, so that the other end understands no more."""
         self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {
             kind.__name__: msgspec.msgpack.Decoder(kind, dec_hook=_read) for kind in receives
         }
@@ -57,6 +65,7 @@ class Channel(Closing):
         Raises:
             OSError: the other process is gone.
             OverflowError: a number in it has more than 64 bits.
+            SilentError: it has taken nothing for as long as ``bound`` says.
         """
         kind = type(message).__name__
         try:
@@ -66,7 +75,24 @@ class Channel(Closing):
             plain = msgspec.to_builtins(message, builtin_types=(bytes,), enc_hook=_plain)
             data = _ENCODER.encode((kind, _encodable(plain)))
         with self._sending:
-            self._connection.send_bytes(data)
+            if self.is_cut:
+                raise SilentError
+            try:
+                self._connection.send_bytes(data)
+            except BlockingIOError:
+                self.is_cut = True
+                raise SilentError from None
+
+    def bound(self, timeout_s: float) -> None:
+        """Wait so long at most for the other process to take a message, or to send the rest of one.
+
+        It may stop within one, for which ``poll`` does not wait.
+        """
+        end = socket.socket(fileno=os.dup(self._connection.fileno()))
+        with end:
+            value = struct.pack("ll", int(timeout_s), 0)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
 
     def poll(self, timeout_s: float) -> bool:
         """Wait for a message, or the end of the other process; tell whether one is there."""

@@ -48,6 +48,12 @@ class ReadsFromDiskError(DoesNotFitError):
         return str(self).removesuffix(_ALL_THE_SAME)
 
 
+class MemoryShortError(SpectuiError):
+    """Memory stayed short while something was measured; what was measured so far is kept."""
+
+    exit_code = 4
+
+
 class ServerError(SpectuiError):
     """The real llama-server failed or could not be started."""
 

@@ -9,6 +9,8 @@ import platformdirs
 from spectui.errors import BadInputError
 
 HOME_VARIABLE = "SPECTUI_HOME"
+STORAGE_VARIABLE = "SPECTUI_STORAGE"
+"""Address of the studies' storage; it may hold a password, which a command line must not."""
 _PRIVATE, _OF_OTHERS = 0o700, 0o077
 
 

@@ -24,7 +24,7 @@ from spectui.sessions import (
     read_session,
     recent_sessions,
 )
-from spectui.settings import Settings, read_settings, settings_path
+from spectui.settings import Settings, read_settings, remember_isolation, settings_path
 from tests.support.disk import no_file_above
 
 HEADER = Header(started=now(), target="/models/target.gguf", draft=None)
@@ -279,6 +279,32 @@ def test_settings_are_read() -> None:
     assert settings.theme == "nord"
     assert settings.ascii
     assert settings.keys == {"live.stop": "ctrl+x"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "isolate = false\n"),
+        ("isolate=true# why\nascii = true\n", "isolate = false# why\nascii = true\n"),
+        ('# Mine\n[keys]\n"live.stop" = "x"', 'isolate = false\n# Mine\n[keys]\n"live.stop" = "x"'),
+    ],
+)
+def test_isolation_is_remembered_and_the_rest_stays(before: str, after: str) -> None:
+    write_settings(before)
+    assert read_settings().isolate
+    remember_isolation(isolate=False)
+    assert settings_path().read_text() == after
+    assert not read_settings().isolate
+
+
+def test_settings_that_cannot_be_written_are_named() -> None:
+    remember_isolation(isolate=False)
+    remember_isolation(isolate=True)
+    assert settings_path().read_text() == "isolate = true\n"
+    settings_path().write_text("theme = \n")
+    with pytest.raises(BadInputError, match=r"config\.toml"):
+        remember_isolation(isolate=False)
+    assert settings_path().read_text() == "theme = \n"
 
 
 @pytest.mark.parametrize(

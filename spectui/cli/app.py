@@ -24,6 +24,7 @@ _COMMANDS = {
     "trace": "Record what settings can be predicted from.",
     "tune": "Find the fastest draft and settings, and whether they pay.",
     "verify": "Run your own llama-server with and without the flags.",
+    "worker": "Measure trials of a study beside the tune that works on it.",
 }
 """One-line help of each command in the module of its name: listing must not import them all."""
 

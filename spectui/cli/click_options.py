@@ -1,6 +1,6 @@
 """Converts options of ``spectui.options`` into click options."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -95,3 +95,36 @@ def listed(
 
 def _metavar(values: Values) -> str:
     return "P" if isinstance(values, Decimal) else "N"
+
+
+_WORDS = "spectui.words"
+
+
+class Repeatable(click.Command):
+    """A command whose options another one can repeat: it keeps their words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words, and parse them."""
+        ctx.meta[_WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        return super().parse_args(ctx, args)
+
+    def words(self, given: Mapping[str, Any]) -> list[str]:
+        """Command line that gives ``given``, as ``given_words`` has it; the rest is passed over."""
+        found: list[str] = []
+        for parameter in self.params:
+            value = given.get(parameter.name or "")
+            if not isinstance(parameter, click.Option) or value is None:
+                continue
+            if parameter.is_flag:
+                names = parameter.opts if value is True else parameter.secondary_opts
+                found += names[-1:]
+                continue
+            for one in value if isinstance(value, list) else [value]:
+                found += [parameter.opts[-1], str(one)]
+        return found
+
+
+def given_words() -> dict[str, Any]:
+    """Options of the present command by parameter, as they were typed."""
+    given: dict[str, Any] = click.get_current_context().meta.get(_WORDS, {})
+    return given

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
@@ -72,11 +73,7 @@ _READERS = {
     is_flag=True,
     help="Write the layers and experts that --fit has chosen, not leave them to the server.",
 )
-@click.option(
-    "--storage",
-    metavar="URL",
-    help="Optuna storage of the study (default: a SQLite file of spectui's own).",
-)
+@STORAGE
 def command(
     *,
     study: str | None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.output import complain
-from spectui.errors import SpectuiError
+from spectui.errors import EngineDiedError, SpectuiError
 from spectui.format import printable
 from spectui.paths import data_dir, ensure_dir
 from spectui.secret import without_passwords
@@ -35,11 +35,21 @@ def report_failure(error: BaseException) -> int:
             error.show(page)
             complain(page.getvalue().removesuffix("\n"))
             return _USAGE
+        case EngineDiedError(log=log) if log and not getattr(error, "__notes__", None):
+            complain(f"error: {without_passwords(str(error))}{_named_log(error, log)}")
+            return error.exit_code
         case SpectuiError() if not getattr(error, "__notes__", None):
             complain(f"error: {without_passwords(str(error))}")
             return error.exit_code
         case _:
             return _report_defect(error)
+
+
+def _named_log(error: BaseException, lines: tuple[str, ...]) -> str:
+    """Keep llama.cpp's last lines, and say where they are; empty where they cannot be kept."""
+    path = data_dir() / "logs" / "spectui.log"
+    text = without_passwords("\n".join((str(error), *lines)))
+    return f"; llama.cpp's last lines are in {path}" if _is_logged(text, path) else ""
 
 
 def _report_defect(error: BaseException) -> int:

@@ -70,6 +70,9 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
         return True
     status, asked = _watch(child)
     if os.WIFEXITED(status):
+        # After a stop the program takes its own modes for those that it found.
+        with suppress(termios.error):
+            termios.tcsetattr(stdin, termios.TCSADRAIN, modes)
         os._exit(os.WEXITSTATUS(status) or (_BY_SIGNAL + asked if asked else 0))
     number = os.WTERMSIG(status)
     wanted = number in _ENDING
@@ -118,10 +121,26 @@ def _watch(child: int) -> tuple[int, int]:
             continue
         pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
-            os.kill(os.getpid(), signal.SIGSTOP)
-            os.kill(child, signal.SIGCONT)
+            _stop_with(child)
         elif pid:
             return status, asked
+
+
+def _stop_with(child: int) -> None:
+    """Stop as the child did, and what computes for it as well; go on together."""
+    # Imported here: few stop it, and everybody starts it.
+    import psutil
+
+    with suppress(psutil.Error):
+        others = psutil.Process(child).children(recursive=True)
+        for each in others:
+            with suppress(psutil.Error):
+                each.suspend()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for each in others:
+            with suppress(psutil.Error):
+                each.resume()
+    os.kill(child, signal.SIGCONT)
 
 
 def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:

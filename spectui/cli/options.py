@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import ISOLATE, LOOK, QUIET, YES, json_option
+from spectui.cli.options_common import ISOLATE, ISOLATE_SCREEN, LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -160,6 +160,7 @@ COCKPIT: tuple[Decorator, ...] = (
         help="Show recorded readings of a machine instead of this one's.",
     ),
     YES,
+    ISOLATE_SCREEN,
     *LOOK,
 )
 

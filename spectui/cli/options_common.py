@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ from spectui.cli.click_options import Decorator
 from spectui.cli.values import DURATION, ListOf, RequestLengths, WholeNumber
 from spectui.errors import UsageError
 from spectui.options.setup import MOST_SLOTS
+from spectui.paths import STORAGE_VARIABLE
+from spectui.secret import without_passwords
 
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
@@ -30,15 +33,17 @@ YES: Decorator = click.option(
     ),
 )
 
-ISOLATE: Decorator = click.option(
-    "--isolate/--no-isolate",
-    default=True,
-    show_default=True,
-    envvar="SPECTUI_ISOLATE",
-    help=(
-        "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
-        "another one takes its place."
-    ),
+_ISOLATE = partial(click.option, "--isolate/--no-isolate", envvar="SPECTUI_ISOLATE")
+_ISOLATED = (
+    "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
+    "another one takes its place"
+)
+
+ISOLATE: Decorator = _ISOLATE(default=True, show_default=True, help=f"{_ISOLATED}.")
+
+ISOLATE_SCREEN: Decorator = _ISOLATE(
+    default=None,
+    help=f"{_ISOLATED}, and the chat goes on (default: as config.toml has it, else --isolate).",
 )
 
 LOOK: tuple[Decorator, ...] = (
@@ -86,6 +91,26 @@ BACKEND: tuple[Decorator, ...] = (
         ),
     ),
     TIMEOUT,
+)
+
+
+def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
+    if url is not None and without_passwords(url) != url:
+        raise UsageError(
+            "--storage: everybody on this machine can read the password of a command line; set "
+            f"{STORAGE_VARIABLE} to the address, or leave the password to ~/.pgpass"
+        )
+    return url
+
+
+STORAGE: Decorator = click.option(
+    "--storage",
+    metavar="URL",
+    callback=_without_password,
+    help=(
+        "Where studies are: sqlite:///FILE, postgresql://USER@HOST/NAME, or grpc://localhost:PORT "
+        f"(default: {STORAGE_VARIABLE}, or a SQLite file of spectui's own)."
+    ),
 )
 
 SERVER_BIN: Decorator = click.option(

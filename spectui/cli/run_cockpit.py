@@ -35,6 +35,7 @@ class CockpitOptions:
     monitor_replay: Path | None
     theme: str | None
     ascii: bool
+    isolate: bool | None
 
 
 def run(parsed: dict[str, Any]) -> None:
@@ -66,7 +67,7 @@ def run(parsed: dict[str, Any]) -> None:
         raise
 
     with private_terminal(log) as log_file:
-        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file))
+        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file, isolate=launch.isolate))
         gc.enable()
         gc.freeze()
         app.run()
@@ -116,6 +117,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         notice=_notice(chosen),
         theme=options.theme,
         ascii=options.ascii,
+        isolate=settings.isolate if options.isolate is None else options.isolate,
         from_disk=shared.yes,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from spectui.cli.costs_view import costs_view
 from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
@@ -138,6 +138,8 @@ def _write(
     options: RunOptions,
 ) -> None:
     if not tracing.recordings:
+        if tracing.error is not None:
+            raise tracing.error
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not keep_text:
         recorded = bare(recorded)
@@ -176,6 +178,9 @@ def _write(
         raise problem
     if tracing.interrupted:
         written = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
+        if tracing.error is not None:
+            complain(f"what is complete was written to {kept}: {written}")
+            raise tracing.error
         raise CancelledError(_interrupted(out or kept, kept, written))
 
 

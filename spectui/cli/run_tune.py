@@ -5,10 +5,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from spectui.cli.click_options import given_words
 from spectui.cli.defaults import given_extra
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
+from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
@@ -21,6 +23,7 @@ from spectui.cli.served_session import (
 )
 from spectui.cli.session import (
     find_candidates,
+    held_devices,
     load_models,
     open_engine,
     place_target,
@@ -63,7 +66,7 @@ from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served as Finalists
@@ -78,8 +81,13 @@ from spectui.tune.tuning import CommandOptions, StudyOptions, Tuning, TuningSetu
 from spectui.verify.verification import Verification
 
 
-def tune(parsed: dict[str, Any]) -> None:
+def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     """Load the models, search, confirm, and print.
+
+    Args:
+        parsed: options by click's names.
+        joins: study that another process conducts, of which trials are measured; their report is
+            the caller's.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
@@ -113,18 +121,23 @@ def tune(parsed: dict[str, Any]) -> None:
         ),
         prompts=prompts,
         progress=progress,
+        joins=joins,
     )
     try:
         found = search.served(measuring) if measuring is not None else search.here()
         served = None
-        if verifying is not None and found.result.error is None and not found.result.interrupted:
+        is_done = joins is None and found.result.error is None
+        if verifying is not None and is_done and not found.result.interrupted:
             served = _finalists_served(found, verifying, search)
             found = _ranked(found, served, search)
     finally:
         progress.close()
+    if joins is not None:
+        return found
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     report(found, served, (*unmeasured, *asked), shared.json_path)
     _raise_ended(found, served)
+    return found
 
 
 def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
@@ -150,6 +163,7 @@ class _Search:
     limits: Limits
     prompts: Sequence[Prompt]
     progress: Progress
+    joins: StudyOptions | None = None
 
     def here(self) -> Tuned:
         """Load the models and search with the engine in this process."""
@@ -241,7 +255,7 @@ class _Search:
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
-        with self._fleet(binary, off, placed) as fleet:
+        with held_devices(shared), self._fleet(binary, off, placed) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(
@@ -352,12 +366,14 @@ class _Search:
             schedule=shared.schedule,
             limits=self.limits,
             min_gain=options.min_gain,
-            study=StudyOptions(
+            study=self.joins
+            or StudyOptions(
                 name=options.study,
                 storage=options.storage,
                 sampler=Sampler(options.sampler),
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
+                arguments=_kept_words(),
             ),
             command=CommandOptions(
                 dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
@@ -392,12 +408,32 @@ class _Search:
                     f"a study of the same pair with greedy sampling is there ({event.greedy_twin});"
                     " --temp 0 goes on with it"
                 )
+            if isinstance(event, Notice):
+                self.progress.announce(event.text)
             self.progress.on_tune(event)
 
         result = tuning.run(on_event)
         if result.not_kept is not None:
             self.progress.say(result.not_kept)
         return result
+
+
+_NOT_KEPT = frozenset(
+    {
+        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
+        *("yes", "min_gain", "repeats", "requests", "depths", "pin", "server_url", "command_line"),
+    }
+)
+"""Options of this process alone, and the command of ``--from``, which may hold secrets."""
+
+
+def _kept_words() -> dict[str, Any]:
+    """Options that workers have to repeat."""
+    given = given_words()
+    found = {name: value for name, value in given.items() if name not in _NOT_KEPT}
+    if given.get("backend") != BackendKind.SERVER:
+        found.pop("server_bin", None)
+    return {**found, **({"from": True} if "command_line" in given else {})}
 
 
 def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:

@@ -1,7 +1,7 @@
 """Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,11 @@ from spectui.engine.events import ModelLoaded
 from spectui.engine.guard import Guard
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.placing import placed
+from spectui.engine.pressure import MemoryGate
 from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.library import native_log
+from spectui.measure.device_locks import devices_held
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
@@ -38,18 +40,32 @@ user's own prompts are all taken."""
 
 @contextmanager
 def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
-    """Yield an engine whose events go to ``progress``; close it whatever happens."""
+    """Yield an engine whose events go to ``progress``; close it whatever happens.
+
+    Raises:
+        UsageError: another spectui measures on the same cores or GPUs.
+    """
     if options.verbose:
         native_log.listen(complain)
     margins = options.margins
     worker = (
         ProcessWorker(margins=margins) if options.isolate else LocalWorker(Guard(margins=margins))
     )
-    with Engine(progress.on_engine, worker=worker, from_disk=options.yes) as engine:
+    gate = MemoryGate(from_disk=options.yes)
+    with (
+        held_devices(options),
+        Engine(progress.on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine,
+    ):
         try:
             yield engine
         finally:
             native_log.listen(None)
+
+
+def held_devices(options: RunOptions) -> AbstractContextManager[None]:
+    """Keep the devices of a run for it alone."""
+    layers = options.placement[placement.GPU_LAYERS.parameter]
+    return devices_held(options.context.cpu, uses_gpus=layers != 0)
 
 
 def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:

@@ -4,15 +4,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.click_options import Decorator
-from spectui.cli.options_common import json_option
-
-_STORAGE: Decorator = click.option(
-    "--storage",
-    metavar="URL",
-    envvar="SPECTUI_STORAGE",
-    help="Optuna storage of the studies (default: a SQLite file of spectui's own).",
-)
+from spectui.cli.options_common import STORAGE, json_option
 
 
 @click.group(name="studies")
@@ -21,7 +13,7 @@ def command() -> None:
 
 
 @command.command(name="list")
-@_STORAGE
+@STORAGE
 @json_option()
 def list_(*, storage: str | None, json_path: str | None) -> None:
     """List all studies, the latest first: state, trials, verdict, model."""
@@ -32,7 +24,7 @@ def list_(*, storage: str | None, json_path: str | None) -> None:
 
 @command.command(name="show")
 @click.argument("study", required=False)
-@_STORAGE
+@STORAGE
 @json_option("Write the document that tune writes with --json; - for stdout.")
 def show(*, study: str | None, storage: str | None, json_path: str | None) -> None:
     """Print again what tune printed in the end of STUDY.
@@ -48,7 +40,7 @@ def show(*, study: str | None, storage: str | None, json_path: str | None) -> No
 @command.command(name="export")
 @click.argument("study")
 @click.argument("file", type=click.Path(path_type=Path))
-@_STORAGE
+@STORAGE
 def export(*, study: str, file: Path, storage: str | None) -> None:
     """Write STUDY to FILE, which may not exist: all trials, and what was found.
 
@@ -62,7 +54,7 @@ def export(*, study: str, file: Path, storage: str | None) -> None:
 @command.command(name="import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "name", metavar="NAME", help="Name of the study (default: that in FILE).")
-@_STORAGE
+@STORAGE
 def import_(*, file: Path, name: str | None, storage: str | None) -> None:
     """Store the study that FILE holds, which studies export wrote."""
     from spectui.cli.run_studies import run_import
@@ -73,7 +65,7 @@ def import_(*, file: Path, name: str | None, storage: str | None) -> None:
 @command.command(name="delete")
 @click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_STORAGE
+@STORAGE
 def delete(*, studies: tuple[str, ...], yes: bool, storage: str | None) -> None:
     """Delete each STUDY, by its whole name, with its trials and its verdict."""
     from spectui.cli.run_studies import run_delete
@@ -83,7 +75,7 @@ def delete(*, studies: tuple[str, ...], yes: bool, storage: str | None) -> None:
 
 @command.command(name="repair")
 @click.option("--dry-run", is_flag=True, help="Say what is wrong, and change nothing.")
-@_STORAGE
+@STORAGE
 def repair(*, dry_run: bool, storage: str | None) -> None:
     """Examine the file of the studies, and save what can be saved.
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
+from spectui.cli.click_options import Repeatable
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, REQUEST, YES
+from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
 from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import INT_MAX
@@ -26,11 +27,7 @@ _TUNE = (
         help="Stop trying in time to confirm the best by then: 90s, 30m, 2h.",
     ),
     click.option("--study", metavar="NAME", help="Name of the study (default: made from the run)."),
-    click.option(
-        "--storage",
-        metavar="URL",
-        help="Optuna storage (default: a SQLite file of spectui's own).",
-    ),
+    STORAGE,
     click.option(
         "--repeats",
         type=WholeNumber(min=1),
@@ -103,7 +100,7 @@ _TUNE = (
 )
 
 
-@click.command(name="tune")
+@click.command(name="tune", cls=Repeatable)
 @search_options
 @add_options(YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
 def command(**options: Any) -> None:

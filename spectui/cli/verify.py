@@ -6,7 +6,7 @@ import click
 
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.options import add_options, shared_options
-from spectui.cli.options_common import TIMEOUT
+from spectui.cli.options_common import STORAGE, TIMEOUT
 from spectui.cli.values import WholeNumber
 
 _VERIFY = (
@@ -16,11 +16,7 @@ _VERIFY = (
         metavar="PATH",
         help="Your llama-server.",
     ),
-    click.option(
-        "--storage",
-        metavar="URL",
-        help="Optuna storage of the study (default: a SQLite file of spectui's own).",
-    ),
+    STORAGE,
     click.option(
         "--repeats",
         type=WholeNumber(min=1),

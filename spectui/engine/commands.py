@@ -1,7 +1,11 @@
-"""Commands for the engine. Each is answered by exactly one terminal event."""
+"""Commands for the engine. Each is answered by exactly one terminal event.
+
+``doing`` says what the engine does while it runs.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
@@ -12,6 +16,7 @@ from spectui.options.speculation import Speculation
 class LoadTarget:
     """Load the target, closing what was loaded before. Answered by ``ModelLoaded``."""
 
+    doing: ClassVar = "loading the target"
     options: ModelOptions
     context: ContextOptions
     max_draft: int
@@ -30,6 +35,7 @@ class LoadTarget:
 class LoadDraft:
     """Load a draft for the loaded target, in place of the last one. Answered by ``ModelLoaded``."""
 
+    doing: ClassVar = "loading the draft"
     options: ModelOptions
     mtp: bool = False
     """Its MTP layers draft, in place of the target's own; of a file that may have nothing else."""
@@ -41,11 +47,14 @@ class LoadDraft:
 class UnloadDraft:
     """Free the draft's memory. Answered by ``DraftUnloaded``."""
 
+    doing: ClassVar = "freeing the draft"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenize:
     """Turn a conversation or a raw text into tokens. Answered by ``Tokenized``."""
 
+    doing: ClassVar = "reading a prompt"
     text: str | None = None
     messages: tuple[tuple[str, str], ...] = ()
     """(role, content) pairs, rendered with the target's chat template."""
@@ -55,6 +64,7 @@ class Tokenize:
 class Generate:
     """Continue a prompt. Answered by ``GenerationFinished``."""
 
+    doing: ClassVar = "generating"
     prompt: tuple[int, ...]
     n_predict: int = -1
     """Tokens to emit, -1 for as many as the context holds."""
@@ -88,6 +98,7 @@ class GeneratePair:
     On the way only the prompt's evaluation is told of.
     """
 
+    doing: ClassVar = "generating"
     speculative: Generate
     """Generation with speculation; the target alone runs with the same options."""
     baseline_first: bool
@@ -111,6 +122,7 @@ class ProbeMargin:
     Tells a real loss from two tokens that were equally good but for rounding.
     """
 
+    doing: ClassVar = "comparing two tokens"
     prompt: tuple[int, ...]
     continuation: tuple[int, ...]
 
@@ -122,6 +134,7 @@ class RecordChains:
     Answered by ``ChainsRecorded``.
     """
 
+    doing: ClassVar = "recording a draft"
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     """The target's continuation of the prompt."""
@@ -141,6 +154,7 @@ class ProbeExperts:
     In a context of its own: it slows decoding, and must never be part of a timing.
     """
 
+    doing: ClassVar = "looking at experts"
     text: tuple[int, ...]
     n_skipped: int = 0
     """Tokens at the beginning that are decoded, but not told of."""
@@ -153,6 +167,7 @@ class ComparePair:
     A model compared with itself tells its facts, and whether it can continue a text.
     """
 
+    doing: ClassVar = "reading a model's header"
     target: Path
     draft: Path
     request: PlanRequest | None = None
@@ -162,6 +177,8 @@ class ComparePair:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shutdown:
     """Close the models and end the thread. Answered by ``EngineClosed``."""
+
+    doing: ClassVar = "closing"
 
 
 Command = (

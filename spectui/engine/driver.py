@@ -5,32 +5,23 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from spectui.closing import Closing
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    GeneratePair,
-    LoadDraft,
-    LoadTarget,
-    ProbeExperts,
-    ProbeMargin,
-    RecordChains,
-    Tokenize,
-    UnloadDraft,
-)
+from spectui.engine import commands
 from spectui.engine.events import (
     TERMINAL,
     ChainsRecorded,
+    CommandRestarted,
     EngineFailed,
     Event,
     ExpertsProbed,
     GenerationFinished,
     GenerationResult,
     MarginProbed,
+    MemoryPaused,
     ModelLoaded,
     PairGenerated,
     Tokenized,
 )
+from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.models.ranking import ModelInspected
@@ -46,6 +37,9 @@ class Engine(Closing):
     work and is raised again once the engine is idle.
     """
 
+    n_beside_off: int | None = None
+    """Settings that take turns with the target alone: as many as share a draft."""
+
     def __init__(
         self,
         on_event: Callable[[Event], None] = lambda _event: None,
@@ -53,6 +47,7 @@ class Engine(Closing):
         shared: EngineThread | None = None,
         worker: Worker | None = None,
         from_disk: bool = False,
+        gate: MemoryGate | None = None,
     ) -> None:
         """Connect to an engine.
 
@@ -63,6 +58,8 @@ class Engine(Closing):
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for one in this process.
+            gate: lets nothing be decoded while memory is short, and is closed with this; None for
+                whatever comes.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -71,6 +68,7 @@ class Engine(Closing):
         self._thread = shared or EngineThread(worker)
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
+        self._gate = gate
         self._n_unanswered = 0
 
     def load_target(
@@ -84,7 +82,7 @@ class Engine(Closing):
         draft: ModelOptions | None = None,
     ) -> ModelLoaded:
         """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
-        command = LoadTarget(
+        command = commands.LoadTarget(
             options=options,
             context=context,
             max_draft=max_draft,
@@ -97,38 +95,38 @@ class Engine(Closing):
 
     def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        command = LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
+        command = commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
         return self._call(command, ModelLoaded)
 
     def unload_draft(self) -> None:
         """Free the draft."""
-        self._call(UnloadDraft(), object)
+        self._call(commands.UnloadDraft(), object)
 
-    def tokenize(self, command: Tokenize) -> tuple[int, ...]:
+    def tokenize(self, command: commands.Tokenize) -> tuple[int, ...]:
         """Tokens of a text or a conversation."""
         return self._call(command, Tokenized).tokens
 
-    def generate(self, command: Generate) -> GenerationResult:
+    def generate(self, command: commands.Generate) -> GenerationResult:
         """Run a generation to its end."""
-        return self._call(command, GenerationFinished).result
+        return self._measure(command, GenerationFinished).result
 
-    def generate_pair(self, command: GeneratePair) -> PairGenerated:
+    def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
         """Run a generation without and with speculation, in turns."""
-        return self._call(command, PairGenerated)
+        return self._measure(command, PairGenerated)
 
-    def probe_margin(self, command: ProbeMargin) -> MarginProbed:
+    def probe_margin(self, command: commands.ProbeMargin) -> MarginProbed:
         """Probe how clear the target's choice after a text is."""
         return self._call(command, MarginProbed)
 
-    def record_chains(self, command: RecordChains) -> ChainsRecorded:
+    def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
-        return self._call(command, ChainsRecorded)
+        return self._measure(command, ChainsRecorded)
 
-    def probe_experts(self, command: ProbeExperts) -> ExpertsProbed:
+    def probe_experts(self, command: commands.ProbeExperts) -> ExpertsProbed:
         """Probe which experts of the target a text is routed to."""
         return self._call(command, ExpertsProbed)
 
-    def compare(self, command: ComparePair) -> ModelInspected:
+    def compare(self, command: commands.ComparePair) -> ModelInspected:
         """Compare a draft with a target by their files; loads no weights."""
         return self._call(command, ModelInspected)
 
@@ -139,18 +137,15 @@ class Engine(Closing):
 
     @property
     def n_interruptions(self) -> int:
-        """Number of times that others had the engine, or this driver was held."""
-        return self.client.n_interruptions
+        """Number of times that others had it, this driver was held, or memory was short."""
+        n_pauses = 0 if self._gate is None else self._gate.n_pauses
+        return self.client.n_interruptions + n_pauses
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the calls waited for others or were held, including discarded work."""
-        return self.client.waited_s
-
-    @property
-    def n_beside_off(self) -> int | None:
-        """Settings that take turns with the target alone: as many as share a draft, so None."""
-        return None
+        """Seconds that the calls waited for others or memory, or were held, with discarded work."""
+        paused_s = 0.0 if self._gate is None else self._gate.waited_s
+        return self.client.waited_s + paused_s
 
     def stop(self) -> None:
         """Cancel the running call. May be called from another thread or a signal handler."""
@@ -158,12 +153,25 @@ class Engine(Closing):
 
     def close(self) -> None:
         """Free the models and end the thread; of a shared engine, only let go."""
+        if self._gate is not None:
+            self._gate.close()
         if self._is_shared:
             self._thread.disconnect(self.client)
         else:
             self._thread.close()
 
-    def _call(self, command: Command, kind: type[Answer]) -> Answer:
+    def _measure(self, command: commands.Command, kind: type[Answer]) -> Answer:
+        if self._gate is None:
+            return self._call(command, kind)
+        n_stopped = self.client.n_stopped
+        return self._gate.measure(
+            lambda: self._call(command, kind),
+            tell=lambda reason: self.on_event(MemoryPaused(reason=reason)),
+            again=lambda: self.on_event(CommandRestarted()),
+            is_over=lambda: self.client.n_stopped != n_stopped,
+        )
+
+    def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
         self._drain()
         self.client.submit(command)
         self._n_unanswered += 1
@@ -181,6 +189,8 @@ class Engine(Closing):
             raise answer.error
         if not isinstance(answer, kind):
             raise TypeError(f"the engine answered {command} with {answer}")
+        if isinstance(answer, ModelLoaded) and self._gate is not None:
+            self._gate.settle()
         return answer
 
     def _next(self) -> Event:

@@ -10,6 +10,7 @@ from spectui.errors import SpectuiError
 from spectui.llama.buffers import ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
@@ -53,6 +54,8 @@ class ModelLoaded:
     mtp_layers: int = 0
     """MTP layers of a target that can draft for itself, or of a draft that consists of them; 0 for
     one that was loaded without."""
+    placed: ModelOptions | None = None
+    """Options of a target whose placement was open, with what was chosen; None for any other."""
 
     @property
     def remedy(self) -> str:
@@ -270,6 +273,19 @@ class EngineFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPaused:
+    """Nothing is measured while memory is short, or it goes on. Of the driver, not the engine."""
+
+    reason: str | None
+    """Why nothing is; None where it goes on."""
+
+    @property
+    def text(self) -> str:
+        """What happens now."""
+        return self.reason or "memory is there again, it goes on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineClosed:
     """The thread has ended."""
 
@@ -305,6 +321,7 @@ Event = (
     | ExpertsProbed
     | ModelInspected
     | CommandRestarted
+    | MemoryPaused
     | EngineFailed
     | EngineClosed
 )

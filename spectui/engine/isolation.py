@@ -4,11 +4,13 @@ Who uses the engine notices nothing of it but the error of the command during wh
 died: the next command starts another one, and loads the same models there first.
 """
 
+import os
 import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import get_args
 
 import psutil
@@ -18,15 +20,9 @@ from spectui.engine.child import Cancel, Logged, Start
 from spectui.engine.commands import (
     Command,
     ComparePair,
-    Generate,
-    GeneratePair,
     LoadDraft,
     LoadTarget,
-    ProbeExperts,
-    ProbeMargin,
-    RecordChains,
     Shutdown,
-    Tokenize,
     UnloadDraft,
 )
 from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
@@ -39,6 +35,12 @@ from spectui.options.setup import Fit
 _LOOK_S = 1.0
 PATIENCE = 120
 """Looks at a process that neither computes nor reads before it counts as hung."""
+PATIENCE_VARIABLE = "SPECTUI_PATIENCE"
+"""Environment variable with another number: a slow network's file system may need more."""
+_TAKING_S = 30
+"""Seconds in which a process takes a message, at most: a thread of its own does nothing else."""
+_MAJOR_FAULTS = 9
+"""Place of the count in ``/proc/PID/stat``, behind the name."""
 _FAR = 5
 """Times as many where it waits for RPC servers, which compute for it."""
 _CLOSING_LOOKS = 10
@@ -52,20 +54,6 @@ _OUT_OF_MEMORY = re.compile(
     r"bad_alloc|mem_buffer != NULL|MemoryError|Cannot allocate|temporarily unavailable"
 )
 """Last words of llama.cpp's, Python's and the threads' libraries where none is to be had."""
-
-_DOING: dict[type[Command], str] = {
-    LoadTarget: "loading the target",
-    LoadDraft: "loading the draft",
-    UnloadDraft: "freeing the draft",
-    Tokenize: "reading a prompt",
-    Generate: "generating",
-    GeneratePair: "generating",
-    ProbeMargin: "comparing two tokens",
-    RecordChains: "recording a draft",
-    ProbeExperts: "looking at experts",
-    ComparePair: "reading a model's header",
-    Shutdown: "closing",
-}
 
 
 @dataclass(slots=True)
@@ -100,24 +88,34 @@ class Pulse:
         return used_s
 
     def _read_bytes(self) -> int:
-        # Not on every system; what is mapped counts as well.
+        """A number that grows with whatever is read, from a disk, over FUSE, or where mapped."""
+        grown = 0
+        # Not on every system.
         with suppress(AttributeError, psutil.Error):
-            return int(self.process.io_counters().read_bytes)
-        return 0
+            counters = self.process.io_counters()
+            grown += counters.read_bytes + counters.read_chars
+        with suppress(OSError, ValueError, IndexError):
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text(errors="replace")
+            grown += int(stat.rpartition(")")[2].split()[_MAJOR_FAULTS])
+        return grown
 
 
 class ProcessWorker:
     """A ``Worker`` whose models are in a child process."""
 
-    def __init__(self, *, margins: Fit | None = None, patience: int = PATIENCE) -> None:
+    def __init__(self, *, margins: Fit | None = None, patience: int | None = None) -> None:
         """Start nothing yet.
 
         Args:
             margins: what stays free on GPUs; None for the usual.
-            patience: seconds for which a process may neither compute nor read while it works.
+            patience: seconds for which a process may neither compute nor read while it works; None
+                for ``PATIENCE``, or what the environment says.
+
+        Raises:
+            UsageError: that is no number of seconds.
         """
         self._margins = margins
-        self._patience = patience
+        self._patience = _told_patience() if patience is None else patience
         self._child: Child | None = None
         self._target: LoadTarget | None = None
         """What is loaded, or is to be loaded again."""
@@ -157,8 +155,8 @@ class ProcessWorker:
         Raises:
             EngineDiedError: the process ended meanwhile, or hung and was ended.
         """
-        if self._child is not None and self._child.has_ended:
-            # Killed while it had nothing to do: nobody's command is to blame.
+        if self._child is not None and (self._child.has_ended or self._child.channel.is_cut):
+            # Killed, or stopped, while it had nothing to do: nobody's command is to blame.
             self._drop()
         match command:
             case Shutdown():
@@ -175,12 +173,13 @@ class ProcessWorker:
                 self._restore(sink)
         answer = self._ask(command, sink)
         if isinstance(answer, ModelLoaded):
-            self._remember(command)
+            self._remember(command, answer)
         return answer
 
-    def _remember(self, command: Command) -> None:
+    def _remember(self, command: Command, loaded: ModelLoaded) -> None:
         if isinstance(command, LoadTarget):
-            self._target = command
+            # A placement that was open is chosen once: the next process has the same.
+            self._target = replace(command, options=loaded.placed or command.options)
         elif isinstance(command, LoadDraft):
             self._draft = command
 
@@ -217,6 +216,8 @@ class ProcessWorker:
     def _receive(self, command: Command, child: Child, pulse: Pulse, limit: int) -> Event | Logged:
         """Wait for what comes next, with an eye on whether the process still does anything."""
         times = _FAR if self._is_remote(command) else 1
+        if child.channel.is_cut:
+            raise self._hung(command, min(self._patience, _TAKING_S))
         try:
             while not child.channel.poll(_LOOK_S):
                 pulse.look()
@@ -233,7 +234,7 @@ class ProcessWorker:
         except ProtocolError as error:
             self._drop()
             raise EngineDiedError(
-                f"the engine's process said what cannot be understood while {_doing(command)} "
+                f"the engine's process said what cannot be understood while {command.doing} "
                 f"({error}); start the command again"
             ) from None
         return received
@@ -248,10 +249,12 @@ class ProcessWorker:
                         f"no process for the models can be started ({error.strerror}); close other "
                         "programs"
                     ) from None
+                self._child.channel.bound(min(self._patience, _TAKING_S))
                 self._n_sent = self._n_cancelled = 0
                 with suppress(OSError):
                     self._child.channel.send(Start(self._margins))
             try:
+                # If it is dead, or takes nothing, that is told where its answer is waited for.
                 with suppress(OSError):
                     self._child.channel.send(command)
             except OverflowError as error:
@@ -271,9 +274,11 @@ class ProcessWorker:
         except BaseException:
             # Its command must not answer the next one.
             self.interrupt(on=True)
-            with suppress(EOFError, OSError, ProtocolError):
+            try:
                 while not isinstance(child.channel.receive(), TERMINAL):
                     pass
+            except (EOFError, OSError, ProtocolError):
+                self._drop()
             raise
 
     def _is_remote(self, command: Command) -> bool:
@@ -284,7 +289,7 @@ class ProcessWorker:
         self._drop()
         return EngineDiedError(
             f"the engine's process neither computed nor read for {n_idle * _LOOK_S:.0f} s while "
-            f"{_doing(command)}, and was ended; see whether a driver or a disk hangs",
+            f"{command.doing}, and was ended; see whether a driver or a disk hangs",
             native_log.tail(_N_LINES),
         )
 
@@ -295,7 +300,7 @@ class ProcessWorker:
         self._drop()
         if are_of_rpc(words):
             return EngineDiedError(LOST_SERVER)
-        doing, log = _doing(command), native_log.tail(_N_LINES)
+        doing, log = command.doing, native_log.tail(_N_LINES)
         if end == "SIGKILL":
             return EngineKilledError(
                 f"the engine's process was killed while {doing}, as the kernel does where memory "
@@ -324,5 +329,13 @@ class ProcessWorker:
         self._is_loaded = self._target is None
 
 
-def _doing(command: Command) -> str:
-    return _DOING[type(command)]
+def _told_patience() -> int:
+    """Looks before a process counts as hung, as the environment says."""
+    told = os.environ.get(PATIENCE_VARIABLE, "")
+    if not told:
+        return PATIENCE
+    if not told.isdecimal() or not int(told):
+        raise UsageError(
+            f"{PATIENCE_VARIABLE}={told} is no number of seconds; give one, such as 300"
+        )
+    return int(told)

@@ -4,20 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    GeneratePair,
-    LoadDraft,
-    LoadTarget,
-    ProbeExperts,
-    ProbeMargin,
-    RecordChains,
-    Shutdown,
-    Tokenize,
-    UnloadDraft,
-)
+from spectui.engine import commands
 from spectui.engine.events import (
     DraftUnloaded,
     EngineClosed,
@@ -54,7 +41,9 @@ class Worker(Protocol):
         """Have ``lose`` called, on any thread, if the running command will never end."""
         ...
 
-    def execute(self, command: Command, sink: Sink, cancelled: Callable[[], bool]) -> Event:
+    def execute(
+        self, command: commands.Command, sink: Sink, cancelled: Callable[[], bool]
+    ) -> Event:
         """Do what a command asks for, and return its answer; ``Shutdown`` is the last.
 
         Args:
@@ -110,26 +99,28 @@ class LocalWorker:
         else:
             self.abort.clear()
 
-    def execute(self, command: Command, sink: Sink, cancelled: Callable[[], bool]) -> Event:
+    def execute(
+        self, command: commands.Command, sink: Sink, cancelled: Callable[[], bool]
+    ) -> Event:
         """As ``Worker.execute``."""
         models = self.models
         match command:
-            case LoadTarget() | LoadDraft():
+            case commands.LoadTarget() | commands.LoadDraft():
                 return self._load(command, sink, cancelled)
-            case UnloadDraft():
+            case commands.UnloadDraft():
                 models.unload_draft()
                 return DraftUnloaded()
-            case ComparePair():
+            case commands.ComparePair():
                 return self._inspector.compare(command, cancelled)
-            case Tokenize():
+            case commands.Tokenize():
                 return self._tokenize(command)
-            case Generate():
+            case commands.Generate():
                 return Generation(models, command, sink, cancelled).run()
-            case GeneratePair():
+            case commands.GeneratePair():
                 return PairGeneration(models, command, sink, cancelled).run()
-            case ProbeMargin() | RecordChains() | ProbeExperts():
+            case commands.ProbeMargin() | commands.RecordChains() | commands.ProbeExperts():
                 return self._look(command, cancelled)
-            case Shutdown():
+            case commands.Shutdown():
                 self.guard.close()
                 self._templates.close()
                 self._inspector.close()
@@ -138,24 +129,29 @@ class LocalWorker:
                 return EngineClosed()
 
     def _look(
-        self, command: ProbeMargin | RecordChains | ProbeExperts, cancelled: Callable[[], bool]
+        self,
+        command: commands.ProbeMargin | commands.RecordChains | commands.ProbeExperts,
+        cancelled: Callable[[], bool],
     ) -> Event:
         match command:
-            case ProbeMargin():
+            case commands.ProbeMargin():
                 return probe_margin(self.models, command)
-            case RecordChains():
+            case commands.RecordChains():
                 return record(self.models, command, cancelled)
-            case ProbeExperts():
+            case commands.ProbeExperts():
                 return probe_experts(self.models, command)
 
     def _load(
-        self, command: LoadTarget | LoadDraft, sink: Sink, cancelled: Callable[[], bool]
+        self,
+        command: commands.LoadTarget | commands.LoadDraft,
+        sink: Sink,
+        cancelled: Callable[[], bool],
     ) -> ModelLoaded:
         def progress(role: Role, options: ModelOptions, fraction: float) -> None:
             sink(LoadProgress(role=role, path=options.path, fraction=fraction))
 
         models = self.models
-        if isinstance(command, LoadTarget):
+        if isinstance(command, commands.LoadTarget):
             # Free memory counts once what makes room is gone.
             models.close()
             self._request = PlanRequest(
@@ -165,10 +161,12 @@ class LocalWorker:
                 context=command.context,
                 max_draft=command.max_draft,
             )
+            options = command.options
             command = self._placed(command, sink)
             self._ask_guard(self._request, command, sink)
             models.load_target(command, progress, cancelled)
-            return self._loaded(Role.TARGET, sink)
+            placed = None if command.options == options else command.options
+            return replace(self._loaded(Role.TARGET, sink), placed=placed)
         models.unload_draft()
         if self._request is not None and models.target_model is not None:
             command = replace(command, options=beside(self._request.target, command.options))
@@ -177,7 +175,7 @@ class LocalWorker:
         models.load_draft(command, progress, cancelled)
         return self._loaded(Role.DRAFT, sink)
 
-    def _placed(self, command: LoadTarget, sink: Sink) -> LoadTarget:
+    def _placed(self, command: commands.LoadTarget, sink: Sink) -> commands.LoadTarget:
         """The command with the placement that ``--fit`` chooses, where it is open."""
         if self._request is None:
             return command
@@ -186,13 +184,15 @@ class LocalWorker:
             sink(LoadWarned(warning=sentence))
         return replace(command, options=self._request.target)
 
-    def _ask_guard(self, request: PlanRequest, command: LoadTarget | LoadDraft, sink: Sink) -> None:
+    def _ask_guard(
+        self, request: PlanRequest, command: commands.LoadTarget | commands.LoadDraft, sink: Sink
+    ) -> None:
         """Have the guard refuse what has no room, before anything is allocated.
 
         Raises:
             DoesNotFitError: it does.
         """
-        has_target = isinstance(command, LoadDraft)
+        has_target = isinstance(command, commands.LoadDraft)
         warning = self.guard.check(request, has_target=has_target, from_disk=command.from_disk)
         if warning is not None:
             sink(LoadWarned(warning=warning))
@@ -211,7 +211,7 @@ class LocalWorker:
             mtp_layers=models.mtp_layers(role),
         )
 
-    def _tokenize(self, command: Tokenize) -> Tokenized:
+    def _tokenize(self, command: commands.Tokenize) -> Tokenized:
         model = self.models.target_model
         if model is None:
             raise UsageError("no target is loaded; give one with -m")

@@ -16,7 +16,7 @@ from spectui import __version__
 from spectui.engine import events
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.thread import EngineThread, Priority
-from spectui.errors import CancelledError, UsageError
+from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftMtp, Model
 from spectui.options.setup import SamplingConfig, Schedule
@@ -161,6 +161,7 @@ class ChatRecorder:
         sink: Callable[[ChatRecording], None],
         state: ChatRecording,
         *,
+        lose: Callable[[EngineDiedError], None] = lambda _error: None,
         n_ctx: int,
         rollback: Rollback,
         max_tokens: int = MAX_TOKENS,
@@ -171,6 +172,7 @@ class ChatRecorder:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
             state: empty but for who drafts.
+            lose: called on the engine's thread where its process ended while it recorded.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
             max_tokens: limit of tokens in kept answers.
@@ -186,12 +188,13 @@ class ChatRecorder:
         """Id of the answer that is gone along."""
         self.state = state
         self._engine = engine
-        self._client = engine.connect(self._on_event, Priority.BACKGROUND)
+        self._lose = lose
+        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
 
     def close(self) -> None:
         """Cancel what is under way, from any thread."""
-        self._client.quit()
-        self._engine.disconnect(self._client)
+        self.client.quit()
+        self._engine.disconnect(self.client)
 
     def begin(self, turn: Generate) -> None:
         """An answer is asked for."""
@@ -241,7 +244,7 @@ class ChatRecorder:
             return
         recording = waiting.recording
         self._under_way = recording.id
-        self._client.submit(
+        self.client.submit(
             RecordChains(
                 prompt=recording.prompt,
                 output=recording.output,
@@ -260,6 +263,8 @@ class ChatRecorder:
             case events.EngineFailed(error=error):
                 texts = [one for one in self.state.texts if one.recording.id != self._under_way]
                 self._change(texts=tuple(texts), failure=str(error))
+                if isinstance(error, EngineDiedError):
+                    self._lose(error)
             case _:
                 # It gave way to the chat, and will begin again by itself.
                 return

@@ -15,13 +15,16 @@ from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.guard import request_of
-from spectui.engine.thread import EngineThread, Priority
-from spectui.errors import CancelledError, UsageError
+from spectui.engine.isolation import ProcessWorker
+from spectui.engine.thread import EngineClient, EngineThread, Priority
+from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
 from spectui.live.setup import (
     BaselineMeasured,
     ChatRecorded,
     LiveSetup,
+    ModelsLost,
+    ModelsRestored,
     RamMeasured,
     TuningChanged,
 )
@@ -52,7 +55,15 @@ _BASELINE_TEXT = (
 )
 
 
-SessionEvent = events.Event | BaselineMeasured | RamMeasured | TuningChanged | ChatRecorded
+SessionEvent = (
+    events.Event
+    | BaselineMeasured
+    | RamMeasured
+    | TuningChanged
+    | ChatRecorded
+    | ModelsLost
+    | ModelsRestored
+)
 
 
 def _max_draft(setup: LiveSetup) -> int:
@@ -146,6 +157,7 @@ class LiveSession:
         sink: Callable[[SessionEvent], None],
         discard: Callable[[], None] = lambda: None,
         *,
+        isolate: bool = False,
         make_gauge: Callable[[Callable[[float], None]], RamGauge] = RamGauge,
     ) -> None:
         """Start an engine with nothing loaded.
@@ -153,11 +165,13 @@ class LiveSession:
         Args:
             sink: told what happens; quick and thread-safe.
             discard: drops what was told but not taken yet: it belongs to a pair that is going.
+            isolate: whether the models are in a process of their own.
             make_gauge: makes what measures the limit of the RAM.
         """
         self._post = sink
         self._discard = discard
-        self._engine = EngineThread()
+        self._worker = ProcessWorker() if isolate else None
+        self._engine = EngineThread(self._worker)
         self.inspector = PairInspector(self._engine, sink)
         self._lock = threading.RLock()
         self._epoch = 0
@@ -177,10 +191,18 @@ class LiveSession:
         self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
         self._n_threads = 1
         self._from_disk = False
+        self._is_loading = False
+        self.is_lost = False
+        """Whether the process with the models has ended, and nothing loads them by itself."""
         self.rpc: tuple[str, ...] = ()
         """RPC servers, ``HOST:PORT``, that the models are on."""
         self.max_draft = 0
         """Longest draft that the target was loaded for."""
+
+    @property
+    def process(self) -> int | None:
+        """Id of the process with the models; None for this one."""
+        return None if self._worker is None else self._worker.pid
 
     def _connect(self) -> None:
         """Begin an epoch: clients whose events count only as long as it lasts."""
@@ -226,7 +248,8 @@ class LiveSession:
             self.inspector.forget()
             self._end_recording()
             self.tuning = self._turn = self._target = self._draft = None
-            self._is_warm = False
+            self._is_warm = self.is_lost = False
+            self._is_loading = True
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
@@ -248,7 +271,13 @@ class LiveSession:
 
         Answered by ``ModelLoaded`` or ``EngineFailed``.
         """
+        self._is_loading = True
         self._chat.submit(LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
+
+    def load_again(self) -> None:
+        """Load what was lost. Answered by ``ModelsRestored`` or ``EngineFailed``."""
+        # Whatever needs the models brings them back.
+        self._chat.submit(Tokenize(text=""))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
@@ -371,14 +400,20 @@ class LiveSession:
     def _on_chat(self, event: events.Event) -> None:
         match event:
             case events.Tokenized():
-                self._generate(event.tokens)
+                if not self._restored():
+                    self._generate(event.tokens)
                 return
-            case events.ModelLoaded(role=events.Role.TARGET):
-                self._target = event
+            case events.ModelLoaded(role=role):
+                self._is_loading = False
+                if role is events.Role.TARGET:
+                    self._target = event
+                else:
+                    self._draft = event
                 self._begin_recording()
-            case events.ModelLoaded(role=events.Role.DRAFT):
-                self._draft = event
-                self._begin_recording()
+            case events.EngineFailed(error=error):
+                if isinstance(error, EngineDiedError) and not self._is_loading:
+                    self._lose()
+                self._is_loading = False
             case _:
                 pass
         self._post(event)
@@ -386,6 +421,37 @@ class LiveSession:
             self._gauge.ask(self._n_threads)
         if self._recorder is not None:
             self._recorder.hear(event)
+
+    def _lose(self) -> None:
+        """Keep what works in idle time from loading the models again.
+
+        A search does that by itself, as one without a screen does.
+        """
+        tuning = None if self.tuning is None else self.tuning.state
+        is_searching = tuning is not None and tuning.is_running and not tuning.paused
+        if self._worker is not None and not is_searching:
+            self.is_lost = True
+            for client in self._idle_clients():
+                client.hold()
+
+    def _lose_idly(self, error: EngineDiedError) -> None:
+        self._lose()
+        self._post(ModelsLost(error=error))
+
+    def _restored(self) -> bool:
+        """Go on after a loss; tell whether that is all that was asked for."""
+        if not self.is_lost:
+            return False
+        self.is_lost = self._is_warm = False
+        for client in self._idle_clients():
+            client.release()
+        self._post(ModelsRestored())
+        self.measure_baseline()
+        return self._turn is None
+
+    def _idle_clients(self) -> tuple[EngineClient, ...]:
+        recorder = () if self._recorder is None else (self._recorder.client,)
+        return (self._background, *recorder)
 
     def _begin_recording(self) -> None:
         """Start recording answers with the present drafter, if any: each load may change it."""
@@ -407,6 +473,7 @@ class LiveSession:
                 depth=min(self.max_draft, MAX_DEPTH),
                 mtp_layers=drafter.mtp_layers,
             ),
+            lose=self._lose_idly,
             n_ctx=target.n_ctx,
             rollback=target.rollback,
         )
@@ -464,6 +531,8 @@ class LiveSession:
                     step_s = event.result.counters.times.verify_s / rounds
                     self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
                 self._gauge.ask(self._n_threads)
+            case events.EngineFailed(error=EngineDiedError() as error):
+                self._lose_idly(error)
             case events.EngineFailed() | events.CommandRestarted() | _:
                 # Cancelled, or no target any more: there is no baseline then.
                 return

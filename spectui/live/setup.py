@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spectui.demo import DemoModel
+from spectui.errors import EngineDiedError
 from spectui.models.facts import is_mtp_file
 from spectui.options.setup import SamplingConfig, Schedule, Setup
 from spectui.options.speculation import Speculation
@@ -77,6 +78,7 @@ class Activity(StrEnum):
     NO_MODEL = "no model"
     LOADING = "loading"
     READY = "ready"
+    LOST = "models lost"
     ANSWERING = "answering"
 
 
@@ -107,6 +109,8 @@ class Launch:
     """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False
+    isolate: bool = False
+    """Whether the models are in a process of their own."""
     from_disk: bool = False
     """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 
@@ -132,6 +136,18 @@ class TuningChanged:
     """The search beside the chat has moved on."""
 
     state: "TuningState"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsLost:
+    """The process with the models has ended while nobody waited for it."""
+
+    error: EngineDiedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsRestored:
+    """Another process has the models that were lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,16 @@
 """Decoding of prompts, by the engine in this process or by llama-servers."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from spectui.documents import Json
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
+from spectui.errors import EngineDiedError
 from spectui.options.setup import Setup
+
+Measured = TypeVar("Measured")
 
 ENGINE: Json = {"backend": "engine"}
 """The engine in documents, as who decoded."""
@@ -66,6 +69,17 @@ class Loading(Protocol):
     def load(self, draft: str | None) -> None:
         """Have a draft ready."""
         ...
+
+
+def again_after_a_death(measure: Callable[[], Measured]) -> Measured:
+    """Measure, and once more where the engine's process ends meanwhile: another takes its place.
+
+    That it ends again would be no chance.
+    """
+    try:
+        return measure()
+    except EngineDiedError:
+        return measure()
 
 
 def one_after_the_other(

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from spectui.documents import Json, ending, or_reason
 from spectui.engine.events import GenerationResult
-from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    HopelessError,
+    MemoryShortError,
+    ServerError,
+)
 from spectui.known import Known
 from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
@@ -200,7 +206,7 @@ def _compared(
             on_run(run)
         if workload.sampling.is_greedy and speculation is not None:
             lossless = check_lossless(measurer.engine, pairs_of(runs))
-    except (KeyboardInterrupt, CancelledError, ServerError) as error:
+    except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:
         if not any(run.has_decoded for run in runs) or isinstance(error, HopelessError):
             raise
         ended = error

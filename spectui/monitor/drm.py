@@ -84,13 +84,13 @@ class Card:
     source: ClassVar[GpuSource]
     vendor: ClassVar[str]
 
-    def __init__(self, node: Path, clock: Callable[[], float], proc: Path) -> None:
+    def __init__(self, node: Path, clock: Callable[[], float], process: Callable[[], Path]) -> None:
         """Read the card.
 
         Args:
             node: its folder among the graphics devices.
             clock: rates refer to it.
-            proc: folder of this process.
+            process: tells the folder of the process with the models.
 
         Raises:
             KernelError: it does not say what it is.
@@ -103,7 +103,7 @@ class Card:
         self.in_ram = self.is_integrated()
         regions = RAM_REGIONS if self.in_ram else CARD_REGIONS
         queries = self.queries() | {
-            "process_bytes": partial(own_bytes, proc, self.address, regions),
+            "process_bytes": lambda: own_bytes(process(), self.address, regions),
             "pcie_generation": partial(link_generation, self.device),
             "pcie_width": partial(link_width, self.device),
         }
@@ -375,15 +375,23 @@ _DRIVERS: dict[str, type[Card]] = {str(one.source): one for one in (AmdCard, I91
 class KernelGpus:
     """Reads every GPU of these drivers. Nothing raises: what fails is a reason."""
 
-    def __init__(self, clock: Callable[[], float], *, root: Path = Path("/")) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        root: Path = Path("/"),
+        process: Callable[[], int | None] = lambda: None,
+    ) -> None:
         """Look for GPUs at the first ``read``.
 
         Args:
             clock: rates refer to it.
             root: folder with ``proc`` and ``sys``.
+            process: asked for the process with the models; None for this one.
         """
         self._clock = clock
         self._root = root
+        self._pid = process
         self._cards: dict[str, Card] = {}
         self._lost: dict[str, str] = {}
         """Reasons why cards are not read, by their addresses."""
@@ -414,10 +422,15 @@ class KernelGpus:
                 address = pci_address((node / "device").resolve(strict=True).name)
                 driver = _DRIVERS.get((node / "device/driver").resolve().name)
                 if driver and address and (address not in self._cards or address in self._lost):
-                    found[address] = driver(node, self._clock, self._root / "proc/self")
+                    found[address] = driver(node, self._clock, self._process)
         for address in sorted(found):
             self._cards[address] = found[address]
             self._lost.pop(address, None)
+
+    def _process(self) -> Path:
+        # A folder that is missing would never be asked for again.
+        folder = self._root / "proc" / str(self._pid() or "self")
+        return folder if folder.exists() else self._root / "proc/self"
 
     def _read(self, card: Card, now_s: float, index: int) -> GpuReading:
         if card.address not in self._lost:

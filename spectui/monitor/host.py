@@ -1,10 +1,10 @@
-"""The host: CPU, memory, and this process's reads from disk, by procfs."""
+"""The host: CPU, memory, and the reads from disk of the process with the models, by procfs."""
 
 import os
 import re
-import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -14,6 +14,9 @@ _KIB = 1 << 10
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)
 _READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
+_SELF = "self"
+_MAJOR_FAULTS = 9
+"""Place of ``majflt`` in a process's ``stat``, behind its name."""
 _Ticks = tuple[int, int]
 """Ticks of one core, of 10 ms each: idle, total."""
 _MIN_TICKS = 5
@@ -24,46 +27,95 @@ _CORE_LINE_BYTES = 256
 class Host:
     """Reads the host. The files stay open: opening them would cost more than reading them."""
 
-    def __init__(self, clock: Callable[[], float], *, proc: Path = Path("/proc")) -> None:
-        """Open the files in ``proc``; rates refer to ``clock``.
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        proc: Path = Path("/proc"),
+        process: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """Open the files.
+
+        Args:
+            clock: rates refer to it.
+            proc: where procfs is.
+            process: asked at every reading for the process with the models; None for this one.
 
         Raises:
             OSError: procfs is not there.
         """
         self._clock = clock
+        self._proc = proc
+        self._pid = process
         self._stat = ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + (os.cpu_count() or 1)))
         self._memory = ProcFile(proc / "meminfo", 4 * _KIB)
-        self._statm = ProcFile(proc / "self/statm", _KIB)
-        self._io: ProcFile | str
-        try:
-            self._io = ProcFile(proc / "self/io", _KIB)
-        except OSError as error:
-            self._io = f"the system does not report disk reads of a process ({error.strerror})"
-        self._disk_reads = CounterRate()
-        self._faults = CounterRate()
+        self._process = _Process(proc / "self", clock)
         self._cores = _Cores(self._stat.read())
 
     def read(self) -> HostReading:
         """Return the host's present readings."""
         memory = {key: int(kib) * _KIB for key, kib in _MEMORY.findall(self._memory.read())}
-        _size, resident, shared = (int(n) for n in self._statm.read().split()[:3])
-        usage = resource.getrusage(resource.RUSAGE_SELF)
         return HostReading(
             cpu_per_core=self._cores.update(self._stat.read()),
             memory_total_bytes=memory[b"MemTotal"],
             memory_available_bytes=memory[b"MemAvailable"],
             swap_used_bytes=memory[b"SwapTotal"] - memory[b"SwapFree"],
-            process_rss_bytes=resident * _PAGE_BYTES,
-            process_anonymous_bytes=Reading((resident - shared) * _PAGE_BYTES),
-            disk_read_bytes_per_s=self._disk_rate(),
-            major_faults_per_s=self._faults.update(usage.ru_majflt, self._clock()),
+            **self._read_process(),
         )
 
     def close(self) -> None:
         """Close the files."""
-        for file in (self._stat, self._memory, self._statm, self._io):
-            if isinstance(file, ProcFile):
-                file.close()
+        self._stat.close()
+        self._memory.close()
+        self._process.close()
+
+    def _read_process(self) -> dict[str, Any]:
+        """Fields about the process with the models; about this one where that has just ended."""
+        try:
+            self._follow(str(self._pid() or _SELF))
+            return self._process.read()
+        except OSError:
+            self._follow(_SELF)
+            return self._process.read()
+
+    def _follow(self, name: str) -> None:
+        if name != self._process.folder.name:
+            found = _Process(self._proc / name, self._clock)
+            self._process.close()
+            self._process = found
+
+
+class _Process:
+    """Memory and reads of one process."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+        self.folder = folder
+        self._clock = clock
+        self._statm = ProcFile(folder / "statm", _KIB)
+        self._stat = ProcFile(folder / "stat", _KIB)
+        self._io: ProcFile | str
+        try:
+            self._io = ProcFile(folder / "io", _KIB)
+        except OSError as error:
+            self._io = f"the system does not report disk reads of a process ({error.strerror})"
+        self._disk_reads = CounterRate()
+        self._faults = CounterRate()
+
+    def read(self) -> dict[str, Any]:
+        """Return fields of ``HostReading``.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        _size, resident, shared = (int(n) for n in self._statm.read().split()[:3])
+        # Its name, in brackets, may hold anything.
+        numbers = self._stat.read().rpartition(b")")[2].split()
+        return {
+            "process_rss_bytes": resident * _PAGE_BYTES,
+            "process_anonymous_bytes": Reading((resident - shared) * _PAGE_BYTES),
+            "disk_read_bytes_per_s": self._disk_rate(),
+            "major_faults_per_s": self._faults.update(int(numbers[_MAJOR_FAULTS]), self._clock()),
+        }
 
     def _disk_rate(self) -> Reading:
         if isinstance(self._io, str):
@@ -72,6 +124,12 @@ class Host:
         if found is None:
             return Reading(None, "the kernel does not count disk reads of a process")
         return self._disk_reads.update(int(found[1]), self._clock())
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (self._statm, self._stat, self._io):
+            if isinstance(file, ProcFile):
+                file.close()
 
 
 class ProcFile:

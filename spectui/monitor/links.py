@@ -1,23 +1,31 @@
-"""Traffic over the links to RPC servers, as the kernel counts it for this process's connections.
+"""Traffic over the links to RPC servers, as the kernel counts it for the models' connections.
 
-llama.cpp's library has the connections. Its file descriptors are found among this process's by whom
-they lead to, and the kernel tells of each how many bytes were acknowledged and received.
+llama.cpp's library has the connections, in this process or in one of the models' own. Its file
+descriptors are found among the process's by whom they lead to, and the kernel tells of each how
+many bytes were acknowledged and received.
 """
 
+import ctypes
+import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from spectui.monitor.readings import CounterRate, LinkReading, Reading
 
-_OPEN = Path("/proc/self/fd")
+_PROC = Path("/proc")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PIDFD_GETFD = 438
+"""Of Linux 5.6, on every kind of processor."""
+_REFUSED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+"""In a container, or by an older kernel."""
 _INFO = struct.Struct("=120x2Q")
 """``tcpi_bytes_acked`` and ``tcpi_bytes_received`` of Linux's ``struct tcp_info``."""
 _NO_CONNECTION = Reading(None, "no model is on this server")
-_NO_COUNTERS = Reading(None, "the system does not count the bytes of a connection")
+_NO_COUNTERS = Reading(None, "the system does not tell the bytes of a connection")
 
 _Address = tuple[str, int]
 _Ends = tuple[_Address, _Address]
@@ -27,23 +35,27 @@ _Bytes = tuple[int, int]
 
 
 class Links:
-    """Reads the connections that this process has to RPC servers. Only Linux tells.
+    """Reads the connections that a process has to RPC servers. Only Linux tells.
 
     What a connection carries between the last reading and its end is not seen.
     """
 
-    def __init__(self, endpoints: Sequence[str]) -> None:
+    def __init__(
+        self, endpoints: Sequence[str], process: Callable[[], int | None] = lambda: None
+    ) -> None:
         """Look up the servers' addresses.
 
         Args:
             endpoints: ``HOST:PORT`` of each.
+            process: asked at every reading for the process with the models; None for this one.
         """
+        self._process = process
         self.endpoints = tuple(endpoints)
         self._links = tuple(_Link(endpoint) for endpoint in endpoints)
 
     def read(self, now_s: float) -> tuple[LinkReading, ...]:
         """Return bytes so far, and the rates since the last reading, of every server."""
-        found = dict(_connections()) if self._links and _OPEN.exists() else None
+        found = _connections(self._process()) if self._links else None
         return tuple(link.read(found, now_s) for link in self._links)
 
 
@@ -91,15 +103,36 @@ def _addresses(endpoint: str) -> frozenset[_Address]:
     return frozenset()
 
 
-def _connections() -> Iterator[tuple[_Ends, _Bytes]]:
-    """The TCP connections of this process."""
-    for link in _OPEN.iterdir():
-        # Others open and close them at any moment.
-        with suppress(OSError):
-            if str(link.readlink()).startswith("socket:"):
-                # A copy of the descriptor: the connection stays its owner's.
-                with socket.socket(fileno=os.dup(int(link.name))) as copy:
-                    yield from _counted(copy)
+def _connections(pid: int | None) -> dict[_Ends, _Bytes] | None:
+    """The TCP connections of a process, None for this one; None where they are not told."""
+    if not _PROC.exists():
+        return None
+    found: dict[_Ends, _Bytes] = {}
+    # It may end at any moment, and open and close what it likes before that.
+    with suppress(FileNotFoundError):
+        for link in (_PROC / str(pid or "self") / "fd").iterdir():
+            try:
+                if str(link.readlink()).startswith("socket:"):
+                    with _copied(pid, int(link.name)) as copy:
+                        found.update(_counted(copy))
+            except OSError as error:
+                if error.errno in _REFUSED:
+                    return None
+    return found
+
+
+def _copied(pid: int | None, number: int) -> socket.socket:
+    """A socket on a copy of a process's descriptor: the connection stays its owner's."""
+    if pid is None:
+        return socket.socket(fileno=os.dup(number))
+    process = os.pidfd_open(pid)
+    try:
+        copy = _LIBC.syscall(_PIDFD_GETFD, process, number, 0)
+    finally:
+        os.close(process)
+    if copy < 0:
+        raise OSError(ctypes.get_errno(), "no copy of another process's descriptor")
+    return socket.socket(fileno=copy)
 
 
 def _counted(connection: socket.socket) -> Iterator[tuple[_Ends, _Bytes]]:

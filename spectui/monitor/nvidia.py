@@ -94,6 +94,9 @@ def _fastest_bytes_per_s(gpu: Handle) -> float:
     return FASTEST_BYTES_PER_S if limit is None else limit
 
 
+Process = Callable[[], int | None]
+"""Tells the process with the models; None for this one."""
+
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """Linux gives the namespace that it boots with this number (``PROC_PID_INIT_INO``)."""
@@ -110,14 +113,19 @@ class UnknownProcessError(NvmlError):
         return "in a container the driver does not know this process by its id"
 
 
-def process_bytes(gpu: Handle) -> float:
-    """Return the memory of ``gpu`` that this process holds: 0 before it uses the GPU.
+def process_bytes(gpu: Handle, process: Process) -> float:
+    """Return the memory of ``gpu`` that a process holds: 0 before it uses the GPU.
+
+    Args:
+        gpu: the GPU.
+        process: tells the process with the models.
 
     Raises:
         NvmlError: NVML refused, keeps the size to itself, or counts processes differently.
     """
     processes = call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, gpu)
-    sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
+    pid = process() or os.getpid()
+    sizes = [one.usedGpuMemory for one in processes if one.pid == pid]
     if None in sizes:
         raise NvmlError(pynvml.NVML_ERROR_NOT_SUPPORTED, "the size is not available")
     if not sizes and not driver_knows_our_ids():
@@ -138,7 +146,6 @@ Query = Callable[[Handle], float]
 _METRICS: dict[str, tuple[str, float, Query]] = {
     "memory_used_bytes": ("memory", ALWAYS_S, nvml.memory_used_bytes),
     "memory_total_bytes": ("memory", SLOWLY_S, nvml.memory_total_bytes),
-    "process_bytes": ("memory per process", EACH_SECOND_S, process_bytes),
     "utilisation": ("utilisation", ALWAYS_S, nvml.utilisation),
     "power_w": ("power", EACH_SECOND_S, nvml.power_w),
     "temperature_c": ("temperature", SLOWLY_S, nvml.temperature_c),
@@ -154,13 +161,25 @@ _METRICS: dict[str, tuple[str, float, Query]] = {
 class Gpu:
     """Reads one GPU for as long as it answers."""
 
-    def __init__(self, card: GpuReading, gpu: Handle, clock: Callable[[], float]) -> None:
-        """Read ``gpu``, which ``card`` describes; PCIe rates refer to ``clock``."""
+    def __init__(
+        self, card: GpuReading, gpu: Handle, clock: Callable[[], float], process: Process
+    ) -> None:
+        """Read ``gpu``, which ``card`` describes.
+
+        Args:
+            card: its description.
+            gpu: the GPU.
+            clock: PCIe rates refer to it.
+            process: tells whose memory is told apart.
+        """
         self._card = card
         self._metrics = {
             field: Metric(what, period_s, partial(query, gpu))
             for field, (what, period_s, query) in _METRICS.items()
         }
+        self._metrics["process_bytes"] = Metric(
+            "memory per process", EACH_SECOND_S, partial(process_bytes, gpu, process)
+        )
         self._throttles = Metric(
             "why the clock is low", EACH_SECOND_S, partial(nvml.throttled_by, gpu)
         )
@@ -228,9 +247,15 @@ class _Card:
 class NvidiaGpus:
     """Reads every GPU that NVML knows. Nothing raises: what fails is a reason."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Look for GPUs at the first ``read``; rates refer to ``clock``."""
+    def __init__(self, clock: Callable[[], float], process: Process = lambda: None) -> None:
+        """Look for GPUs at the first ``read``.
+
+        Args:
+            clock: rates refer to it.
+            process: asked for the process with the models; None for this one.
+        """
         self._clock = clock
+        self._process = process
         self._cards: list[_Card] = []
         self._reason: str | None = None
         self._in_session = False
@@ -288,7 +313,7 @@ class NvidiaGpus:
             card.uuid = nvml.uuid_of(handle)
             card.name = nvml.name(handle)
             card.address = nvml.address(handle)
-            card.gpu = Gpu(card.unread(), handle, self._clock)
+            card.gpu = Gpu(card.unread(), handle, self._clock, self._process)
         except NvmlError as error:
             card.lose(error)
 

@@ -85,7 +85,7 @@ class GpuReading:
     memory_used_bytes: Reading
     memory_total_bytes: Reading
     process_bytes: Reading
-    """Part of the used memory that this process holds."""
+    """Part of the used memory that the process with the models holds."""
     utilisation: Reading
     """Share of the time in which something ran, or it was awake: 0 to 1."""
     power_w: Reading
@@ -147,13 +147,13 @@ class HostReading:
     memory_available_bytes: int
     swap_used_bytes: int
     process_rss_bytes: int
-    """Resident memory of this process, mapped weights included."""
+    """Resident memory of the process with the models, mapped weights included."""
     process_anonymous_bytes: Reading
-    """Resident memory of this process without mapped files."""
+    """Resident memory of the process with the models without mapped files."""
     disk_read_bytes_per_s: Reading
-    """Read from disk by this process: mapped weights that were not in memory."""
+    """Read from disk by the process with the models: mapped weights that were not in memory."""
     major_faults_per_s: Reading
-    """Page faults of this process that had to wait for the disk."""
+    """Page faults of the process with the models that had to wait for the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

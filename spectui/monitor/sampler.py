@@ -36,6 +36,7 @@ class LiveSource:
         clock: Callable[[], float] = time.monotonic,
         root: Path = Path("/"),
         rpc: Callable[[], Sequence[str]] = tuple,
+        process: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Open the host's files; GPUs are looked for at the first ``read``.
 
@@ -43,15 +44,17 @@ class LiveSource:
             clock: rates refer to it.
             root: folder with ``proc`` and ``sys``, where the kernel describes GPUs.
             rpc: asked at every reading for the RPC servers, ``HOST:PORT``, that models are on.
+            process: asked as often for the process that has the models; None for this one.
 
         Raises:
             OSError: /proc is not there.
         """
         self._clock = clock
-        self._host = Host(clock)
-        self._nvidia = NvidiaGpus(clock)
-        self._others = KernelGpus(clock, root=root)
+        self._host = Host(clock, process=process)
+        self._nvidia = NvidiaGpus(clock, process)
+        self._others = KernelGpus(clock, root=root, process=process)
         self._rpc = rpc
+        self._process = process
         self._links = Links(())
 
     def read(self) -> Snapshot:
@@ -61,7 +64,7 @@ class LiveSource:
         gpus = nvidia + self._others.read(now_s, len(nvidia))
         endpoints = tuple(self._rpc())
         if endpoints != self._links.endpoints:
-            self._links = Links(endpoints)
+            self._links = Links(endpoints, self._process)
         return Snapshot(
             time_s=now_s,
             gpus=gpus,

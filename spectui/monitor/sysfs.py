@@ -1,4 +1,4 @@
-"""Files of sysfs and procfs about a GPU: bounded reads, its link, what this process holds of it.
+"""Files of sysfs and procfs about a GPU: bounded reads, its link, what a process holds of it.
 
 A file that is not there, cannot be read or holds something else is an error with a reason.
 """
@@ -179,7 +179,7 @@ RAM_REGIONS = CARD_REGIONS | {"gtt", "system", "stolen"}
 
 
 def own_bytes(proc: Path, address: str, regions: frozenset[str]) -> float:
-    """Return the memory of a GPU that this process holds: 0 before it opens it.
+    """Return the memory of a GPU that a process holds: 0 before it opens it.
 
     Args:
         proc: folder of the process in procfs.
@@ -187,7 +187,7 @@ def own_bytes(proc: Path, address: str, regions: frozenset[str]) -> float:
         regions: kinds of memory that count.
 
     Raises:
-        KernelError: the kernel lists no files of this process.
+        KernelError: the kernel lists no files of the process.
     """
     clients: dict[str, float] = {}
     try:

@@ -11,6 +11,7 @@ from spectui.errors import (
     CancelledError,
     DoesNotFitError,
     HopelessError,
+    MemoryShortError,
     ServerError,
     SpectuiError,
     UsageError,
@@ -252,7 +253,7 @@ class Sweep:
             visit = self.pending[0]
             try:
                 self._visit(visit, measurer, self._store, on_event)
-            except (KeyboardInterrupt, CancelledError, HopelessError):
+            except (KeyboardInterrupt, CancelledError, HopelessError, MemoryShortError):
                 # Wherever it was stopped, also as its beginning was written down: it is tried
                 # again.
                 self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
@@ -271,7 +272,7 @@ class Sweep:
         began_s = self._clock()
         try:
             record = measurer.measure(visit)
-        except (CancelledError, HopelessError):
+        except (CancelledError, HopelessError, MemoryShortError):
             raise
         except SpectuiError as error:
             if getattr(error, "__notes__", None):

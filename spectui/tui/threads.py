@@ -71,16 +71,21 @@ class Monitor:
     """Reads the machine; every reading is posted as a ``Snapshot``."""
 
     def __init__(
-        self, post: Callable[[object], None], rpc: Callable[[], Sequence[str]] = tuple
+        self,
+        post: Callable[[object], None],
+        rpc: Callable[[], Sequence[str]] = tuple,
+        process: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Read nothing yet.
 
         Args:
             post: takes readings.
             rpc: asked for the RPC servers, ``HOST:PORT``, that models are on.
+            process: asked for the process that has the models; None for this one.
         """
         self._post = post
         self._rpc = rpc
+        self._process = process
         self._sampler: Sampler | None = None
 
     def start(self, interval_s: float, replay: Path | None = None) -> None:
@@ -100,7 +105,11 @@ class Monitor:
 
         # A recording that cannot be read is the monitor's failure; everything else goes on.
         self._sampler = Sampler(
-            lambda: LiveSource(rpc=self._rpc) if replay is None else RecordedSource(replay),
+            lambda: (
+                LiveSource(rpc=self._rpc, process=self._process)
+                if replay is None
+                else RecordedSource(replay)
+            ),
             self._post,
             interval_s=interval_s,
             on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
@@ -121,18 +130,22 @@ class Monitor:
 class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long."""
 
-    def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
+    def __init__(
+        self, mailbox: Mailbox[object], log_file: int | None = None, *, isolate: bool = False
+    ) -> None:
         """Start without any worker.
 
         Args:
             mailbox: takes every event, from any thread.
             log_file: descriptor that gets llama.cpp's log too: it outlives a crash.
+            isolate: whether the models are in a process of their own.
         """
+        self._isolate = isolate
         self._mailbox = mailbox
         self._post = mailbox.put
         self._log_file = log_file
         self.log = LogLines()
-        self.monitor = Monitor(mailbox.put, self._rpc)
+        self.monitor = Monitor(mailbox.put, self._rpc, self._process)
         self._stopped = threading.Event()
         self._demo_stopped = threading.Event()
         self._session: LiveSession | None = None
@@ -164,7 +177,7 @@ class Threads:
             self._mailbox.discard(lambda event: isinstance(event, void))
 
         native_log.listen(self._on_log)
-        self._session = LiveSession(self._post, discard)
+        self._session = LiveSession(self._post, discard, isolate=self._isolate)
         if self._stopped.is_set():
             self._session.close()
             return
@@ -172,6 +185,9 @@ class Threads:
 
     def _rpc(self) -> Sequence[str]:
         return () if self._session is None else self._session.rpc
+
+    def _process(self) -> int | None:
+        return None if self._session is None else self._session.process
 
     def _on_log(self, line: str) -> None:
         self.log.add(line)

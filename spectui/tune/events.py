@@ -103,6 +103,13 @@ class TraceProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastFailed:
+    """Nothing is forecast: the process with the models ended twice at one prompt."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastMade:
     """Every setting was replayed; the most promising ones come first among the trials."""
 
@@ -124,6 +131,13 @@ class StudyOpened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A line for the user: of the storage, or of who works on the study beside this process."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnded:
     """All is measured; the verdict is about to be kept."""
 
@@ -132,6 +146,7 @@ TuneEvent = (
     StudyOpened
     | StudyResumed
     | TraceProgress
+    | ForecastFailed
     | ForecastMade
     | TrialStarted
     | TrialFinished
@@ -140,5 +155,6 @@ TuneEvent = (
     | ConfirmationStarted
     | DepthStarted
     | TemperatureStarted
+    | Notice
     | SearchEnded
 )

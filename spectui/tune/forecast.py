@@ -306,7 +306,9 @@ class Forecaster:
 
         Raises:
             BadInputError: the trace cannot be written.
+            EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
         """
         tracer = Tracer(
             self._workload.first(n_prompts),
@@ -319,7 +321,7 @@ class Forecaster:
         )
         tracing = tracer.run(has_time=has_time, outputs=outputs)
         if tracing.interrupted:
-            raise KeyboardInterrupt
+            raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
             self._kept.keep(tracing)
         return self._outlook(tracing.recordings, tracing.costs)

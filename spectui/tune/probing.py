@@ -7,6 +7,7 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
+from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DrafterSetting
 from spectui.options.setup import Schedule
@@ -90,10 +91,9 @@ class CostProbe:
 
     def _rounds_of(self, item: WorkItem, lengths: tuple[int, ...] | None) -> list[Round]:
         listener = self._engine.on_event
-        self._rounds = []
         self._engine.on_event = self._listen
         try:
-            self._generate(item, lengths)
+            again_after_a_death(lambda: self._generate(item, lengths))
         finally:
             self._engine.on_event = listener
         return self._rounds
@@ -114,6 +114,7 @@ class CostProbe:
         return tuple(length for block in shuffled for length in block)
 
     def _generate(self, item: WorkItem, lengths: tuple[int, ...] | None) -> None:
+        self._rounds = []
         result = self._engine.generate(
             Generate(
                 prompt=item.tokens,

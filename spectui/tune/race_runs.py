@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import EngineDiedError
 from spectui.measure.arm import OFF, Arm
+from spectui.measure.backend import again_after_a_death
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.workload import WorkItem
 
@@ -115,20 +115,17 @@ class RaceRuns(RaceLegs):
         for alike in by_draft:
             self.load(alike[0])
             for arm in alike:
-                self.measurer.warm_up(arm.speculation)
+                again_after_a_death(partial(self.measurer.warm_up, arm.speculation))
             for turn, item in enumerate(items, start):
                 self._measure_item(item, alike, turn)
 
     def _measure_item(self, item: WorkItem, arms: Sequence[Arm], turn: int) -> None:
         if arms[0].is_off:
-            self._off_runs.append(self.measurer.decode(item, None))
+            off = again_after_a_death(lambda: self.measurer.decode(item, None))
+            self._off_runs.append(off)
             return
         settings = [arm.speculation for arm in arms]
-        try:
-            pairs = self.measurer.block(item, settings, turn)
-        except EngineDiedError:
-            # Another process takes its place. That it ends again would be no chance.
-            pairs = self.measurer.block(item, settings, turn)
+        pairs = again_after_a_death(lambda: self.measurer.block(item, settings, turn))
         if not self._is_moved(arms[0]) and len(self._off_runs) == turn:
             self._off_runs.append(pairs[0].baseline)
         for arm, pair in zip(arms, pairs, strict=True):

@@ -7,9 +7,10 @@ that no choice was made by.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import CancelledError, EngineDiedError, EngineLostError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.verdict import judge
@@ -19,6 +20,7 @@ from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.estimates import estimates
 from spectui.tune.events import (
+    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -29,9 +31,11 @@ from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, Pace, Spent
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
+from spectui.tune.studies.study import Offer, Phase
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial
+from spectui.tune.working import a_second
 
 
 class Search:
@@ -43,6 +47,7 @@ class Search:
         *,
         forecaster: Forecaster | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[], object] = a_second,
     ) -> None:
         """Prepare; nothing is measured yet.
 
@@ -50,8 +55,10 @@ class Search:
             setup: study, prompts, what decodes them, and limits.
             forecaster: says which settings are worth a trial; None for the sampler alone.
             clock: seconds; what the engine gave to others meanwhile is taken off.
+            wait: lets workers get on.
         """
         self._setup = setup
+        self._wait = wait
         self._clock = clock
         self._expected_improvement: float | None = None
         self._ended_trials = False
@@ -84,6 +91,7 @@ class Search:
             self._forecast()
             self._depths.reserve(self._confirmation.race_s(self._best_arms(), 1))
             self._search()
+            self._end_offer()
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
@@ -94,6 +102,9 @@ class Search:
         except SpectuiError as error:
             # Reported with what was measured, then raised by the caller.
             failure = error
+        if interrupted or failure is not None:
+            with suppress(SpectuiError):
+                self._end_offer()
         return self._result(interrupted=interrupted, error=failure, lossless=lossless)
 
     def _result(
@@ -158,17 +169,33 @@ class Search:
         self._forecasting.look_ahead(goes_on=goes_on)
         found = self._forecasting.forecasts
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
-        self._setup.study.follow(in_order(found, self._setup.study.defaults), chains=chains)
+        study = self._setup.study
+        study.follow(in_order(found, study.defaults), chains=chains)
+        n_trials = self._setup.limits.n_trials
+        study.offer(Offer(phase=Phase.TRIALS, n_trials=n_trials, chains=chains))
 
     def _search(self) -> None:
-        while self._trials.n_tried < self._setup.limits.n_trials:
+        """Try settings, beside workers, until there were enough."""
+        n_trials = self._setup.limits.n_trials
+        while True:
+            elsewhere = self._trials.look_around()
+            if self._trials.n_tried >= n_trials:
+                return
             if not self._has_time_for_trial():
                 self._ended_trials = True
                 return
             if self._is_decided():
                 return
+            if self._trials.n_tried + elsewhere >= n_trials:
+                self._wait()
+                continue
             self._pace.trial(self._trials.run)
             self._forecasting.forecast_tried()
+
+    def _end_offer(self) -> None:
+        """Tell workers that there is nothing more to try."""
+        n_trials = self._setup.limits.n_trials
+        self._setup.study.offer(Offer(phase=Phase.ENDED, n_trials=n_trials))
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""
@@ -266,7 +293,14 @@ class Forecasting:
         Args:
             goes_on: an earlier run of this study may have recorded already.
         """
-        outlook = self._outlook(goes_on=goes_on)
+        try:
+            outlook = self._outlook(goes_on=goes_on)
+        except EngineLostError:
+            raise
+        except EngineDiedError as error:
+            # Each trial has a process that is new again; the sampler chooses them alone.
+            self._on_event(ForecastFailed(reason=str(error)))
+            return
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))

@@ -3,12 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from spectui import __version__
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.events import GenerationResult, ModelLoaded
-from spectui.errors import CancelledError, DoesNotFitError
+from spectui.errors import (
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    MemoryShortError,
+    SpectuiError,
+)
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
@@ -90,6 +98,8 @@ class Tracing:
     costs: dict[str, Costs]
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     interrupted: bool
+    error: SpectuiError | None = None
+    """What ended it early; None where nobody but the user did."""
 
 
 class Tracer:
@@ -142,12 +152,15 @@ class Tracer:
     ) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
+        A prompt at which the engine's process ends is recorded again; where it ends once more, the
+        recording ends early as well.
+
         Args:
             has_time: asked whether costs may be measured on one prompt more.
             outputs: what the target has written already, by prompt; decoded as the workload says.
         """
         self._has_time, self._outputs = has_time, outputs or {}
-        interrupted = False
+        interrupted, failure = False, None
         try:
             for item in self._workload.items:
                 self._record_output(item)
@@ -157,7 +170,7 @@ class Tracer:
                 self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
             for draft in self._loader.drafts:
                 try:
-                    self._loader.load(draft)
+                    again_after_a_death(partial(self._loader.load, draft))
                 except DoesNotFitError as error:
                     self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
                     continue
@@ -168,6 +181,9 @@ class Tracer:
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
             self._fit()
+        except (EngineDiedError, MemoryShortError) as error:
+            interrupted, failure = True, error
+            self._fit()
         recordings = complete(self._recordings)
         kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
@@ -176,6 +192,7 @@ class Tracer:
             draft_s=sum(seconds for key, seconds in self._chains_s.items() if key in kept),
             costs=self._costs,
             interrupted=interrupted,
+            error=failure,
         )
 
     def _decode(self, item: WorkItem) -> GenerationResult:
@@ -193,7 +210,7 @@ class Tracer:
         return result
 
     def _record_output(self, item: WorkItem) -> None:
-        result = self._outputs.get(item.id) or self._decode(item)
+        result = self._outputs.get(item.id) or again_after_a_death(lambda: self._decode(item))
         self._output_s[item.id] = result.decode_s
         self._recordings.append(
             Recording(
@@ -212,15 +229,14 @@ class Tracer:
 
     def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):
-            told = self._engine.record_chains(
-                RecordChains(
-                    prompt=recording.prompt,
-                    output=recording.output,
-                    depth=self._depth,
-                    reuse_prompt=True,
-                    mtp=self._loader.is_mtp(draft),
-                )
+            command = RecordChains(
+                prompt=recording.prompt,
+                output=recording.output,
+                depth=self._depth,
+                reuse_prompt=True,
+                mtp=self._loader.is_mtp(draft),
             )
+            told = again_after_a_death(partial(self._engine.record_chains, command))
             self._chains_s[recording.id, draft] = told.seconds
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)

@@ -9,13 +9,14 @@ from spectui.errors import (
     EngineDiedError,
     EngineLostError,
     HopelessError,
+    MemoryShortError,
     ServerError,
     SpectuiError,
 )
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import WorkItem
-from spectui.tune.events import TrialFinished, TrialStarted
+from spectui.tune.events import Notice, TrialFinished, TrialStarted
 from spectui.tune.setup import SearchSetup
 from spectui.tune.studies.study import Proposal
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
@@ -58,6 +59,10 @@ class TrialRunner:
         """Outputs of the target alone, by prompt."""
         self._by_number = {record.number: record for record in setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
+        self._earlier = frozenset(self._by_number)
+        """Trials of earlier runs: what failed then, a repaired setup may have mended."""
+        self._has_company = True
+        """Whether others may have measured something since they were looked at."""
         self._anchor: _Anchor | None = None
         self._server_error: ServerError | None = None
         self._n_off_deaths = 0
@@ -72,15 +77,26 @@ class TrialRunner:
         """Trials that were measured or cannot be."""
         return sum(record.state.is_tried for record in self._by_number.values())
 
-    def run(self) -> None:
-        """Measure the study's next proposal.
+    def look_around(self) -> int:
+        """Take up what others have measured; return how many trials they are at."""
+        elsewhere = self._study.n_elsewhere()
+        for record in self._study.records() if elsewhere or self._has_company else ():
+            known = self._by_number.get(record.number)
+            if record.state is not TrialState.RUNNING and known != record:
+                self._by_number[record.number] = record
+                self._on_event(TrialFinished(record=record))
+        self._has_company = elsewhere > 0
+        return elsewhere
+
+    def run(self, arm: Arm | None = None) -> None:
+        """Measure the study's next proposal, or ``arm``.
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
-            SpectuiError: a defect, or a server that never ran with speculation. Anything else that
-                fails is a failed trial.
+            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
+                short. Anything else that fails is a failed trial.
         """
-        proposal = self._study.ask()
+        proposal = self._study.ask() if arm is None else self._study.claim(arm)
         self._on_event(
             TrialStarted(number=proposal.number, arm=proposal.arm, n_prompts=len(self._items))
         )
@@ -90,6 +106,10 @@ class TrialRunner:
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
+        except MemoryShortError:
+            # Nothing is wrong with the setting: it is tried again.
+            self._by_number[proposal.number] = self._study.interrupt(proposal)
+            raise
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
@@ -102,7 +122,11 @@ class TrialRunner:
                 raise
         else:
             self._by_number[proposal.number] = record
-            self._study.finish(record)
+            if not self._study.finish(record):
+                del self._by_number[proposal.number]
+                lost = "another process has taken over; what was measured here is dropped"
+                self._on_event(Notice(text=f"trial {proposal.number}: {lost}"))
+                return
         self._on_event(TrialFinished(record=record))
 
     def check_measured(self) -> None:
@@ -126,7 +150,9 @@ class TrialRunner:
         if arm.is_off and isinstance(error, EngineDiedError):
             return self._n_off_deaths > 1
         tried = [one for one in self._by_number.values() if not one.arm.is_off]
-        failed = [one for one in tried if one.state is TrialState.FAIL]
+        failed = [
+            one for one in tried if one.state is TrialState.FAIL and one.number not in self._earlier
+        ]
         measured = any(one.state is TrialState.COMPLETE for one in tried)
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS

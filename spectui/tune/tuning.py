@@ -1,6 +1,7 @@
 """One search from its study to the verdict that it keeps, for the command line and the screen."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +26,7 @@ from spectui.speculative.mtp import effective_schedule
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.division import Division, divide
-from spectui.tune.events import SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
 from spectui.tune.outcome import advised, outcome_of
@@ -36,9 +37,10 @@ from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
 from spectui.tune.studies.listing import keep_report
-from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.storage import usual_storage
 from spectui.tune.studies.study import Sampler, TuningStudy
 from spectui.tune.trials import n_measured
+from spectui.tune.working import Worker
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 """Options that a searched placement needs."""
@@ -57,6 +59,12 @@ class StudyOptions:
     seed: int = 0
     must_exist: bool = False
     """Whether to refuse to create it."""
+    joins: bool = False
+    """Whether another process conducts it, beside which trials are measured here."""
+    group: str | None = None
+    """Name of a study of its own for a worker of other hardware, beside the one it joins."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the search as they were typed, which the study keeps for its workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +184,7 @@ class Tuning:
             UsageError: the study belongs to another machine, pair or workload, or is missing.
         """
         setup = self.setup
-        with self._open() as study:
+        with self._open(on_event) as study:
             if setup.experts is not None and study.space.placements is not None:
                 setup.experts.check(study.space.placements, study.name)
             twin = self._greedy_twin(study)
@@ -190,7 +198,11 @@ class Tuning:
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
                 try:
-                    result = Search(search, forecaster=forecaster).run()
+                    result = (
+                        Worker(search).run()
+                        if setup.study.joins
+                        else Search(search, forecaster=forecaster).run()
+                    )
                 finally:
                     self._study = None
                 if isinstance(result.error, ServerError) and _found_nothing(result):
@@ -198,6 +210,8 @@ class Tuning:
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
                 met = conditions(result.trials, before, hottest_c(), watch.summary())
+            if setup.study.joins:
+                return replace(result, conditions=met)
             return self._kept(study, replace(result, conditions=met))
 
     def _search_setup(
@@ -245,19 +259,30 @@ class Tuning:
         """(parameter, share of the variance of the speedup), largest first, while it runs."""
         return () if self._study is None else self._study.importance()
 
-    def _open(self) -> TuningStudy:
-        options = self.setup.study
+    def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
+        options, own = self.setup.study, threading.get_ident()
+
+        def say(text: str) -> None:
+            # Leases are renewed on a thread of their own, which sees the same.
+            if on_event is not None and threading.get_ident() == own:
+                on_event(Notice(text=text))
+
         study = TuningStudy(
             name=self.name,
-            storage=options.storage or own_storage(),
+            storage=options.storage or usual_storage(),
             spec=self._spec,
             space=self.setup.space,
             sampler=options.sampler,
             seed=options.seed,
             must_exist=options.must_exist,
             isolated=self._backend.is_isolated,
+            worker=options.joins,
+            group=options.group,
+            say=say,
         )
         self.space = study.space
+        if options.arguments and not options.joins:
+            study.keep_arguments(options.arguments)
         return study
 
     def _greedy_twin(self, study: TuningStudy) -> str | None:

@@ -11,13 +11,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import pytest
 
+from spectui.children import Channel, ProtocolError
 from spectui.engine import isolation
-from spectui.engine.commands import ComparePair, Generate, Tokenize
+from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, LoadProgress, ModelLoaded, RoundFinished, TokenEmitted
 from spectui.engine.isolation import ProcessWorker, Pulse
@@ -30,7 +33,7 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.llama.library import native_log
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import Fit, ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, MAX_DRAFT, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -341,3 +344,81 @@ def test_the_process_ends_with_the_program_that_started_it(tiny: TinyPath) -> No
         with suppress(psutil.NoSuchProcess):
             child.wait(30)
     assert not child.is_running()
+
+
+def test_one_that_takes_no_message_is_ended(tiny: TinyPath) -> None:
+    worker = ProcessWorker(patience=1)
+    with Engine(worker=worker) as engine:
+        load(engine, tiny)
+        first = pid_of(worker)
+        os.kill(first, signal.SIGSTOP)
+        # More than the pipe holds.
+        with pytest.raises(EngineDiedError, match="neither computed nor read"):
+            engine.tokenize(Tokenize(text="a" * (8 << 20)))
+        assert not psutil.pid_exists(first)
+        assert engine.tokenize(Tokenize(text="in")) == (264,)
+
+
+def test_one_that_stops_within_a_message_is_ended() -> None:
+    ours, theirs = Pipe()
+    with Channel(ours, (Tokenize,)) as channel, theirs:
+        channel.bound(1)
+        os.write(theirs.fileno(), b"\0\0\0\x10half")
+        assert channel.poll(1)
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            channel.receive()
+
+
+def test_whatever_is_read_shows_that_it_lives() -> None:
+    # From memory: no disk sees it, as none sees what comes over FUSE.
+    code = (
+        "import sys\nfor line in sys.stdin:\n  open('/proc/self/stat').read()\n  print(flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pulse = Pulse(psutil.Process(process.pid))
+        for _ in range(2):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            pulse.look()
+            assert pulse.n_idle == 0
+        pulse.look()
+        assert pulse.n_idle == 1
+        process.stdin.close()
+
+
+def test_the_patience_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(isolation.PATIENCE_VARIABLE, "soon")
+    with pytest.raises(UsageError, match="SPECTUI_PATIENCE=soon is no number of seconds"):
+        ProcessWorker()
+
+
+def test_a_placement_that_was_chosen_is_kept_by_the_next_process(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = ProcessWorker()
+    sent: list[object] = []
+    send = Channel.send
+
+    def note(channel: Channel, message: object) -> None:
+        sent.append(message)
+        send(channel, message)
+
+    monkeypatch.setattr(Channel, "send", note)
+    with Engine(worker=worker) as engine:
+        options = ModelOptions(path=tiny(TARGET), fit=Fit(is_open=True))
+        loaded = engine.load_target(options, small_context(512), max_draft=MAX_DRAFT)
+        assert loaded.placed is not None
+        assert loaded.placed.fit is None
+        end(worker)
+        engine.tokenize(Tokenize(text="in"))
+    asked = [one.options for one in sent if isinstance(one, LoadTarget)]
+    assert asked == [options, loaded.placed]
+
+
+def test_every_command_says_what_it_does() -> None:
+    assert all(isinstance(one.doing, str) for one in get_args(Command))

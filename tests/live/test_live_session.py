@@ -1,7 +1,9 @@
 """The engine as the screen uses it: load, chat, baseline, comparisons, and tuning beside a chat."""
 
 import json
+import os
 import queue
+import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -32,6 +34,7 @@ from spectui.errors import (
     BadInputError,
     CancelledError,
     DoesNotFitError,
+    EngineDiedError,
     ReadsFromDiskError,
 )
 from spectui.live.session import LiveSession
@@ -39,6 +42,8 @@ from spectui.live.setup import (
     BaselineMeasured,
     ChatRecorded,
     LiveSetup,
+    ModelsLost,
+    ModelsRestored,
     RamMeasured,
     TuningChanged,
 )
@@ -82,11 +87,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Watched:
     """A session whose events can be waited for."""
 
-    def __init__(self, *, is_idle: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, *, is_idle: Callable[[], bool] = lambda: False, isolate: bool = False
+    ) -> None:
         self.events: list[object] = []
         self.on_event: Callable[[object], None] = lambda _event: None
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.session = LiveSession(self._sink, make_gauge=partial(RamGauge, is_idle=is_idle))
+        self.session = LiveSession(
+            self._sink, make_gauge=partial(RamGauge, is_idle=is_idle), isolate=isolate
+        )
 
     def _sink(self, event: object) -> None:
         self.events.append(event)
@@ -682,6 +691,110 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
     watched.wait(ModelLoaded)
     assert watched.session.tuning is None
     watched.session.close()
+
+
+@pytest.fixture
+def isolated() -> Iterator[Watched]:
+    started = Watched(isolate=True)
+    yield started
+    started.session.close()
+
+
+def kill(watched: Watched) -> int:
+    """Kill the process with the models; return its id."""
+    pid = watched.session.process
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def test_an_answer_dies_with_its_process_and_the_models_come_back_when_asked_for(
+    isolated: Watched, setup: LiveSetup
+) -> None:
+    isolated.load(setup)
+    isolated.session.send(replace(setup, n_predict=-1), QUESTION)
+    isolated.wait(TokenEmitted)
+    first = kill(isolated)
+    assert isinstance(isolated.wait(EngineFailed).error, EngineDiedError)
+    assert isolated.session.is_lost
+    # What works in idle time leaves the models alone.
+    isolated.session.measure_baseline()
+    isolated.session.inspector.compare(setup)
+    isolated.wait(ModelInspected)
+    n_before = len(isolated.events)
+    isolated.session.load_again()
+    isolated.wait(ModelsRestored)
+    assert isolated.session.process not in {None, first}
+    isolated.wait(BaselineMeasured)
+    again = isolated.events[n_before:]
+    assert {one.role for one in again if isinstance(one, LoadProgress)} == set(Role)
+    # The answers so far are still there to be recorded, beside the next one.
+    isolated.session.send(setup, QUESTION)
+    isolated.wait(GenerationFinished)
+
+
+def test_the_next_prompt_brings_the_models_back_too(isolated: Watched, setup: LiveSetup) -> None:
+    isolated.load(setup)
+    isolated.session.send(replace(setup, n_predict=-1), QUESTION)
+    isolated.wait(TokenEmitted)
+    kill(isolated)
+    isolated.wait(EngineFailed)
+    isolated.session.send(setup, QUESTION)
+    isolated.wait(ModelsRestored)
+    assert len(isolated.wait(GenerationFinished).result.tokens) == 12
+
+
+def test_a_process_that_dies_while_nobody_waits_is_told(
+    isolated: Watched, setup: LiveSetup
+) -> None:
+    isolated.load(setup)
+    isolated.session.records_chats = False
+    stop = isolated.session.process
+    assert stop is not None
+    # It gets no further than to begin.
+    os.kill(stop, signal.SIGSTOP)
+    isolated.session.measure_baseline()
+    kill(isolated)
+    assert "was killed while" in str(isolated.wait(ModelsLost).error)
+    assert isolated.session.is_lost
+    isolated.session.load_again()
+    isolated.wait(ModelsRestored)
+
+
+def test_a_load_that_is_stopped_leaves_the_models_lost(isolated: Watched, setup: LiveSetup) -> None:
+    isolated.load(setup)
+    isolated.session.send(replace(setup, n_predict=-1), QUESTION)
+    isolated.wait(TokenEmitted)
+    kill(isolated)
+    isolated.wait(EngineFailed)
+    isolated.session.load_again()
+    isolated.session.stop()
+    assert isinstance(isolated.wait(EngineFailed).error, CancelledError)
+    assert isolated.session.is_lost
+    # Another pair does not ask what came of the old one.
+    isolated.load(setup)
+    assert not isolated.session.is_lost
+
+
+@pytest.mark.ci
+def test_a_search_outlives_the_process_of_a_trial(isolated: Watched, setup: LiveSetup) -> None:
+    isolated.load(setup)
+    killed: list[int] = []
+
+    def kill_once(event: object) -> None:
+        match event:
+            case TuningChanged(state=state) if state.current is not None and not killed:
+                killed.append(kill(isolated))
+            case _:
+                pass
+
+    isolated.on_event = kill_once
+    state = tuned(isolated, setup)
+    assert killed
+    assert state.phase is Phase.FINISHED
+    assert state.result is not None
+    assert not isolated.session.is_lost
+    assert isolated.session.process not in {None, *killed}
 
 
 def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:

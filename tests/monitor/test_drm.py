@@ -445,6 +445,22 @@ def test_memory_of_this_process_is_that_of_its_open_files(
     assert tree.after()[0].process_bytes == Reading(2 * 3000 * 1024)
 
 
+def test_memory_is_that_of_the_process_with_the_models(tree: Tree) -> None:
+    tree.add(AMD_CARD)
+    pid = 71
+    gpus = KernelGpus(lambda: tree.now_s, root=tree.root, process=lambda: pid)
+    told = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB\n"
+    opened(tree, 4, "/dev/dri/renderD128", told)
+    for folder in ("fd", "fdinfo"):
+        (tree.root / "proc/71" / folder).mkdir(parents=True)
+    assert gpus.read(tree.now_s)[0].process_bytes == Reading(0.0)
+    # One that has ended, and nothing but this process is there.
+    pid = 72
+    tree.now_s += 10.0
+    assert gpus.read(tree.now_s)[0].process_bytes == Reading(2048 * 1024)
+    gpus.close()
+
+
 def test_older_kernels_tell_memory_by_another_name(tree: Tree) -> None:
     tree.add(AMD_CARD)
     told = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB\n"

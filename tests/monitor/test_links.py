@@ -1,6 +1,10 @@
 """Bytes over real connections on loopback."""
 
+import errno
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
@@ -74,6 +78,43 @@ def test_connections_that_follow_each_other_add_up(stack: ExitStack) -> None:
     ours, theirs = server.connect()
     carry(ours, theirs, 10)
     assert only(links.read(3.0)).sent_bytes == 1010
+
+
+HOLDS_A_CONNECTION = """
+import socket, sys
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+connection.sendall(bytes(1000))
+sys.stdin.read()
+"""
+
+
+def test_the_connections_of_another_process_are_counted(stack: ExitStack) -> None:
+    listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    port = listener.getsockname()[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS_A_CONNECTION, str(port)], stdin=subprocess.PIPE
+    ) as other:
+        theirs, _address = listener.accept()
+        with theirs:
+            theirs.recv(1000, socket.MSG_WAITALL)
+            links = Links([f"127.0.0.1:{port}"], lambda: other.pid)
+            assert only(Links([f"127.0.0.1:{port}"]).read(1.0)).sent_bytes == 0
+            assert only(links.read(1.0)).sent_bytes == 1000
+            other.kill()
+            other.wait()
+            found = only(links.read(2.0))
+    assert found.sent_bytes == 1000
+    assert found.sent_bytes_per_s.reason == "no model is on this server"
+
+
+def test_a_system_that_keeps_them_to_itself_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_pid: int) -> int:
+        raise PermissionError(errno.EPERM, "not here")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with socket.create_server(("127.0.0.1", 0)):
+        found = only(Links(["127.0.0.1:1"], os.getpid).read(1.0))
+    assert found.sent_bytes_per_s.reason == "the system does not tell the bytes of a connection"
 
 
 def test_each_server_has_its_own(stack: ExitStack) -> None:

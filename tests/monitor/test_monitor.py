@@ -1,6 +1,7 @@
 """The monitor without a GPU: host, rates, history, sampler, recordings. GPUs: test_monitor_nvml."""
 
 import json
+import os
 import queue
 import resource
 import subprocess
@@ -137,6 +138,7 @@ class Proc:
         )
         self.write("self/statm", "900 50 20 1 0 70 0\n")
         self.write("self/io", "rchar: 77\nread_bytes: 4096\nwrite_bytes: 5\n")
+        self.write("self/stat", "7 (a) b) R 1 7 7 0 -1 4194304 500 0 3 0 1 2 0 0 20 0 1 0 9\n")
 
     def write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text)
@@ -224,6 +226,45 @@ def test_a_kernel_that_counts_no_disk_reads_says_so(proc: Proc) -> None:
         None, "the kernel does not count disk reads of a process"
     )
     host.close()
+
+
+def test_another_process_is_read_as_long_as_it_is_there(proc: Proc) -> None:
+    clock, pid = Clock(), [None, 71, 72, 73]
+    (proc.path / "71").mkdir()
+    proc.write("71/statm", "9 7 2 1 0 7 0\n")
+    proc.write("71/stat", "71 (x) R 1 7 7 0 -1 4194304 500 0 40 0 1 2 0 0 20 0 1 0 9\n")
+    proc.write("71/io", "read_bytes: 100\n")
+    host = Host(clock, proc=proc.path, process=lambda: pid[0])
+    page = resource.getpagesize()
+    assert host.read().process_rss_bytes == 50 * page
+    del pid[0]
+    found = host.read()
+    assert found.process_rss_bytes == 7 * page
+    assert found.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
+    proc.write("71/stat", "71 (x) R 1 7 7 0 -1 4194304 500 0 50 0 1 2 0 0 20 0 1 0 9\n")
+    proc.write("71/io", "read_bytes: 300\n")
+    clock.now_s += 2.0
+    found = host.read()
+    assert found.disk_read_bytes_per_s == Reading(100.0)
+    assert found.major_faults_per_s == Reading(5.0)
+    # One that has ended.
+    del pid[0]
+    assert host.read().process_rss_bytes == 50 * page
+    host.close()
+
+
+def test_a_process_that_ends_between_two_readings_is_no_failure() -> None:
+    pid: int | None = None
+    source = LiveSource(process=lambda: pid)
+    with subprocess.Popen(["sleep", "600"]) as other:
+        pid = other.pid
+        ours = psutil.Process().memory_info().rss
+        assert source.read().host.process_rss_bytes < ours
+        other.kill()
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert source.read().host.process_rss_bytes < ours
+    assert source.read().host.process_rss_bytes > ours / 2
+    source.close()
 
 
 def test_this_machine_is_read_as_psutil_reads_it() -> None:

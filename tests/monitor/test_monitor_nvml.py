@@ -341,6 +341,17 @@ def test_a_process_without_a_context_holds_nothing(
     assert monitored.after()[0].process_bytes == Reading(0)
 
 
+def test_memory_is_that_of_the_process_with_the_models(nvml: StandIn) -> None:
+    pid, now_s = 71, 100.0
+    nvml.add_gpu(pid=72, process_bytes=GIB)
+    gpus = NvidiaGpus(lambda: now_s, lambda: pid)
+    gpus.read(now_s)
+    pid = 72
+    now_s += 10.0
+    assert gpus.read(now_s)[0][0].process_bytes == Reading(GIB)
+    gpus.close()
+
+
 def test_in_a_container_the_process_cannot_be_found(
     nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

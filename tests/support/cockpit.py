@@ -236,6 +236,7 @@ class ScriptedSession:
         self.inspector = ScriptedInspector(self._note)
         self.max_draft = 16
         self.records_chats = True
+        self.is_lost = False
 
     def _note(self, what: str, value: object = None) -> None:
         self.asked.append((what, value))
@@ -260,6 +261,9 @@ class ScriptedSession:
             recording = ChatRecording(draft=options.path.stem, depth=self.max_draft)
             self._post(ChatRecorded(recording=recording))
         self._post_all(events)
+
+    def load_again(self) -> None:
+        self._note("load_again")
 
     def measure_baseline(self) -> None:
         self._note("measure_baseline")

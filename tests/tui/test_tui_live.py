@@ -24,8 +24,14 @@ from spectui.engine.events import (
     Role,
     TokenEmitted,
 )
-from spectui.errors import BadInputError, DoesNotFitError, ReadsFromDiskError, SpectuiError
-from spectui.live.setup import Activity, LiveSetup, Pair
+from spectui.errors import (
+    BadInputError,
+    DoesNotFitError,
+    EngineDiedError,
+    ReadsFromDiskError,
+    SpectuiError,
+)
+from spectui.live.setup import Activity, LiveSetup, ModelsLost, ModelsRestored, Pair
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule, TensorOverride
 from spectui.options.speculation import Speculation
@@ -41,7 +47,7 @@ from spectui.sessions import (
     recent_sessions,
 )
 from spectui.sessions import Session as StoredSession
-from spectui.settings import Settings
+from spectui.settings import Settings, read_settings
 from spectui.tui.base_app import KeyHandled
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.screen import Panels
@@ -224,6 +230,98 @@ def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_on() ->
         await ready(cockpit, pilot)
         # The question that got no answer is not part of the conversation.
         assert cockpit.app.session.conversation.chat.questions == ["short"]
+
+    cockpit.run(scenario)
+
+
+DIED = EngineDiedError("llama.cpp ended its process with SIGABRT while generating")
+
+
+def said(cockpit: Cockpit) -> str:
+    return cockpit.app.live.transcript.conversation.plain_text
+
+
+def test_models_that_are_lost_come_back_on_a_key_and_the_text_stays() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers += [
+        [*answer_events(WORDS)[:4], EngineFailed(error=DIED, trace=None)],
+        answer_events(WORDS),
+    ]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        assert not cockpit.app.live.check_action("load_again", ())
+        cockpit.script.is_lost = True
+        await ask(cockpit, pilot, "first")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
+        assert f"{DIED}. Ctrl+R loads the models again" in said(cockpit)
+        assert WORDS[0] in said(cockpit)
+        assert cockpit.app.live.check_action("load_again", ())
+        await press_keys(pilot, "ctrl+r")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        assert cockpit.script.names()[-1] == "load_again"
+        cockpit.script.stop()
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
+        assert "The load was cancelled" in said(cockpit)
+        await press_keys(pilot, "ctrl+r")
+        cockpit.script.is_lost = False
+        cockpit.threads.post(ModelsRestored())
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot, "second")
+        await ready(cockpit, pilot)
+        assert "first" in said(cockpit)
+
+    cockpit.run(scenario)
+
+
+def test_a_search_brings_the_models_back_without_a_key() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append([EngineFailed(error=DIED, trace=None)])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await ask(cockpit, pilot)
+        await settled(pilot, lambda: "The search loads the models again" in said(cockpit))
+        await ready(cockpit, pilot)
+
+    cockpit.run(scenario)
+
+
+def test_models_that_are_lost_while_nobody_waits_are_told_and_a_prompt_goes_on() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.script.is_lost = True
+        cockpit.threads.post(ModelsLost(error=DIED))
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
+        assert str(DIED) in said(cockpit)
+        cockpit.script.is_lost = False
+        await ask(cockpit, pilot)
+        await ready(cockpit, pilot)
+        assert cockpit.script.names()[-1] == "send"
+
+    cockpit.run(scenario)
+
+
+def test_the_palette_remembers_where_the_models_are_to_be() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+
+        def offered() -> SystemCommand:
+            commands = cockpit.app.get_system_commands(cockpit.app.screen)
+            (found,) = (one for one in commands if one.title.startswith("Models in"))
+            return found
+
+        assert offered().title == "Models in spectui's own process"
+        offered().callback()
+        assert not read_settings().isolate
+        assert offered().title == "Models in a process of their own"
+        offered().callback()
+        assert read_settings().isolate
 
     cockpit.run(scenario)
 

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.sessions import AnswerPart, SettingsChange, UserTurn, recent_sessions
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.terminal import Terminal
+from tests.support.terminal import TIMEOUT_S, Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -129,6 +130,23 @@ def test_stopped_by_job_control_it_goes_on(arguments: list[str], tmp_path: Path)
         terminal.see("12 tokens")
 
 
+@pytest.mark.ci
+def test_the_models_stop_with_the_screen_and_go_on(arguments: list[str], tmp_path: Path) -> None:
+    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        models = models_of(terminal)
+        terminal.program.suspend()
+        terminal.wait_until_stopped()
+        assert models.status() == psutil.STATUS_STOPPED
+        os.kill(terminal.child.pid, signal.SIGCONT)
+        # Of the acceptance: the answer goes on, by the same process.
+        terminal.see("tokens/round")
+        assert models_of(terminal) == models
+        assert models.status() != psutil.STATUS_STOPPED
+
+
 def test_ctrl_c_quits_when_nothing_runs_and_nothing_native_is_drawn(
     arguments: list[str], tmp_path: Path
 ) -> None:
@@ -178,6 +196,69 @@ def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
     assert left.endswith(f"{log}\r\n")
     assert rest.count("on purpose") == 1
     assert "ZeroDivisionError: on purpose" in log.read_text()
+
+
+def models_of(terminal: Terminal) -> psutil.Process:
+    """The process that has the models."""
+    (found,) = (
+        one for one in terminal.program.children() if "spectui.engine.child" in one.cmdline()
+    )
+    return found
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGKILL, "was killed while"), (signal.SIGABRT, "ended its process with SIGABRT")],
+)
+def test_the_chat_outlives_the_process_with_the_models(
+    arguments: list[str], tmp_path: Path, number: signal.Signals, said: str
+) -> None:
+    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path, size=(40, 200)) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        first = models_of(terminal)
+        first.send_signal(number)
+        terminal.see(said)
+        terminal.see("Ctrl+R loads")
+        terminal.see("models lost")
+        terminal.see("Load again")
+        assert not first.is_running()
+        terminal.press(F8)
+        terminal.see("llama_")
+        terminal.press(F8)
+        terminal.press("q")
+        terminal.see("models lost")
+        terminal.press("\x12")
+        terminal.see("ready")
+        assert models_of(terminal) != first
+        terminal.press("once more\r")
+        terminal.see("tokens/round")
+        second = models_of(terminal)
+        assert_quits(terminal)
+        assert not second.is_running()
+    (session,) = recent_sessions(2, tmp_path / "data" / "sessions")
+    assert [one.text for one in session.entries if isinstance(one, UserTurn)] == [
+        "hello there",
+        "once more",
+    ]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("number", [*ENDING, signal.SIGKILL])
+def test_no_process_with_models_is_left(
+    arguments: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        models = models_of(terminal)
+        terminal.program.send_signal(number)
+        terminal.assert_restored(terminal.end())
+    gone, alive = psutil.wait_procs([models], TIMEOUT_S)
+    assert (gone, alive) == ([models], [])
 
 
 def at(moment: str, terminal: Terminal) -> None:

@@ -1,12 +1,13 @@
 """The search and its study, on a measurer whose speeds are known."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from spectui.errors import (
     BadInputError,
     DoesNotFitError,
     EngineDiedError,
+    MemoryShortError,
     SpectuiError,
     UsageError,
 )
@@ -66,6 +68,7 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
+from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import Proposal, Sampler, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
@@ -870,6 +873,49 @@ def test_off_whose_process_ends_twice_ends_the_search(tmp_path: Path) -> None:
         assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
 
 
+def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        for arm in study.defaults[:3]:
+            study.enqueue([arm])
+            study.fail(study.ask(), DIED)
+    with open_study(tmp_path) as resumed:
+        # The target alone, and then one that fails: as a fourth it would be one too many.
+        result = run(resumed, Mortal(2))
+    assert result.error is None
+
+
+class Short(ScriptedMeasurer):
+    """Memory stays short at its fifth run."""
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        done = super().decode(item, speculation)
+        if speculation is not None:
+            raise MemoryShortError("memory stayed short")
+        return done
+
+
+def test_memory_that_stays_short_ends_the_search_and_costs_no_setting(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        result = run(study, Short())
+    assert isinstance(result.error, MemoryShortError)
+    assert [one.state for one in result.trials] == [TrialState.COMPLETE, TrialState.INTERRUPTED]
+    with open_study(tmp_path) as resumed:
+        assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
+
+
+def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    close_storage(open_storage(url))
+    with closing(sqlite3.connect(tmp_path / "studies.sqlite3")) as connection:
+        connection.execute("DROP INDEX ix_studies_study_name")
+        connection.commit()
+    storage = open_storage(url)
+    for _ in range(2):
+        optuna.create_study(study_name="one", storage=storage, load_if_exists=True)
+    assert len(storage.get_all_studies()) == 1
+    close_storage(storage)
+
+
 @pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])
 def test_the_end_of_this_process_counts_where_it_had_the_models(
     tmp_path: Path, *, isolated: bool, died: bool
@@ -917,7 +963,7 @@ def test_who_has_the_lock_need_not_believe_what_a_dead_process_wrote(
     """The machine may have another name by now, or another process the number."""
     owner = {**owner, "host": owner["host"] or os.uname().nodename}
     with monkeypatch.context() as patch:
-        patch.setattr("spectui.tune.studies.study._this_process", lambda: owner)
+        patch.setattr("spectui.tune.studies.study.this_process", lambda **_: {**owner, "beat": 0})
         with open_study(tmp_path) as study:
             study.ask()
     with open_study(tmp_path) as resumed:
@@ -958,29 +1004,13 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_locks")
-def test_a_study_that_another_process_works_on_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = {"host": os.uname().nodename, "pid": 1}
-    monkeypatch.setattr("spectui.tune.studies.study._this_process", lambda: other)
-    with open_study(tmp_path) as study:
-        study.ask()
-    with pytest.raises(UsageError, match=r"process 1 on .* is working on the study"):
+def test_a_study_that_another_process_conducts_is_refused(tmp_path: Path) -> None:
+    with (
+        open_study(tmp_path),
+        pytest.raises(UsageError, match=rf"process {os.getpid()} on .* is working on the study s;"),
+    ):
         open_study(tmp_path)
-
-
-@pytest.mark.usefixtures("no_locks")
-def test_a_trial_that_nobody_signed_is_given_up_after_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with open_study(tmp_path) as study:
-        # As if it had ended between asking for a trial and signing it.
-        study._study.ask()
-    with pytest.raises(UsageError, match="is working on the study"):
-        open_study(tmp_path)
-    monkeypatch.setattr("spectui.tune.studies.study._UNSIGNED", timedelta(0))
     with open_study(tmp_path) as resumed:
-        assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
         assert resumed.ask().number == 0
 
 

@@ -7,13 +7,14 @@ from rich.console import Console
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress, LoadWarned
+from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused
 from spectui.format import percent_text, rate_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
+    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -66,6 +67,8 @@ class Lines(Progress):
         """Print the progress of slow loads, and warnings."""
         if isinstance(event, LoadWarned):
             self.warn(event.warning)
+        if isinstance(event, MemoryPaused):
+            self.say(event.text)
         if isinstance(event, LoadProgress):
             self._murmur(
                 f"loading the {event.role} {event.path.name}: {percent_text(event.fraction)}"
@@ -88,6 +91,8 @@ class Lines(Progress):
                 self.say("recording the prompts, to replay every setting on them")
             case ForecastMade(forecasts=forecasts):
                 self.say(words.forecast(forecasts))
+            case ForecastFailed():
+                self.say(words.unforecast(event))
             case SearchDecided():
                 self.say(words.decided(event))
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():

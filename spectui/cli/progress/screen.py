@@ -15,7 +15,7 @@ from rich.text import Text
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress, LoadWarned, RoundFinished
+from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused, RoundFinished
 from spectui.format import duration_text, percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
@@ -23,6 +23,7 @@ from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
+    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     SearchDecided,
@@ -72,6 +73,8 @@ class Screen(Progress):
         match event:
             case LoadWarned(warning=warning):
                 self.warn(warning)
+            case MemoryPaused():
+                self.announce(event.text)
             case LoadProgress(role=role, path=path, fraction=fraction):
                 self._status = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self._paint()
@@ -87,13 +90,8 @@ class Screen(Progress):
             case StudyResumed(records=records):
                 self._records.extend(records)
                 self._status = words.resumed(event)
-            case TraceProgress(step=None):
-                self._n_recorded = 0
-                self._status = "recording, to replay every setting"
-            case TraceProgress(step=step, n_steps=n_steps):
-                self._n_recorded += 1
-                self._status = f"recording {self._n_recorded}/{n_steps}"
-                self._status += "" if step is None else f" · {words.traced(step)}"
+            case TraceProgress():
+                self._trace(event)
             case ForecastMade(forecasts=forecasts):
                 self._status = words.forecast(forecasts)
             case TrialStarted(number=number, arm=arm):
@@ -101,6 +99,8 @@ class Screen(Progress):
                 self._status = self._task = f"trial {number}: {arm.label}"
             case TrialFinished(record=record):
                 self._records.append(record)
+            case ForecastFailed():
+                self.announce(words.unforecast(event))
             case SearchDecided():
                 self._status = words.decided(event)
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
@@ -111,6 +111,15 @@ class Screen(Progress):
                 self._status = f"{self._task} · {prompt}: {rate} tokens/s"
                 self._left_s = left
         self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
+
+    def _trace(self, event: TraceProgress) -> None:
+        if event.step is None:
+            self._n_recorded = 0
+            self._status = "recording, to replay every setting"
+        else:
+            self._n_recorded += 1
+            done = f"recording {self._n_recorded}/{event.n_steps}"
+            self._status = f"{done} · {words.traced(event.step)}"
 
     def on_run(self, run: Run) -> None:
         """Show which prompt was measured."""

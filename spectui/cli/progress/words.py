@@ -9,6 +9,7 @@ from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
+    ForecastFailed,
     SearchDecided,
     StudyResumed,
     TemperatureStarted,
@@ -77,6 +78,11 @@ def resumed(event: StudyResumed) -> str:
 def measuring_off(event: TrialStarted) -> str:
     """Describe the baseline trial that all others are compared with."""
     return f"measuring the target alone on {counted(event.n_prompts, 'prompt')}"
+
+
+def unforecast(event: ForecastFailed) -> str:
+    """Tell why the trials are chosen without a forecast."""
+    return f"no forecast, the trials go on without: {event.reason}"
 
 
 def decided(event: SearchDecided) -> str:

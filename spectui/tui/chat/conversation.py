@@ -124,15 +124,15 @@ class ConversationController:
         for piece, from_draft in shown:
             self.chat.add(piece, from_draft=from_draft)
 
-    def fail(self, event: events.EngineFailed) -> None:
-        """End the answer with what went wrong."""
+    def fail(self, event: events.EngineFailed, advice: str = "") -> None:
+        """End the answer with what went wrong, and with what may be done then."""
         if not self.is_answering:
             return
         stopped = isinstance(event.error, CancelledError)
         reason = "stopped before the first token" if stopped else explain_failure(event)
         self.flush()
         self._text.end_turn("")
-        self.say("notice", reason)
+        self.say("notice", f"{reason}. {advice}" if advice else reason)
         self.chat.finish(reason)
         self._end()
 

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
-from spectui.errors import CancelledError, DoesNotFitError, ReadsFromDiskError, SpectuiError
+from spectui.errors import (
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    EngineLostError,
+    ReadsFromDiskError,
+    SpectuiError,
+)
 from spectui.live.chat import SessionStore
 from spectui.live.setup import (
     Activity,
     BaselineMeasured,
     Launch,
     LiveSetup,
+    ModelsLost,
+    ModelsRestored,
     Pair,
     RamMeasured,
 )
@@ -32,6 +41,10 @@ from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFa
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
     from spectui.tui.chat.screen import LiveScreen
+
+_RELOADS = "Ctrl+R loads the models again, as your next prompt does"
+_SEARCH_RELOADS = "The search loads the models again"
+_SEES = "the log (F8) has llama.cpp's last lines."
 
 Takers = dict[type, Callable[[Any], None]]
 """Handlers of events of other threads, by the events' types."""
@@ -306,7 +319,7 @@ class SessionController:
         if activity is Activity.NO_MODEL:
             self.screen.prompt.put_back(text)
             self._choose_models(None)
-        elif activity is Activity.READY and setup is not None:
+        elif activity in {Activity.READY, Activity.LOST} and setup is not None:
             self.conversation.ask(text, setup)
             self._send(setup)
             self.screen.activity = Activity.ANSWERING
@@ -330,11 +343,20 @@ class SessionController:
 
     def stop(self) -> None:
         """End the answer or the load. A prompt that waits for it goes back to the user."""
+        self._put_back()
+        if not self.loader.cancel_build() and self.engine is not None:
+            self.engine.stop()
+
+    def _put_back(self) -> None:
         if self._queued is not None:
             self.screen.prompt.put_back(self._queued)
             self._queued = None
-        if not self.loader.cancel_build() and self.engine is not None:
-            self.engine.stop()
+
+    def load_again(self) -> None:
+        """Load the models that were lost."""
+        if self.engine is not None and self.screen.activity is Activity.LOST:
+            self.screen.activity = Activity.LOADING
+            self.engine.load_again()
 
     def new_chat(self) -> None:
         """Begin another conversation with the same pair."""
@@ -382,14 +404,15 @@ class SessionController:
         """Handlers of the events of the session."""
         answer, load = self.conversation.take, self.loader.take
         return {
-            **dict.fromkeys(
-                (events.PromptEvaluated, events.TokenEmitted, events.RoundFinished), answer
-            ),
+            **dict.fromkeys((events.TokenEmitted, events.RoundFinished), answer),
+            events.PromptEvaluated: self._begun,
             **dict.fromkeys((StartFailed, DemoProgress, DemoBuilt, events.LoadProgress), load),
             events.LoadWarned: lambda event: self._warn(f"{event.warning}."),
             events.ModelLoaded: self.loader.loaded,
             events.GenerationFinished: self._finished,
             events.EngineFailed: self._failed,
+            ModelsLost: self._lost_idly,
+            ModelsRestored: self._restored,
             BaselineMeasured: self.tally.baseline,
             RamMeasured: self.tally.ram_measured,
             Snapshot: self.tally.snapshot,
@@ -402,6 +425,40 @@ class SessionController:
         self.engine.records_chats = self.loader.launch.settings.record_chats
         self.loader.begin()
 
+    @property
+    def _is_lost(self) -> bool:
+        return self.engine is not None and self.engine.is_lost
+
+    def _lost_idly(self, event: ModelsLost) -> None:
+        if self.screen.activity is Activity.READY and self._is_lost:
+            self._lose(f"{event.error}. {self._advice(event.error)}")
+        else:
+            self._warn(f"{event.error}.")
+
+    def _lose(self, notice: str | None) -> None:
+        """Wait until the user wants the models back."""
+        if notice is not None:
+            self.conversation.say("notice", notice)
+        self._put_back()
+        self.screen.loading_bars.finish()
+        self.screen.activity = Activity.LOST
+
+    def _advice(self, error: SpectuiError) -> str:
+        """What comes after the end of the process with the models, and where more is told."""
+        if not isinstance(error, EngineDiedError) or isinstance(error, EngineLostError):
+            return ""
+        return f"{_RELOADS if self._is_lost else _SEARCH_RELOADS}; {_SEES}"
+
+    def _restored(self, _event: ModelsRestored) -> None:
+        if self.screen.activity is Activity.LOADING:
+            self.screen.loading_bars.finish()
+            self.ready()
+
+    def _begun(self, event: events.PromptEvaluated) -> None:
+        # What another process had to load first.
+        self.screen.loading_bars.finish()
+        self.conversation.take(event)
+
     def _finished(self, event: events.GenerationFinished) -> None:
         if self.conversation.is_answering:
             self.conversation.take(event)
@@ -413,8 +470,16 @@ class SessionController:
 
     def _failed(self, event: events.EngineFailed) -> None:
         if self.conversation.is_answering:
-            self.conversation.fail(event)
-            self.ready()
+            self.conversation.fail(event, self._advice(event.error))
+            self.screen.loading_bars.finish()
+            if self._is_lost:
+                self._lose(None)
+            else:
+                self.ready()
+        elif self._is_lost:
+            cancelled = isinstance(event.error, CancelledError)
+            reason = "The load was cancelled" if cancelled else explain_failure(event)
+            self._lose(f"{reason}. {_RELOADS}.")
         elif self.screen.activity is Activity.LOADING and isinstance(event.error, DoesNotFitError):
             self.loader.refuse(event.error)
         elif self.screen.activity is Activity.LOADING:

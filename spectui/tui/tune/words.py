@@ -47,6 +47,8 @@ def phase(state: TuningState, *, chat_is_busy: bool) -> str:
             return f"paused while {state.phase}"
         if chat_is_busy:
             return "held back by the chat"
+        if state.short_of_memory is not None:
+            return state.short_of_memory
     if state.phase is Phase.IDLE:
         return "not started"
     if state.phase is Phase.FINISHED and state.result is not None and state.result.interrupted:

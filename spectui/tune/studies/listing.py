@@ -15,6 +15,7 @@ import psutil
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
+from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OWNER, from_plain, stored
 from spectui.tune.studies.storage import (
@@ -22,9 +23,9 @@ from spectui.tune.studies.storage import (
     is_locked,
     lock_study,
     open_storage,
-    own_storage,
     own_storage_file,
     storage_errors,
+    usual_storage,
 )
 from spectui.tune.studies.study import OUTCOME, PROMISE, SPEC, check_study
 from spectui.tune.trials import TrialRecord
@@ -76,7 +77,7 @@ class StudyEntry:
         """Its state now, in the storage that it was found in."""
         if self.problem is not None:
             return StudyState.UNREADABLE
-        if is_locked(storage or own_storage(), self.name):
+        if is_locked(storage or usual_storage(), self.name):
             return StudyState.WORKED_ON
         is_done = self.outcome is not None and not self.outcome.interrupted
         return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
@@ -91,7 +92,7 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    if storage is None and not own_storage_file().exists():
+    if _is_empty(storage):
         return ()
     with opened(storage) as (_url, studies):
         summaries = optuna.get_all_study_summaries(studies, include_best_trial=False)
@@ -127,14 +128,20 @@ def _names(studies: Sequence[StudyEntry]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def _is_empty(storage: str | None) -> bool:
+    """Whether it is spectui's own file, which is not there yet."""
+    is_own = storage is None and not os.environ.get(STORAGE_VARIABLE)
+    return is_own and not own_storage_file().exists()
+
+
 @contextmanager
-def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.RDBStorage]]:
+def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStorage]]:
     """Open a storage for a while, by its URL or None for spectui's own; yields both.
 
     Raises:
         BadInputError: the storage cannot be used, or fails inside the block.
     """
-    url = own_storage() if storage is None else storage
+    url = storage or usual_storage()
     studies = open_storage(url)
     try:
         with storage_errors(url):
@@ -159,7 +166,7 @@ def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[Tr
 
 def _records(study: optuna.Study) -> tuple[TrialRecord, ...]:
     try:
-        return stored(study)
+        return stored(study, {})
     except msgspec.ValidationError as error:
         raise BadInputError(
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
@@ -233,7 +240,7 @@ def is_gone(owner: Any) -> bool:  # noqa: ANN401 - as a storage keeps it
     return True
 
 
-def _entry(storage: optuna.storages.RDBStorage, study: optuna.study.StudySummary) -> StudyEntry:
+def _entry(storage: optuna.storages.BaseStorage, study: optuna.study.StudySummary) -> StudyEntry:
     kept, name = study.user_attrs, study.study_name
     outcome = from_plain(kept.get(OUTCOME), Outcome)
     problem = None
@@ -252,7 +259,7 @@ def _entry(storage: optuna.storages.RDBStorage, study: optuna.study.StudySummary
     )
 
 
-def _last_change(storage: optuna.storages.RDBStorage, name: str) -> datetime:
+def _last_change(storage: optuna.storages.BaseStorage, name: str) -> datetime:
     trials = optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
     times = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
     # Optuna's times are the machine's own.

@@ -1,6 +1,6 @@
 """Forms in which an Optuna study keeps records of trials, arms that wait, and all else."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,37 +25,104 @@ def store(trial: optuna.Trial, record: TrialRecord) -> None:
     trial.set_user_attr(RECORD, msgspec.to_builtins(record))
 
 
-def stored(study: optuna.Study) -> tuple[TrialRecord, ...]:
-    """All trials that have begun, by number."""
-    trials = study.get_trials(deepcopy=False)
-    return tuple(_decode(trial) for trial in trials if RECORD in trial.user_attrs)
+Known = dict[int, TrialRecord]
+"""Decoded records of finished trials, which change no more, by Optuna's number."""
 
 
-def completed(study: optuna.Study) -> tuple[TrialRecord, ...]:
+def stored(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
+    """All trials that have begun, by number; what is decoded is added to ``known``."""
+    found = []
+    for trial in study.get_trials(deepcopy=False):
+        record = known.get(trial.number)
+        if record is None and RECORD in trial.user_attrs:
+            record = _decode(trial)
+            if trial.state.is_finished():
+                known[trial.number] = record
+        if record is not None:
+            found.append(record)
+    return tuple(sorted(found, key=lambda one: one.number))
+
+
+def completed(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
     """Trials that were measured."""
-    return tuple(r for r in stored(study) if r.state is TrialState.COMPLETE)
+    return tuple(r for r in stored(study, known) if r.state is TrialState.COMPLETE)
 
 
-def tell(study: optuna.Study, of_optuna: int, record: TrialRecord) -> None:
-    """Tell the sampler, whose own number of the trial is ``of_optuna``."""
+def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) -> None:
+    """End a trial of Optuna's, whose value is the speedup.
+
+    Raises:
+        UpdateFinishedTrialError: it has ended already.
+    """
     value = None
     if record.state is TrialState.COMPLETE:
-        value = speedup_estimate(record, completed(study))
+        value = speedup_estimate(record, completed(study, known))
     if record.state is TrialState.PRUNED:
-        study.tell(of_optuna, state=optuna.trial.TrialState.PRUNED)
+        end(study, trial_id, optuna.trial.TrialState.PRUNED)
     elif value is None:
-        study.tell(of_optuna, state=optuna.trial.TrialState.FAIL)
+        end(study, trial_id, optuna.trial.TrialState.FAIL)
     else:
-        study.tell(of_optuna, value)
+        end(study, trial_id, optuna.trial.TrialState.COMPLETE, value)
 
 
-def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-    """Close a trial that is no longer measured."""
-    if RECORD in trial.user_attrs:
-        # It may have ended between being measured and being told.
-        tell(study, trial.number, _decode(trial))
-    else:
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+def end(study: optuna.Study, trial_id: int, state: optuna.trial.TrialState, *values: float) -> None:
+    """End a trial, which only one can do.
+
+    Raises:
+        UpdateFinishedTrialError: another one has.
+    """
+    # ``Study.tell`` looks first and then writes, in two transactions.
+    storage = study._storage  # noqa: SLF001 - the cached one, which nothing public gives
+    storage.set_trial_state_values(trial_id, state, values or None)
+
+
+def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial, known: Known) -> bool:
+    """Close a trial that is no longer measured; False where another process has."""
+    try:
+        if RECORD in trial.user_attrs:
+            # It may have ended between being measured and being told.
+            tell(study, id_of(trial), _decode(trial), known)
+        else:
+            end(study, id_of(trial), optuna.trial.TrialState.FAIL)
+    except optuna.exceptions.UpdateFinishedTrialError:
+        return False
+    return True
+
+
+def id_of(trial: optuna.trial.FrozenTrial | optuna.Trial) -> int:
+    """Number of a trial in its storage, of all studies."""
+    return trial._trial_id  # noqa: SLF001 - what storages take, and nothing public gives
+
+
+def record_of(trial: optuna.trial.FrozenTrial) -> TrialRecord | None:
+    """What is kept of a trial; None where it has not begun."""
+    return _decode(trial) if RECORD in trial.user_attrs else None
+
+
+def requeue(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+    """Queue the arm of a closed trial again, where it had one."""
+    record = record_of(trial)
+    if record is not None and record.state is not TrialState.RUNNING:
+        return
+    queued = trial.system_attrs.get("fixed_params")
+    params = trial.params if queued is None else queued
+    marks = {key: trial.user_attrs[key] for key in (OFF, ARM) if key in trial.user_attrs}
+    if record is not None or queued is not None:
+        study.enqueue_trial(params, user_attrs=marks)
+
+
+def begin(
+    study: optuna.Study, arm: Arm, space: SearchSpace, owner: Mapping[str, Any]
+) -> optuna.Trial:
+    """A trial of an arm that is nobody else's from its begin."""
+    params, marks = _queued(arm, space)
+    template = optuna.trial.create_trial(
+        state=optuna.trial.TrialState.RUNNING,
+        system_attrs={"fixed_params": params},
+        user_attrs={**marks, OWNER: dict(owner)},
+    )
+    storage, study_id = study._storage, study._study_id  # noqa: SLF001 - as above
+    return optuna.Trial(study, storage.create_new_trial(study_id, template))
 
 
 def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
@@ -95,13 +162,10 @@ def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
     return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(OFF)))
 
 
-def forget_waiting(study: optuna.Study, storage: optuna.storages.BaseStorage) -> None:
+def forget_waiting(study: optuna.Study) -> None:
     """Empty the queue: what an interrupted run left may be of another order or an older space."""
     for trial in _waiting(study):
-        storage.set_trial_state_values(
-            trial._trial_id,  # noqa: SLF001 - nothing public ends a waiting trial
-            optuna.trial.TrialState.FAIL,
-        )
+        end(study, id_of(trial), optuna.trial.TrialState.FAIL)
 
 
 def _waiting(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:

@@ -214,7 +214,7 @@ def _close_trials(storage: str | None, *, dry_run: bool) -> Iterator[str]:
                 if is_gone(trial.user_attrs.get(OWNER)):
                     n_closed += 1
                     if not dry_run:
-                        close_trial(study, trial)
+                        close_trial(study, trial, {})
     if n_closed:
         said = "to close" if dry_run else "closed"
         yield f"{counted(n_closed, 'trial')} {said}, whose process has ended"

@@ -1,30 +1,61 @@
-"""Storage of studies: an Optuna storage, its errors as sentences, and who may write a study."""
+"""Storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
 
+A file of SQLite is for one machine. PostgreSQL is for several, and Optuna's gRPC proxy before it
+for very many. What a database that is away cannot do is done once it is back.
+"""
+
+import functools
 import glob
 import hashlib
 import logging
 import os
-from collections.abc import Iterator
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from optuna.storages import BaseStorage
+from optuna.storages._rdb.models import BaseModel
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
-from spectui.paths import data_dir, ensure_dir
+from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir
 from spectui.secret import without_passwords
 from spectui.writing import PRIVATE
 
 optuna.logging.set_verbosity(logging.WARNING)
 
 _OPEN_S = 30.0
-"""Time after which another process that opens the same file counts as hung."""
-
+"""Time after which another process that opens the same file, or claims a trial, counts as hung."""
 _PROBED_S = 0.5
 """Time for which a lock may be held by others who only look whether it is."""
+_CONNECT_S = 10
+_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, *(15.0,) * 7)
+"""Pauses between attempts at an operation while a database is away."""
+_QUIET = 2
+"""Attempts that fail before that is worth a line."""
+_PAUSE = threading.Event()
+"""Never set."""
+_GRPC = "grpc://"
+_PSYCOPG = "postgresql+psycopg"
+_OF_THE_CACHE = ("_get_trials", "_create_new_trial", "_set_trial_param")
+"""Operations that Optuna's cache before a database takes."""
+
+
+def _say_nothing(_text: str) -> None:
+    """Say nothing."""
+
+
+def usual_storage() -> str:
+    """Address of the storage where none was given: the environment's, or spectui's own file."""
+    return os.environ.get(STORAGE_VARIABLE) or own_storage()
 
 
 def own_storage_file() -> Path:
@@ -57,9 +88,10 @@ def check_writable(storage: str | None) -> None:
     Raises:
         BadInputError: says what to do.
     """
-    if storage is None:
+    url = storage or os.environ.get(STORAGE_VARIABLE)
+    if not url:
         ensure_dir(data_dir())
-    file = own_storage_file() if storage is None else file_of(storage)
+    file = file_of(url) if url else own_storage_file()
     if file is None:
         return
     # SQLite needs a journal beside it.
@@ -71,18 +103,164 @@ def check_writable(storage: str | None) -> None:
             )
 
 
-def open_storage(url: str) -> optuna.storages.RDBStorage:
+def open_storage(url: str, say: Callable[[str], None] = _say_nothing) -> BaseStorage:
     """Open what is there, or make it.
+
+    Args:
+        url: its address.
+        say: told when a database is away, and when it is back.
 
     Raises:
         BadInputError: the storage cannot be used.
+        UsageError: it would be spoken to in clear over a network.
     """
     try:
-        # Two that make the tables of a new file at once would both fail.
-        with _held(_lock_of(url, "open")):
-            return optuna.storages.RDBStorage(url)
+        if url.startswith(_GRPC):
+            return _patient(_open_proxy(url), say)
+        address = _with_driver(url)
+        if is_file(url):
+            # Two that make the tables of a new file at once would both fail.
+            with _held(_lock_of(url, "open")):
+                storage = optuna.storages.RDBStorage(url)
+                _index(storage)
+                return storage
+        return _patient(_open_database(address), say)
+    except UsageError:
+        raise
     except Exception as error:
         raise _unusable(url, error) from error
+
+
+def _index(storage: optuna.storages.RDBStorage) -> None:
+    """Make indexes that are missing, where the process that made the tables was killed before them.
+
+    Without the one of the names, each run would add another study of the same name.
+    """
+    for table in BaseModel.metadata.sorted_tables:
+        for index in table.indexes:
+            index.create(storage.engine, checkfirst=True)
+
+
+def is_file(url: str) -> bool:
+    """Whether a storage is SQLite's, which one machine shares at most."""
+    return url.startswith("sqlite")
+
+
+def _open_database(address: URL) -> BaseStorage:
+    limits = {"connect_timeout": _CONNECT_S} if address.drivername == _PSYCOPG else {}
+    options = {"pool_pre_ping": True, "connect_args": limits}
+    # Text of the URL with its password: it stays in this process.
+    url = address.render_as_string(hide_password=False)
+    for attempt in range(2):
+        try:
+            return optuna.storages.RDBStorage(url, engine_kwargs=options)
+        except SQLAlchemyError:
+            # Another one has made the tables meanwhile.
+            if attempt:
+                raise
+    raise AssertionError
+
+
+def _with_driver(url: str) -> URL:
+    """The address with the driver that spectui's extra brings, where none is named.
+
+    Raises:
+        ArgumentError: it is none.
+        BadInputError: the driver is not installed.
+    """
+    address = make_url(url)
+    if address.drivername in {"postgresql", "postgres"}:
+        address = address.set(drivername=_PSYCOPG)
+    if address.drivername == _PSYCOPG and find_spec("psycopg") is None:
+        raise BadInputError(_needs("postgresql"))
+    return address
+
+
+def _open_proxy(url: str) -> BaseStorage:
+    """Optuna's proxy, which has neither passwords nor encryption."""
+    address = make_url(url)
+    host, port = address.host or "", address.port
+    if not host or port is None or address.username or address.password or address.database:
+        raise UsageError(f"{without_passwords(url)}: a proxy's address is grpc://HOST:PORT")
+    if host != "localhost" and not _is_loopback(host):
+        raise UsageError(
+            f"--storage grpc://{host}:{port}: Optuna's proxy has neither passwords nor encryption, "
+            f"so it is used on this machine alone; make a tunnel (ssh -N -L {port}:localhost:{port}"
+            f" {host}) and give grpc://localhost:{port}"
+        )
+    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+        raise BadInputError(_needs("grpc"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        proxy = optuna.storages.GrpcStorageProxy(host=host, port=port)
+    try:
+        proxy.wait_server_ready(timeout=_CONNECT_S)
+    except BaseException:
+        proxy.close()
+        raise
+    return proxy
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _needs(extra: str) -> str:
+    return f"its driver is not installed: pip install 'spectui[{extra}]'"
+
+
+def _patient(storage: BaseStorage, say: Callable[[str], None]) -> BaseStorage:
+    """Have each operation of a storage wait for a database that is away.
+
+    An operation is one transaction: where it failed it did nothing, and where it only seems so it
+    can be done twice (``TuningStudy`` sees to what that does to a trial).
+    """
+    for name in (*BaseStorage.__abstractmethods__, *_OF_THE_CACHE):
+        operation = getattr(storage, name, None)
+        if operation is not None:
+            setattr(storage, name, _retried(operation, say))
+    return storage
+
+
+def _retried(operation: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
+    @functools.wraps(operation)
+    def patient(*args: object, **options: object) -> object:
+        for n, wait_s in enumerate(_WAITS_S):
+            try:
+                result = operation(*args, **options)
+            except Exception as error:
+                if not _is_away(error):
+                    raise
+                if n == _QUIET:
+                    say(f"the storage is away; waiting {sum(_WAITS_S):.0f} s for it at most")
+                _PAUSE.wait(wait_s)
+            else:
+                if n > _QUIET:
+                    say("the storage is back")
+                return result
+        return operation(*args, **options)
+
+    return patient
+
+
+def _is_away(error: BaseException) -> bool:
+    """Whether a database could not be reached, or has ended the connection."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, DBAPIError):
+            state = getattr(cause.orig, "sqlstate", None)
+            # Of connections, of shutdowns, and of those that had to give way to others.
+            return cause.connection_invalidated or state is None or state[:2] in {"08", "57", "40"}
+        code = getattr(cause, "code", None)
+        if callable(code) and type(cause).__module__.startswith("grpc"):
+            # The second one is of a proxy whose own database is away.
+            return str(code()) in {"StatusCode.UNAVAILABLE", "StatusCode.UNKNOWN"}
+        # Optuna tries once more on the connection that has just ended.
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def lock_study(url: str, name: str) -> FileLock | None:
@@ -171,10 +349,20 @@ def _held(lock: FileLock | None) -> Iterator[None]:
             lock.release()
 
 
-def close_storage(storage: optuna.storages.RDBStorage) -> None:
+@contextmanager
+def claiming(url: str) -> Iterator[None]:
+    """Let one process at a time claim a trial of a file; databases see to that themselves."""
+    with _held(_lock_of(url, "claim")):
+        yield
+
+
+def close_storage(storage: BaseStorage) -> None:
     """Let go of its connections."""
     storage.remove_session()
-    storage.engine.dispose()
+    if isinstance(storage, optuna.storages.RDBStorage):
+        storage.engine.dispose()
+    elif isinstance(storage, optuna.storages.GrpcStorageProxy):
+        storage.close()
 
 
 @contextmanager
@@ -188,12 +376,20 @@ def storage_errors(url: str) -> Iterator[None]:
         yield
     except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
         raise _unusable(url, error) from error
+    except Exception as error:
+        # Classes of an extra that need not be there.
+        if type(error).__module__.startswith("grpc"):
+            raise _unusable(url, error) from error
+        raise
 
 
 def _unusable(storage: str, error: Exception) -> BadInputError:
-    # Storages raise classes of their drivers, or ImportError for a driver that is missing.
     if (of_optuna := _of_another_optuna(error)) is not None:
         return BadInputError(f"the storage {without_passwords(storage)} {of_optuna}")
+    # Storages raise classes of their drivers, or ImportError for a driver that is missing; and
+    # Optuna guesses where the database has said what is wrong.
+    if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
+        error = Exception(str(error.__cause__))
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     # Drivers repeat the address.
     reason = without_passwords(reason.replace(storage, "it"))
