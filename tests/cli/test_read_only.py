@@ -55,17 +55,16 @@ def test_nothing_is_loaded_that_could_not_be_stored(
     run: Run, spectui: Spectui, mounted: Callable[[str], None], command: str
 ) -> None:
     mounted("ro")
-    assert run(command) == 3
+    settings = ["--draft-max", "2,4"] if command == "sweep" else []
+    assert run(command, *settings) == 3
     assert spectui.err.count("\n") == 1, spectui.err
     assert "make it writable" in spectui.err
-    assert "loaded" not in spectui.err
 
 
 def test_what_needs_no_folder_goes_on(
     run: Run, spectui: Spectui, mounted: Callable[[str], None], home: Path
 ) -> None:
     mounted("ro")
-    assert run("bench", "--isolate") in {0, 2}, spectui.err
     assert run("bench") == 0, spectui.err
     out = home.parent / "t.trace.json.gz"
     assert run("trace", "--out", out) == 0, spectui.err
@@ -73,9 +72,7 @@ def test_what_needs_no_folder_goes_on(
     assert run("tune", "--trials", 2, "--storage", storage) == 0, spectui.err
 
 
-def test_the_screen_says_once_that_nothing_is_kept(
-    tiny: TinyPath, tmp_path: Path
-) -> None:
+def test_the_screen_says_once_that_nothing_is_kept(tiny: TinyPath, tmp_path: Path) -> None:
     home = tmp_path / "home"
     arguments = ["-m", str(tiny(TARGET)), "-md", str(tiny(CLOSE_DRAFT)), "-c", "512", "-t", "1"]
     with small_disk(home, 64) as remount:

@@ -19,6 +19,7 @@ from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OWNER, from_plain, stored
 from spectui.tune.studies.storage import (
+    check_writable,
     close_storage,
     is_locked,
     lock_study,
@@ -205,6 +206,7 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
         BadInputError: the storage cannot be used.
         UsageError: a process is working on one; then none is deleted.
     """
+    check_writable(storage)
     with opened(storage) as (url, studies):
         locks = []
         try:

@@ -393,10 +393,20 @@ def _unusable(storage: str, error: Exception) -> BadInputError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     # Drivers repeat the address.
     reason = without_passwords(reason.replace(storage, "it"))
+    advice = next((advice for word, advice in _ADVICE.items() if word in reason), _USUAL_ADVICE)
     return BadInputError(
-        f"the storage {without_passwords(storage)} cannot be used ({reason}); "
-        "check --storage, or leave it out to use a file of spectui's own"
+        f"the storage {without_passwords(storage)} cannot be used ({reason}); {advice}"
     )
+
+
+_USUAL_ADVICE = "check --storage, or leave it out to use a file of spectui's own"
+_ADVICE = {
+    "disk is full": "make room there; what was stored before is kept",
+    "disk I/O error": "make room there, or check the disk; what was stored before is kept",
+    "readonly database": "make it and its folder writable, or give another --storage",
+    "malformed": "spectui studies repair saves what can be read of it",
+}
+"""What to do, by a word of SQLite's."""
 
 
 def _of_another_optuna(error: Exception) -> str | None:

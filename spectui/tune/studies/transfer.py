@@ -25,7 +25,7 @@ from spectui.tune.experts import Placements
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.listing import REPORT, Report, opened
 from spectui.tune.studies.records import ARM, OFF, OWNER, RECORD, decoded
-from spectui.tune.studies.storage import lock_study
+from spectui.tune.studies.storage import check_writable, lock_study
 from spectui.tune.studies.study import (
     OUTCOME,
     PLACEMENTS,
@@ -252,6 +252,7 @@ def import_study(storage: str | None, found: StudyFile, name: str) -> None:
         BadInputError: the storage cannot be used; none of its studies has changed.
         UsageError: there is a study of that name.
     """
+    check_writable(storage)
     with opened(storage) as (url, studies):
         lock = lock_study(url, name)
         try:
