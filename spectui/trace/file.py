@@ -98,7 +98,9 @@ def _is_written(place: Path, content: bytes) -> bool:
 
 
 def _cannot_write(path: Path, error: OSError) -> BadInputError:
-    return BadInputError(f"{path} cannot be written ({error.strerror})")
+    return BadInputError(
+        f"{path} cannot be written ({error.strerror}); make room there, or make it writable"
+    )
 
 
 def _packed(trace: Trace) -> bytes:

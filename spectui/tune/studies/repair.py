@@ -228,8 +228,7 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     _lengthen(damaged)
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
-        for table in _TABLES:
-            _copy_table(old, connection, table)
+        torn = [table for table in _TABLES if not _copy_table(old, connection, table)]
         for statement in _TIDY:
             connection.execute(statement)
         connection.commit()
@@ -243,6 +242,11 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     n_trials = sum(one.n_trials for one in summaries)
     names = ", ".join(one.study_name for one in summaries) or "none"
     yield f"what can be read: {counted(n_trials, 'trial')}; studies: {names}"
+    if torn:
+        yield (
+            f"not all of {', '.join(torn)} can be read: studies, trials or what they keep may be "
+            "missing, which the damaged file may still hold"
+        )
 
 
 def _lengthen(damaged: Path) -> None:
@@ -270,29 +274,35 @@ def _is_whole(url: str, name: str) -> bool:
         return False
 
 
-def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> None:
+def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> bool:
+    """Copy the rows that can be read; whether SQLite read to the table's end."""
     try:
         known = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
     except sqlite3.Error:
-        return
+        return False
     taken = [row[1] for row in new.execute(f"PRAGMA table_info({table})") if row[1] in known]
     if not taken:
-        return
+        return False
     columns = ", ".join(taken)
     insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({', '.join('?' * len(taken))})"  # noqa: S608 - names of ours
+    is_whole = True
     for row in _rows(old, table, columns):
-        if _is_sound(dict(zip(taken, row, strict=True)), table):
+        if row is not None and _is_sound(dict(zip(taken, row, strict=True)), table):
             new.execute(insert, row)
+        else:
+            is_whole = False
+    return is_whole
 
 
-def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...]]:
-    """Every row that can be read: all at once, and behind a damaged page one by one."""
+def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...] | None]:
+    """Every row that can be read: all at once, and behind a damaged page one by one; None there."""
     last, select = 0, f"SELECT rowid, {columns} FROM {table} WHERE rowid"  # noqa: S608 - names of ours
     try:
         for row in old.execute(f"{select} > 0 ORDER BY rowid"):
             last = row[0]
             yield row[1:]
     except sqlite3.Error:
+        yield None
         try:
             (end,) = old.execute(f"SELECT max(rowid) FROM {table}").fetchone()  # noqa: S608 - names of ours
         except sqlite3.Error:

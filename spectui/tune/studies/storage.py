@@ -390,7 +390,9 @@ def _unusable(storage: str, error: Exception) -> BadInputError:
     # Optuna guesses where the database has said what is wrong.
     if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
         error = Exception(str(error.__cause__))
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    lines = str(error).splitlines() or [type(error).__name__]
+    # SQLAlchemy may begin with when it happened.
+    reason = next((one for one in lines if any(word in one for word in _ADVICE)), lines[0])
     # Drivers repeat the address.
     reason = without_passwords(reason.replace(storage, "it"))
     advice = next((advice for word, advice in _ADVICE.items() if word in reason), _USUAL_ADVICE)
