@@ -1,6 +1,7 @@
 """Folders for spectui's files: the platform's own, or all below ``SPECTUI_HOME``."""
 
 import os
+from contextlib import suppress
 from errno import ENOTDIR
 from pathlib import Path
 
@@ -70,4 +71,6 @@ def _make_private(path: Path) -> None:
         if path.is_relative_to(own):
             status = own.stat()
             if status.st_uid == os.geteuid() and status.st_mode & _OF_OTHERS:
-                own.chmod(_PRIVATE)
+                # A disk that takes nothing is told below.
+                with suppress(OSError):
+                    own.chmod(_PRIVATE)

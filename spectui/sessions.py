@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import FileIO
+from itertools import chain, count
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,8 @@ from spectui.reading import LARGE_BYTES, read_file
 from spectui.writing import append, open_private
 
 _SCHEMA: Literal["spectui.session/1"] = "spectui.session/1"
+_STAMP = "%Y%m%dT%H%M%S"
+"""When a session began, as the name of its file begins."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +141,19 @@ class SessionLog:
     def _open(self) -> FileIO:
         if self._file is None:
             ensure_dir(self._folder)
-            stamp = self._header.started.strftime("%Y%m%dT%H%M%S")
-            # The process id keeps two that start in the same second apart.
-            self.path = self._folder / f"{stamp}-{os.getpid()}.jsonl"
+            self.path, descriptor = self._new_file()
             # Without a buffer, of which closing would write again what has no room.
-            self._file = FileIO(open_private(self.path, os.O_WRONLY | os.O_APPEND), "ab")
+            self._file = FileIO(descriptor, "ab")
         return self._file
+
+    def _new_file(self) -> tuple[Path, int]:
+        """A file of this session alone: containers share process ids, and clocks are set back."""
+        stem = f"{self._header.started:{_STAMP}}-{os.getpid()}"
+        for name in chain((stem,), (f"{stem}-{n}" for n in count(2))):
+            path = self._folder / f"{name}.jsonl"
+            with suppress(FileExistsError):
+                return path, open_private(path, os.O_WRONLY | os.O_APPEND | os.O_EXCL)
+        raise AssertionError
 
     def close(self) -> None:
         """Close the file."""
@@ -203,7 +213,10 @@ def _decode(line: bytes) -> _Line:
 def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:
     """Return the last ``n`` sessions that can be read, newest first."""
     found: list[Session] = []
-    for path in sorted((folder or sessions_folder()).glob("*.jsonl"), reverse=True):
+    present = f"{now():{_STAMP}}~"
+    paths = (folder or sessions_folder()).glob("*.jsonl")
+    # What a wrong clock dates in the future is not the newest for ever.
+    for path in sorted(paths, key=lambda path: (path.name < present, path.name), reverse=True):
         if len(found) == n:
             break
         try:

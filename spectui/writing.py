@@ -1,14 +1,17 @@
 """Files that hold a result: whole or not at all, so that a full disk costs no old one."""
 
+import fcntl
 import os
 import secrets
-from contextlib import suppress
-from errno import EACCES, EBUSY, EPERM, EROFS
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EACCES, EBUSY, EEXIST, EPERM, EROFS
 from io import FileIO
 from pathlib import Path
 
 PRIVATE = 0o600
 _USUAL = 0o666
+_PARTIAL = ".spectui-{}.partial"
 _TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
 """Errors of a folder that takes no new file, and of a file that is a mount of its own."""
 
@@ -70,12 +73,19 @@ def write_new_file(path: Path, content: bytes, *, is_private: bool = False) -> N
         FileExistsError: something is there; it stays as it is.
         OSError: it cannot be written.
     """
-    path.touch(PRIVATE if is_private else _USUAL, exist_ok=False)
-    try:
-        write_file(path, content)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    place = _without_links_above(path)
+    if place.exists() or place.is_symlink():
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(path))
+    with _partial(place.parent, content, PRIVATE if is_private else _USUAL) as (partial, _file):
+        try:
+            # Unlike a renaming it replaces nothing.
+            os.link(partial, place)
+        except FileExistsError:
+            raise
+        except OSError:
+            # File systems without hard links. A kill here leaves a file without a byte.
+            place.touch(exist_ok=False)
+            partial.replace(place)
 
 
 def _place(path: Path) -> Path | None:
@@ -98,21 +108,53 @@ def _without_links_above(path: Path) -> Path:
 
 
 def _replace(place: Path, content: bytes, *, is_private: bool) -> None:
-    partial = place.with_name(f".spectui-{secrets.token_hex(8)}.partial")
     # Whoever may not read the old one may not read half of the new one.
     mode = PRIVATE if is_private or place.exists() else _USUAL
+    with _partial(place.parent, content, mode) as (partial, file):
+        _take_after(place, file)
+        partial.replace(place)
+
+
+@contextmanager
+def _partial(folder: Path, content: bytes, mode: int) -> Iterator[tuple[Path, int]]:
+    """Write a file under a name of its own, which is gone in the end; yields it and its descriptor.
+
+    Those of processes that were killed are removed: who writes one has its lock.
+    """
+    for left in folder.glob(_PARTIAL.format("*")):
+        with suppress(OSError):
+            _remove_unless_locked(left)
+    partial = folder / _PARTIAL.format(secrets.token_hex(8))
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(_locked(partial, mode), "wb") as file:
             file.write(content)
             file.flush()
             # Some disks say only here that they are full.
             os.fsync(file.fileno())
-            _take_after(place, file.fileno())
-        partial.replace(place)
-    except BaseException:
+            yield partial, file.fileno()
+    finally:
         partial.unlink(missing_ok=True)
-        raise
+
+
+def _locked(partial: Path, mode: int) -> int:
+    while True:
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        # File systems without locks.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file).st_nlink:
+            return file
+        # Another process took it for one that was left, before it was locked.
+        os.close(file)
+
+
+def _remove_unless_locked(partial: Path) -> None:
+    file = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        partial.unlink()
+    finally:
+        os.close(file)
 
 
 def _take_after(place: Path, file: int) -> None:

@@ -1,12 +1,14 @@
 """Sessions on disk, the conversation behind them, and the user's settings."""
 
 import json
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from spectui.errors import BadInputError
 from spectui.live.chat import AnswerText, Chat
@@ -320,3 +322,29 @@ def test_wrong_settings_are_refused_by_name(text: str, reason: str) -> None:
     write_settings(text)
     with pytest.raises(BadInputError, match=reason):
         read_settings()
+
+
+def test_sessions_of_one_second_and_of_any_clock_stay_apart(home: Path) -> None:
+    """Containers have the same process id, and clocks are set back."""
+    years = (1970, 2026, 2026, 2100)
+    for n, year in enumerate(years):
+        started = datetime(year, 1, 1, tzinfo=UTC)
+        log = SessionLog(structs.replace(HEADER, started=started))
+        log.append(UserTurn(text=str(n)))
+        log.close()
+    assert len(list((home / "data" / "sessions").iterdir())) == len(years)
+    found = recent_sessions(10)
+    assert sorted(session.prompts for session in found) == [(str(n),) for n in range(len(years))]
+    # The one of the future is not the newest for ever.
+    assert [session.header.started.year for session in found] == [2026, 2026, 1970, 2100]
+
+
+def test_two_that_write_one_session_have_a_file_each() -> None:
+    logs = [SessionLog(HEADER) for _ in range(2)]
+    for log in logs:
+        log.append(ENTRIES[0])
+    for log in logs:
+        log.append(ENTRIES[1])
+        assert log.path is not None
+        assert read_session(log.path).entries == ENTRIES[:2]
+        log.close()

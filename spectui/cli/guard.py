@@ -8,9 +8,12 @@ import os
 import signal
 import termios
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from spectui.paths import data_dir
+from spectui.errors import SpectuiError
+from spectui.paths import data_dir, ensure_dir
+from spectui.writing import open_private
 
 _Modes = list[Any]
 """Terminal attributes as ``termios`` gives them."""
@@ -75,6 +78,19 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
     wanted = number in _ENDING
     _restore(stdin, stderr, modes, "" if wanted else _sentence(number))
     os._exit(_BY_SIGNAL + number if wanted else 1)
+
+
+def writable_log() -> tuple[Path, str | None]:
+    """The file for what native code says, and why nothing can be kept where it is no file."""
+    log = data_dir() / "logs" / "spectui.log"
+    try:
+        ensure_dir(log.parent)
+        os.close(open_private(log, os.O_WRONLY | os.O_APPEND))
+    except SpectuiError as error:
+        return Path(os.devnull), str(error)
+    except OSError as error:
+        return Path(os.devnull), f"{log} cannot be written ({error.strerror})"
+    return log, None
 
 
 def let_end() -> None:

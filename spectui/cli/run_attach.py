@@ -12,14 +12,13 @@ from rich.text import Text
 from spectui import __version__
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.failure import report_failure
-from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
+from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
 from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
-from spectui.paths import data_dir, ensure_dir
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ServerFacts, model_name, model_text
@@ -79,7 +78,7 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
         UsageError: there is no terminal.
     """
     settings = read_settings()
-    log = ensure_dir(data_dir() / "logs") / "spectui.log"
+    log, _problem = writable_log()
     if not in_child():
         raise UsageError(
             "the interactive screen needs a terminal; run spectui attach in one, or give --once "

@@ -2,18 +2,19 @@
 
 import gc
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import given_extra
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
-from spectui.cli.guard import greet, in_child, let_end, take_back_greeting
+from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.cores import default_threads, threads_to_take
@@ -24,7 +25,6 @@ from spectui.models.facts import is_mtp_file
 from spectui.models.gguf import check_file
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.speculation import Speculation
-from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings, read_settings
 
 
@@ -43,7 +43,13 @@ def run(parsed: dict[str, Any]) -> None:
     check_typed(parsed)
     settings = read_settings()
     launch = make_launch(parsed, settings, extra=given_extra())
-    log = ensure_dir(data_dir() / "logs") / "spectui.log"
+    log, problem = writable_log()
+    if problem is not None:
+        launch = replace(
+            launch,
+            settings=structs.replace(settings, keep_sessions=False),
+            notice="\n".join(filter(None, (f"{problem}. Sessions are not kept.", launch.notice))),
+        )
     if not in_child():
         raise UsageError(
             "the interactive screen needs a terminal; run spectui in one, or use spectui tune or "

@@ -21,12 +21,13 @@ from spectui.cli.session import (
     with_candidates,
 )
 from spectui.cli.taken import mind_unmeasured
+from spectui.documents import or_reason
 from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded
-from spectui.errors import CancelledError, UsageError
+from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
 from spectui.monitor.machine import this_machine
-from spectui.paths import data_dir
+from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
 from spectui.trace.file import SUFFIX, write_beside, write_trace
 from spectui.trace.ngrams import NGRAM_COSTS
@@ -57,14 +58,15 @@ def trace(
     notes = tuple(_without_costs(recorded)) if costs else ()
     if altered is not None:
         notes = (*notes, f"NOTE: {altered}.")
-    path = out or _new_file(recorded)
-    _write(recorded, tracing, path, notes, keep_text=keep_text, options=options)
+    _write(recorded, tracing, out, notes, keep_text=keep_text, options=options)
 
 
 def _check_files(options: RunOptions, out: Path | None) -> None:
     """Refuse files that cannot be written, before anything is loaded."""
     check_writable(options.json_path, options.input_files())
-    if out is not None:
+    if out is None:
+        ensure_dir(_folder())
+    else:
         json_file = None if options.json_path is None else Path(options.json_path)
         taken = (*options.input_files(), json_file)
         check_writable(str(out), taken, option="--out", must_be_file=True)
@@ -129,7 +131,7 @@ def _check_depth(depth: int, options: RunOptions) -> None:
 def _write(
     recorded: Trace,
     tracing: Tracing,
-    path: Path,
+    out: Path | None,
     notes: Sequence[str],
     *,
     keep_text: bool,
@@ -141,13 +143,23 @@ def _write(
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not keep_text:
         recorded = bare(recorded)
-    kept = _kept(recorded, path, interrupted=tracing.interrupted)
+    path = out or _new_file(recorded)
+    kept, problem = path, None
+    try:
+        if out is not None and not tracing.interrupted:
+            write_trace(recorded, path)
+        else:
+            # Neither an interrupted one nor one without a name replaces another file.
+            kept = write_beside(recorded, path, word=None if out is None else "interrupted")
+    except BadInputError as error:
+        # What was counted and timed is told all the same.
+        problem = error
     n_prompts = len(recorded.recordings)
     n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
     document = {
         "schema": "spectui.recorded/1",
         "spectui": recorded.spectui,
-        "trace": str(kept),
+        **or_reason("trace", None if problem else str(kept), str(problem)),
         "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
@@ -157,25 +169,19 @@ def _write(
         "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
-    text = f"{_summary(tracing, n_tokens)}\n{kept}"
+    text = _summary(tracing, n_tokens) + ("" if problem else f"\n{kept}")
     text = "\n".join((*notes, text))
     if tracing.costs:
         text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
     write_result(document, text, options.json_path)
+    if problem is not None:
+        raise problem
     if tracing.interrupted:
         written = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
         if tracing.error is not None:
             complain(f"what is complete was written to {kept}: {written}")
             raise tracing.error
-        raise CancelledError(_interrupted(path, kept, written))
-
-
-def _kept(recorded: Trace, path: Path, *, interrupted: bool) -> Path:
-    """Write the trace; an interrupted one never replaces another file."""
-    if interrupted:
-        return write_beside(recorded, path)
-    write_trace(recorded, path)
-    return path
+        raise CancelledError(_interrupted(out or kept, kept, written))
 
 
 def _interrupted(path: Path, kept: Path, written: str) -> str:
@@ -210,5 +216,9 @@ def _summary(tracing: Tracing, n_tokens: int) -> str:
 def _new_file(recorded: Trace) -> Path:
     stamp = "".join(digit for digit in recorded.recorded[:19] if digit.isdigit())
     stem = Path(recorded.target.file).stem
-    # The process id keeps two that end in the same second apart.
-    return data_dir() / "traces" / f"{stem}-{stamp}-{os.getpid()}{SUFFIX}"
+    return _folder() / f"{stem}-{stamp}-{os.getpid()}{SUFFIX}"
+
+
+def _folder() -> Path:
+    """Where traces without a name of their own are kept."""
+    return data_dir() / "traces"

@@ -74,6 +74,7 @@ from spectui.tune.served import failure_of, final, serve
 from spectui.tune.served_time import search_budget_s, with_time
 from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.studies.study import Sampler
 from spectui.tune.trials import n_measured
 from spectui.tune.tuning import CommandOptions, StudyOptions, Tuning, TuningSetup
@@ -104,6 +105,7 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     unmeasured = mind_unmeasured(parsed, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
+    check_storage(options.storage)
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     _warn_of_few(prompts, progress)

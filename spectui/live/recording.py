@@ -26,7 +26,7 @@ from spectui.speculative.counters import Round
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.costs import Costs
-from spectui.trace.file import SUFFIX, write_trace
+from spectui.trace.file import SUFFIX, write_beside
 from spectui.trace.record import Chains, Recording, Trace, bare
 from spectui.tune.tracing import identity
 
@@ -341,9 +341,6 @@ def save_trace(trace: Trace, *, keep_text: bool) -> Path:
     if not keep_text:
         trace = bare(trace)
     stamp = "".join(digit for digit in trace.recorded[:19] if digit.isdigit())
-    # The process id keeps two that end in the same second apart.
     kind = "chat-text" if keep_text else "chat"
     name = f"{Path(trace.target.file).stem}-{kind}-{stamp}-{os.getpid()}{SUFFIX}"
-    path = data_dir() / "traces" / name
-    write_trace(trace, path)
-    return path
+    return write_beside(trace, data_dir() / "traces" / name)

@@ -144,6 +144,10 @@ class SweepStore(Closing):
                 f"the sweep {self.name} is being run by another spectui; wait until that has "
                 "ended, or give another --name"
             ) from error
+        if not _is_at(file, self.path):
+            # Put aside by the one that has just ended.
+            file.close()
+            return self._open()
         return file
 
     def _put_aside(self) -> None:
@@ -212,6 +216,14 @@ class SweepStore(Closing):
             f"the sweep cannot be stored in {self.path} ({error.strerror}); make room there, or "
             "make it writable"
         )
+
+
+def _is_at(file: FileIO, path: Path) -> bool:
+    """Whether an open file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def sweep_folder(name: str) -> Path:

@@ -54,8 +54,13 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise _cannot_write(path, error) from error
 
 
-def write_beside(trace: Trace, path: Path) -> Path:
+def write_beside(trace: Trace, path: Path, *, word: str | None = None) -> Path:
     """Write ``trace`` where no file is: to ``path``, or beside it under a name that is free.
+
+    Args:
+        trace: what to write.
+        path: the name that it has where that is free.
+        word: what other names have in addition, besides a number.
 
     Returns:
         Where it is now.
@@ -66,17 +71,19 @@ def write_beside(trace: Trace, path: Path) -> Path:
     real = path.resolve()
     ensure_dir(real.parent)
     content = _packed(trace)
-    place = next(place for place in _places(real) if _is_written(place, content))
+    place = next(place for place in _places(real, word) if _is_written(place, content))
     return path if place == real else place
 
 
-def _places(path: Path) -> Iterator[Path]:
+def _places(path: Path, word: str | None) -> Iterator[Path]:
     """Yield ``path``, and then names beside it without end."""
     ending = SUFFIX if path.name.endswith(SUFFIX) else path.suffix
     stem = path.name.removesuffix(ending)
     yield path
-    yield path.with_name(f"{stem}.interrupted{ending}")
-    yield from (path.with_name(f"{stem}.interrupted-{n}{ending}") for n in count(2))
+    if word is not None:
+        stem = f"{stem}.{word}"
+        yield path.with_name(f"{stem}{ending}")
+    yield from (path.with_name(f"{stem}-{n}{ending}") for n in count(2))
 
 
 def _is_written(place: Path, content: bytes) -> bool:
@@ -91,7 +98,9 @@ def _is_written(place: Path, content: bytes) -> bool:
 
 
 def _cannot_write(path: Path, error: OSError) -> BadInputError:
-    return BadInputError(f"{path} cannot be written ({error.strerror})")
+    return BadInputError(
+        f"{path} cannot be written ({error.strerror}); make room there, or make it writable"
+    )
 
 
 def _packed(trace: Trace) -> bytes:

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -191,7 +192,9 @@ class Threads:
     def _on_log(self, line: str) -> None:
         self.log.add(line)
         if self._log_file is not None:
-            os.write(self._log_file, line.encode(errors="replace") + b"\n")
+            # A disk that is full costs the log, not the screen.
+            with suppress(OSError):
+                os.write(self._log_file, line.encode(errors="replace") + b"\n")
 
     def build_demo(self, target: DemoModel) -> None:
         """Build a demo target and its draft. Answered by ``DemoBuilt`` or ``StartFailed``."""

@@ -6,6 +6,7 @@ from functools import partial
 
 from spectui.documents import Json
 from spectui.engine.events import GenerationResult
+from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
@@ -247,6 +248,8 @@ class Forecaster:
             kept: the study's trace, for when it goes on; None keeps none.
         """
         self._kept = kept
+        self.not_kept: str | None = None
+        """Why the trace could not be kept; None where it was."""
         self._known: _Known | None = None
         self._workload = workload
         self._loader = loader
@@ -305,7 +308,6 @@ class Forecaster:
             has_time: asked whether costs may be measured on one prompt more.
 
         Raises:
-            BadInputError: the trace cannot be written.
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
             MemoryShortError: memory stayed short.
@@ -323,7 +325,11 @@ class Forecaster:
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
-            self._kept.keep(tracing)
+            try:
+                self._kept.keep(tracing)
+            except BadInputError as error:
+                # It would save time where the study goes on, no more.
+                self.not_kept = str(error)
         return self._outlook(tracing.recordings, tracing.costs)
 
     def recall(self) -> Outlook | None:

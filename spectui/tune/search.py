@@ -22,6 +22,7 @@ from spectui.tune.estimates import estimates
 from spectui.tune.events import (
     ForecastFailed,
     ForecastMade,
+    Notice,
     PromptMeasured,
     SearchDecided,
     StudyResumed,
@@ -317,12 +318,16 @@ class Forecasting:
             return None
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
-        return forecaster.run(
+        outlook = forecaster.run(
             n_prompts,
             lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
             outputs=self._trials.outputs,
             has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
         )
+        if forecaster.not_kept is not None:
+            text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
+            self._on_event(Notice(text=text))
+        return outlook
 
     def _n_to_record(self, forecaster: Forecaster) -> int:
         """Prompts to record; 0 for no forecast."""

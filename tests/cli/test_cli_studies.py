@@ -1,30 +1,33 @@
 """``spectui studies`` over real storages, damaged ones among them."""
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.sessions import read_session
 from spectui.sweep.store import SweepStore, sweep_folder
-from spectui.tune.studies.storage import open_storage
+from spectui.tune.studies.storage import is_locked, lock_study, open_storage
 from spectui.tune.studies.study import SCHEMA
 from spectui.tune.studies.transfer import StudyFile, export_study, import_study, read_study
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.cli import Run, Spectui
-from tests.support.disk import no_file_above
+from tests.support.disk import no_file_above, small_disk
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -316,6 +319,7 @@ def test_a_damaged_file_is_salvaged_and_kept(
     (kept,) = file.parent.glob("*.damaged-*")
     assert kept.read_bytes() == broken
     assert str(kept) in spectui.out
+    assert "may be missing" in spectui.out
     left = listed(spectui)
     assert left
     assert left.keys() <= known
@@ -377,20 +381,74 @@ def test_an_import_that_was_cut_off_is_no_study(spectui: Spectui, file: Path) ->
     assert "half" not in listed(spectui)
 
 
-def test_an_import_that_fails_leaves_no_study(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("n_kib", [0, 8, 16, 24, 32])
+def test_an_import_without_room_leaves_no_study_and_can_be_done_again(
+    spectui: Spectui, file: Path, tmp_path: Path, n_kib: int
 ) -> None:
-    path, url = tmp_path / "s.json", f"sqlite:///{file}"
-    export_study(url, TUNED, path)
-    found = read_study(path)
+    path = tmp_path / "s.json"
+    assert spectui("studies", "export", TUNED, path) == 0
+    before = listed(spectui)
+    size_kib = file.stat().st_size // 1024
+    disk = tmp_path / "disk"
+    with small_disk(disk, size_kib + 8 + n_kib) as remount:
+        url = f"sqlite:///{disk / 's.sqlite3'}"
+        shutil.copyfile(file, disk / "s.sqlite3")
+        assert spectui("studies", "import", path, "--as", "new", "--storage", url) == 3
+        assert "make room" in spectui.err
+        assert spectui.err.count("\n") == 1
+        remount("size=8m")
+        found = listed(spectui, "--storage", url)
+        assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
+        assert found == before
+        assert spectui("studies", "import", path, "--as", "new", "--storage", url) == 0, spectui.err
+        assert listed(spectui, "--storage", url)["new"]["n_trials"] == before[TUNED]["n_trials"]
 
-    def full(*_arguments: object) -> None:
-        raise optuna.exceptions.StorageInternalError("database or disk is full")
 
-    monkeypatch.setattr(optuna.Study, "add_trials", full)
-    with pytest.raises(BadInputError, match="full"):
-        import_study(url, found, "new")
-    assert "new" not in optuna.get_all_study_names(open_storage(url))
+def test_who_only_looks_at_a_lock_refuses_nobody(file: Path) -> None:
+    url = f"sqlite:///{file}"
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            is_locked(url, TUNED)
+
+    with closing_lock(lock_study(url, TUNED)):
+        pass
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(30):
+            with closing_lock(lock_study(url, TUNED)):
+                pass
+    finally:
+        stop.set()
+        looking.join()
+
+
+@contextmanager
+def closing_lock(lock: FileLock | None) -> Iterator[None]:
+    assert lock is not None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def test_what_a_wrong_clock_has_dated_is_not_the_latest_for_ever(
+    spectui: Spectui, file: Path, tmp_path: Path
+) -> None:
+    exported = tmp_path / "s.json"
+    export_study(None, TUNED, exported)
+    text = exported.read_text()
+    year = str(json.loads(text)["attributes"]["outcome"]["ended"])[:4]
+    for other in ("1970", "2100"):
+        exported.write_text(text.replace(f'"{year}-', f'"{other}-'))
+        import_study(None, read_study(exported), other)
+    names = list(listed(spectui))
+    assert names[0] == TUNED
+    assert names[-1] == "2100"
+    assert spectui("studies", "list") == 0
+    assert file.exists()
 
 
 def test_sessions_and_sweeps_of_a_newer_spectui_are_left_alone(home: Path) -> None:

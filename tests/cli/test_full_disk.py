@@ -1,12 +1,15 @@
 """The command line where a disk has no room for what it writes."""
 
+import json
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from spectui.cli.failure import report_failure
-from tests.support.cli import Spectui
-from tests.support.disk import no_file_above
+from tests.support.cli import Run, Spectui
+from tests.support.disk import no_file_above, small_disk
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -62,3 +65,64 @@ def test_a_defect_that_the_log_has_no_room_for_is_told_in_full(
     log = home / "data" / "logs" / "spectui.log"
     assert str(log) in capsys.readouterr().err
     assert "RuntimeError: odd" in log.read_text()
+
+
+def filled(folder: Path, n_kib: int) -> Path:
+    """A file that takes all room of a disk but that."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        while suppressed_write(file):
+            pass
+        file.truncate(file.tell() - n_kib * 1024)
+    return filler
+
+
+def suppressed_write(file: FileIO) -> bool:
+    with suppress(OSError):
+        return bool(file.write(bytes(4096)))
+    return False
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("n_kib", [0, 64, 112, 116, 120, 124, 128, 132, 136, 140, 144, 148])
+def test_a_search_on_a_disk_that_fills_up(
+    run: Run, spectui: Spectui, home: Path, n_kib: int
+) -> None:
+    arguments = ["--trials", 2, "--study", "s", "--json", home / "t.json"]
+    with small_disk(home, 4096) as remount:
+        # A disk of tmpfs cannot be smaller than what is on it: so it is filled.
+        filler = filled(home, n_kib)
+        code = run("tune", *arguments)
+        told = spectui.err
+        assert code in {0, 3}, told
+        assert "Traceback" not in told
+        if code:
+            assert "o space left on device" in told or "make room" in told, told
+        if "result is printed" in told:
+            assert "tokens/s" in spectui.out
+            assert not (home / "t.json").exists()
+        assert list(home.glob(".spectui-*")) == []
+        filler.unlink()
+        remount("size=8m")
+        assert run("tune", *arguments) == 0, spectui.err
+        assert json.loads((home / "t.json").read_text())["study"] == "s"
+        assert spectui("studies", "repair") == 0
+        assert "is whole" in spectui.out
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("n_kib", [0, 4, 8, 16])
+@pytest.mark.parametrize("command", ["sweep", "trace"])
+def test_what_measures_on_a_disk_that_fills_up(
+    run: Run, spectui: Spectui, home: Path, command: str, n_kib: int
+) -> None:
+    settings = ["--draft-max", "2,4", "--name", "s"] if command == "sweep" else []
+    with small_disk(home, 4096):
+        filler = filled(home, n_kib)
+        code = run(command, *settings)
+        assert code in {0, 3}, spectui.err
+        assert "Traceback" not in spectui.err
+        if code:
+            assert "make room" in spectui.err
+        filler.unlink()
+        assert run(command, *settings) == 0, spectui.err

@@ -1,8 +1,14 @@
-"""A disk that is full."""
+"""Disks that are full, or take nothing; processes that are killed while they write to one."""
 
+import random
 import resource
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 
 @contextmanager
@@ -17,3 +23,51 @@ def no_file_above(n_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def small_disk(folder: Path, n_kib: int) -> Iterator[Callable[[str], None]]:
+    """A disk of that size as ``folder``, where this user may mount one; else the test is skipped.
+
+    Yields what mounts it again with other options, such as ``ro`` or ``size=9m``.
+    """
+    folder.mkdir(exist_ok=True)
+
+    def mount(options: str, *more: str) -> bool:
+        command = ["mount", "-t", "tmpfs", "-o", options, *more, str(folder)]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+    if not mount(f"size={n_kib}k", "tmpfs"):
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield lambda options: pytest.fail(options) if not mount(f"remount,{options}") else None
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def killed_while_writing(
+    code: str, *arguments: object, seed: int, lines: int = 40, turns: int = 20_000
+) -> list[str]:
+    """Run Python code, which prints a line for each thing that is stored, until it is killed.
+
+    Args:
+        code: the code.
+        arguments: its arguments.
+        seed: of the moment.
+        lines: most lines before that.
+        turns: most turns of an idle loop after them, of some 20 ns each.
+
+    Returns:
+        Lines that it had printed whole.
+    """
+    chance = random.Random(seed)  # noqa: S311 - a moment
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(chance.randint(1, lines))]
+        for _ in range(chance.randint(0, turns)):
+            pass
+        process.kill()
+        said += process.stdout.readlines()
+    return [line.removesuffix("\n") for line in said if line.endswith("\n")]

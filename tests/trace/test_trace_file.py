@@ -74,9 +74,10 @@ def test_beside_what_is_there_it_is_written_under_a_name_that_is_free(tmp_path: 
         ("link", "real.interrupted"),
     ):
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-        assert write_beside(trace, tmp_path / asked) == tmp_path / name
+        assert write_beside(trace, tmp_path / asked, word="interrupted") == tmp_path / name
         assert read_trace(tmp_path / name) == trace
         assert {path: path.read_bytes() for path in before} == before
+    assert write_beside(trace, tmp_path / "a.trace.json.gz").name == "a-2.trace.json.gz"
 
 
 def test_a_name_that_was_taken_in_vain_is_free_again(tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ class Drafts:
 class ScriptedForecaster:
     """Says that ``draft_max`` 7 and 5 are worth a trial, or what a measurer will measure."""
 
+    not_kept = None
+
     def __init__(
         self,
         lengths: tuple[int, ...] = (7, 5),

@@ -19,6 +19,7 @@ from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OWNER, from_plain, stored
 from spectui.tune.studies.storage import (
+    check_writable,
     close_storage,
     is_locked,
     lock_study,
@@ -97,7 +98,9 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     with opened(storage) as (_url, studies):
         summaries = optuna.get_all_study_summaries(studies, include_best_trial=False)
         found = [_entry(studies, summary) for summary in summaries]
-    return tuple(sorted(found, key=lambda entry: entry.changed, reverse=True))
+    # What a wrong clock dates in the future is not the latest for ever.
+    now = datetime.now(UTC)
+    return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
 
 
 def find_study(studies: Sequence[StudyEntry], wanted: str | None) -> StudyEntry:
@@ -203,6 +206,7 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
         BadInputError: the storage cannot be used.
         UsageError: a process is working on one; then none is deleted.
     """
+    check_writable(storage)
     with opened(storage) as (url, studies):
         locks = []
         try:

@@ -26,10 +26,13 @@ from spectui.tune.studies.storage import (
     storage_errors,
     study_locks,
 )
+from spectui.writing import PRIVATE
 
 _MAGIC = b"SQLite format 3\0"
 _BESIDE = ("-journal", "-wal", "-shm")
 """Files that SQLite keeps beside a file while it is written."""
+_FOLDER = ".spectui-repair-"
+"""How folders begin that are there during a repair, or were left by one that was killed."""
 _MOST_PROBLEMS = 20
 _LARGEST_BYTES = 1 << 34
 _MOST_ROWS = 1_000_000
@@ -102,9 +105,11 @@ def repair(storage: str | None, *, dry_run: bool) -> tuple[str, ...]:
 def _alone(path: Path, url: str) -> Iterator[None]:
     """Keep every study of a file, as far as any was ever locked."""
     with ExitStack() as stack:
-        for lock_file in study_locks(path, url):
+        # Its own as well, so that one repair is at it.
+        own = Path(f"{path}.repair.lock")
+        for lock_file in {own, *study_locks(path, url)}:
             try:
-                stack.enter_context(FileLock(lock_file, timeout=0))
+                stack.enter_context(FileLock(lock_file, timeout=0, mode=PRIVATE))
             except Timeout:
                 raise UsageError(
                     f"a spectui is working on a study in {path}; end it before the repair"
@@ -116,7 +121,11 @@ def _alone(path: Path, url: str) -> Iterator[None]:
 
 def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[str]:
     # Looking would write where a process was killed while it wrote: so a copy is looked at.
-    with tempfile.TemporaryDirectory(dir=None if dry_run else path.parent) as folder:
+    place = None if dry_run else path.parent
+    if place is not None:
+        for left in place.glob(f"{_FOLDER}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=place) as folder:
         copy = _copied(path, Path(folder))
         problems = _problems(copy)
         if not problems:
@@ -219,8 +228,7 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     _lengthen(damaged)
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
-        for table in _TABLES:
-            _copy_table(old, connection, table)
+        torn = [table for table in _TABLES if not _copy_table(old, connection, table)]
         for statement in _TIDY:
             connection.execute(statement)
         connection.commit()
@@ -234,6 +242,11 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     n_trials = sum(one.n_trials for one in summaries)
     names = ", ".join(one.study_name for one in summaries) or "none"
     yield f"what can be read: {counted(n_trials, 'trial')}; studies: {names}"
+    if torn:
+        yield (
+            f"not all of {', '.join(torn)} can be read: studies, trials or what they keep may be "
+            "missing, which the damaged file may still hold"
+        )
 
 
 def _lengthen(damaged: Path) -> None:
@@ -261,29 +274,35 @@ def _is_whole(url: str, name: str) -> bool:
         return False
 
 
-def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> None:
+def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> bool:
+    """Copy the rows that can be read; whether SQLite read to the table's end."""
     try:
         known = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
     except sqlite3.Error:
-        return
+        return False
     taken = [row[1] for row in new.execute(f"PRAGMA table_info({table})") if row[1] in known]
     if not taken:
-        return
+        return False
     columns = ", ".join(taken)
     insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({', '.join('?' * len(taken))})"  # noqa: S608 - names of ours
+    is_whole = True
     for row in _rows(old, table, columns):
-        if _is_sound(dict(zip(taken, row, strict=True)), table):
+        if row is not None and _is_sound(dict(zip(taken, row, strict=True)), table):
             new.execute(insert, row)
+        else:
+            is_whole = False
+    return is_whole
 
 
-def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...]]:
-    """Every row that can be read: all at once, and behind a damaged page one by one."""
+def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...] | None]:
+    """Every row that can be read: all at once, and behind a damaged page one by one; None there."""
     last, select = 0, f"SELECT rowid, {columns} FROM {table} WHERE rowid"  # noqa: S608 - names of ours
     try:
         for row in old.execute(f"{select} > 0 ORDER BY rowid"):
             last = row[0]
             yield row[1:]
     except sqlite3.Error:
+        yield None
         try:
             (end,) = old.execute(f"SELECT max(rowid) FROM {table}").fetchone()  # noqa: S608 - names of ours
         except sqlite3.Error:

@@ -34,6 +34,8 @@ optuna.logging.set_verbosity(logging.WARNING)
 
 _OPEN_S = 30.0
 """Time after which another process that opens the same file, or claims a trial, counts as hung."""
+_PROBED_S = 0.5
+"""Time for which a lock may be held by others who only look whether it is."""
 _CONNECT_S = 10
 _WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, *(15.0,) * 7)
 """Pauses between attempts at an operation while a database is away."""
@@ -62,13 +64,43 @@ def own_storage_file() -> Path:
 
 
 def own_storage() -> str:
-    """URL of the default storage; its folder is created if needed."""
-    ensure_dir(data_dir())
+    """URL of the default storage; its folder is created if needed.
+
+    Raises:
+        BadInputError: there is none, and none can be made.
+    """
     file = own_storage_file()
+    try:
+        ensure_dir(data_dir())
+    except BadInputError:
+        # It can be read all the same.
+        if not file.exists():
+            raise
     # SQLite gives its journals the mode of the file.
     with suppress(OSError):
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
     return f"sqlite:///{file}"
+
+
+def check_writable(storage: str | None) -> None:
+    """Refuse a storage whose file or folder takes nothing, before hours of measuring.
+
+    Raises:
+        BadInputError: says what to do.
+    """
+    url = storage or os.environ.get(STORAGE_VARIABLE)
+    if not url:
+        ensure_dir(data_dir())
+    file = file_of(url) if url else own_storage_file()
+    if file is None:
+        return
+    # SQLite needs a journal beside it.
+    for one in (file, file.parent):
+        if one.exists() and not os.access(one, os.W_OK):
+            raise BadInputError(
+                f"{one} cannot be written, and trials are kept there; make it writable, or give "
+                "another --storage"
+            )
 
 
 def open_storage(url: str, say: Callable[[str], None] = _say_nothing) -> BaseStorage:
@@ -245,7 +277,8 @@ def lock_study(url: str, name: str) -> FileLock | None:
     if lock is None:
         return None
     try:
-        lock.acquire(timeout=0)
+        # ``is_locked`` holds it for a moment.
+        lock.acquire(timeout=_PROBED_S, poll_interval=_PROBED_S / 20)
     except Timeout:
         raise UsageError(
             f"another spectui is working on the study {name}; wait for it, or choose another "
@@ -357,13 +390,25 @@ def _unusable(storage: str, error: Exception) -> BadInputError:
     # Optuna guesses where the database has said what is wrong.
     if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
         error = Exception(str(error.__cause__))
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    lines = str(error).splitlines() or [type(error).__name__]
+    # SQLAlchemy may begin with when it happened.
+    reason = next((one for one in lines if any(word in one for word in _ADVICE)), lines[0])
     # Drivers repeat the address.
     reason = without_passwords(reason.replace(storage, "it"))
+    advice = next((advice for word, advice in _ADVICE.items() if word in reason), _USUAL_ADVICE)
     return BadInputError(
-        f"the storage {without_passwords(storage)} cannot be used ({reason}); "
-        "check --storage, or leave it out to use a file of spectui's own"
+        f"the storage {without_passwords(storage)} cannot be used ({reason}); {advice}"
     )
+
+
+_USUAL_ADVICE = "check --storage, or leave it out to use a file of spectui's own"
+_ADVICE = {
+    "disk is full": "make room there; what was stored before is kept",
+    "disk I/O error": "make room there, or check the disk; what was stored before is kept",
+    "readonly database": "make it and its folder writable, or give another --storage",
+    "malformed": "spectui studies repair saves what can be read of it",
+}
+"""What to do, by a word of SQLite's."""
 
 
 def _of_another_optuna(error: Exception) -> str | None:

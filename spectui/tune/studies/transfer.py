@@ -6,12 +6,14 @@ spectui itself keeps is taken, each part in its own form.
 
 import json
 import math
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import optuna
+from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -23,7 +25,7 @@ from spectui.tune.experts import Placements
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.listing import REPORT, Report, opened
 from spectui.tune.studies.records import ARM, OFF, OWNER, RECORD, decoded
-from spectui.tune.studies.storage import lock_study
+from spectui.tune.studies.storage import check_writable, lock_study
 from spectui.tune.studies.study import (
     OUTCOME,
     PLACEMENTS,
@@ -247,17 +249,22 @@ def import_study(storage: str | None, found: StudyFile, name: str) -> None:
     """Store a study that was read, under a name that is free.
 
     Raises:
-        BadInputError: the storage cannot be used; it is as it was.
+        BadInputError: the storage cannot be used; none of its studies has changed.
         UsageError: there is a study of that name.
     """
+    check_writable(storage)
     with opened(storage) as (url, studies):
         lock = lock_study(url, name)
         try:
+            if lock is not None and _is_half(studies, name):
+                optuna.delete_study(study_name=name, storage=studies)
             study = optuna.create_study(study_name=name, storage=studies, direction="maximize")
             try:
                 _fill(study, found)
             except BaseException:
-                optuna.delete_study(study_name=name, storage=studies)
+                # A disk that is full may not even take this; what is left is no study.
+                with suppress(optuna.exceptions.StorageInternalError, SQLAlchemyError):
+                    optuna.delete_study(study_name=name, storage=studies)
                 raise
         except optuna.exceptions.DuplicatedStudyError as error:
             raise UsageError(
@@ -266,6 +273,16 @@ def import_study(storage: str | None, found: StudyFile, name: str) -> None:
         finally:
             if lock is not None:
                 lock.release()
+
+
+def _is_half(storage: optuna.storages.BaseStorage, name: str) -> bool:
+    """Whether an import began this study and was ended by a kill or a full disk."""
+    try:
+        study = optuna.load_study(study_name=name, storage=storage)
+    except KeyError:
+        return False
+    kept = study.user_attrs
+    return kept.get(SCHEMA) == _IMPORTING or not (kept or study.get_trials(deepcopy=False))
 
 
 def _fill(study: optuna.Study, found: StudyFile) -> None:

@@ -1,0 +1,198 @@
+"""Processes that are killed at random moments while they store something: what it costs."""
+
+from pathlib import Path
+
+import pytest
+
+from spectui.sessions import UserTurn, recent_sessions
+from spectui.sweep.record import VisitState
+from spectui.sweep.store import SweepStore
+from spectui.trace.file import read_trace, write_trace
+from spectui.tune.studies.listing import StudyState, list_studies
+from spectui.tune.studies.repair import repair
+from spectui.tune.studies.transfer import export_study, import_study, read_study
+from spectui.writing import write_file
+from tests.golden import commands_support as inside
+from tests.golden.make_stored import STORED
+from tests.support.disk import killed_while_writing
+from tests.support.replay import SCENE, record, trace_of
+
+pytestmark = pytest.mark.ci
+
+N_KILLS = 50
+STUDY = "every-kind"
+LOOP = "import sys\nfrom itertools import count\nfrom pathlib import Path\n"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+SESSION = f"""{LOOP}
+from spectui.sessions import Header, SessionLog, UserTurn, now
+log = SessionLog(Header(started=now(), target="t.gguf", draft=None))
+for n in count():
+    log.append(UserTurn(text=str(n)))
+    print(n, flush=True)
+"""
+
+
+def test_a_session_keeps_what_was_said() -> None:
+    for seed in range(N_KILLS):
+        said = killed_while_writing(SESSION, seed=seed)
+        newest = max(recent_sessions(N_KILLS), key=lambda session: session.path.stat().st_mtime_ns)
+        kept = [entry.text for entry in newest.entries if isinstance(entry, UserTurn)]
+        assert kept[: len(said)] == said
+        assert len(kept) <= len(said) + 1
+    assert len(recent_sessions(2 * N_KILLS)) == N_KILLS
+
+
+SWEEP = f"""{LOOP}
+from tests.support.sweep import cell, record
+from spectui.sweep.cells import Visit
+from dataclasses import replace
+from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.store import SweepStore
+store = SweepStore("s", {{"target": "x"}})
+for n in range(int(sys.argv[1]), 100_000):
+    visit = Visit(cell=cell(), repeat=n)
+    store.append(VisitRecord(visit=visit, state=VisitState.STARTED))
+    store.append(replace(record(cell()), visit=visit))
+    print(n, flush=True)
+"""
+
+
+def test_a_sweep_keeps_every_cell_and_goes_on() -> None:
+    done: set[int] = set()
+    for seed in range(N_KILLS):
+        done |= set(map(int, killed_while_writing(SWEEP, max(done, default=-1) + 1, seed=seed)))
+        told: list[str] = []
+        with SweepStore("s", {"target": "x"}, say=told.append) as store:
+            ended = {r.visit.repeat for r in store.records if r.state is VisitState.COMPLETE}
+        assert done <= ended <= done | {max(done) + 1}
+        # A line that was cut off is dropped; none before it is damaged.
+        assert all("cut off" in line for line in told)
+
+
+FILE = f"""{LOOP}
+from spectui.writing import write_file, write_new_file
+path = Path(sys.argv[1])
+for n in count():
+    write_file(path, str(n).encode() * 50_000)
+    write_new_file(path.with_name(f"{{n}}.new"), str(n).encode() * 50_000)
+    print(n, flush=True)
+    path.with_name(f"{{n}}.new").unlink()
+"""
+
+
+def test_a_file_of_results_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "files" / "result"
+    path.parent.mkdir()
+    n_left = 0
+    for seed in range(N_KILLS):
+        said = int(killed_while_writing(FILE, path, seed=seed)[-1])
+        assert path.read_bytes() in {str(n).encode() * 50_000 for n in (said, said + 1)}
+        for new in path.parent.glob("*.new"):
+            assert new.read_bytes() == new.stem.encode() * 50_000
+            new.unlink()
+        n_left = max(n_left, len(list(path.parent.glob(".spectui-*"))))
+    # The next one removes what the one before has left.
+    assert n_left <= 1
+    write_file(path, b"")
+    assert list(path.parent.iterdir()) == [path]
+
+
+TRACE = f"""{LOOP}
+from spectui.trace.file import read_trace, write_beside, write_trace
+path = Path(sys.argv[1])
+trace = read_trace(path)
+for n in count():
+    write_trace(trace, path)
+    beside = write_beside(trace, path)
+    print(beside, flush=True)
+"""
+
+
+def test_a_trace_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace.json.gz"
+    trace = trace_of(record(SCENE)[0])
+    write_trace(trace, path)
+    said: list[str] = []
+    for seed in range(N_KILLS):
+        said += killed_while_writing(TRACE, path, seed=seed)
+        assert read_trace(path) == trace
+    found = {str(one) for one in tmp_path.glob("t-*.gz")}
+    assert set(said) <= found
+    assert all(read_trace(Path(one)) == trace for one in found)
+
+
+STUDIES = f"""{LOOP}
+from spectui.tune.studies.listing import keep_report
+from spectui.tune.studies.transfer import import_study, read_study
+found = read_study(Path(sys.argv[1]))
+for n in count():
+    import_study(None, found, f"{{sys.argv[2]}}-{{n}}")
+    keep_report(None, f"{{sys.argv[2]}}-{{n}}", "text" * 5000, {{}})
+    print(f"{{sys.argv[2]}}-{{n}}", flush=True)
+"""
+
+
+@pytest.fixture
+def exported(home: Path) -> Path:
+    file = home / "data" / "studies.sqlite3"
+    file.parent.mkdir()
+    inside.restored((STORED / "studies.sql").read_text("utf-8"), file)
+    export_study(None, STUDY, home / "s.json")
+    file.unlink()
+    return home / "s.json"
+
+
+def test_an_import_is_whole_or_no_study_and_can_be_done_again(exported: Path, home: Path) -> None:
+    n_trials = len(read_study(exported).trials)
+    said: set[str] = set()
+    n_half = 0
+    for seed in range(N_KILLS // 2):
+        said |= set(killed_while_writing(STUDIES, exported, seed, seed=seed, lines=3, turns=10**7))
+        found = {one.name: one for one in list_studies(None)}
+        assert said <= found.keys()
+        for name in found.keys() - said:
+            if found[name].state(None) is StudyState.UNREADABLE:
+                n_half += 1
+                import_study(None, read_study(exported), name)
+            said.add(name)
+    assert repair(None, dry_run=False)[0].endswith("is whole")
+    for name in said:
+        again = export_study(None, name, home / f"{name}.json")
+        assert len(again.trials) in {n_trials, 0}
+    assert n_half
+
+
+REPAIR = f"""{LOOP}
+from spectui.tune.studies.repair import repair
+print("begins", flush=True)
+repair(None, dry_run=False)
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_repair_can_be_done_again(exported: Path, home: Path) -> None:
+    file = home / "data" / "studies.sqlite3"
+    for name in ("a", "b", "c"):
+        import_study(None, read_study(exported), name)
+    content = file.read_bytes()
+    broken = content[: len(content) * 2 // 3]
+    for seed in range(N_KILLS // 4):
+        file.write_bytes(broken)
+        killed_while_writing(REPAIR, seed=seed, lines=1, turns=2 * 10**7)
+        repair(None, dry_run=False)
+        assert repair(None, dry_run=False)[0].endswith("is whole")
+        assert {one.name for one in list_studies(None)} <= {"a", "b", "c"}
+        # Nothing but the repaired file, locks, and the damaged one.
+        kept = list(file.parent.glob("*.damaged-*"))
+        assert [one.read_bytes() for one in kept] == [broken]
+        left = {one for one in file.parent.iterdir() if one.suffix != ".lock"}
+        assert left == {file, *kept}
+        kept[0].unlink()
