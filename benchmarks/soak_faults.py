@@ -54,6 +54,8 @@ _WATCHED_S = 150.0
 """Seconds in which a search with a fault ends: its own time, waits for a storage, and watchdogs."""
 _LONGEST_S = 4.0
 _LOOK_S = 0.02
+_MODELS_SHARE = 0.8
+"""Of faults that wait until there is a process with models."""
 _AWAY_S = (0.5, 8.0)
 """As long as a storage is locked or away: SQLite waits for five seconds."""
 _SPARE_BYTES = 1 << 20
@@ -187,8 +189,7 @@ class Faulty(Soak):
             return is_own or (kind.has_trial and code == 1 and _TWICE in said)
 
         with self.start() as program:
-            with suppress(subprocess.TimeoutExpired):
-                program.wait(self.chance.uniform(0.1, _LONGEST_S))
+            self._wait(program)
             children = family(program)
             self.was_taken = False
             mend = self._break(name, program) if program.poll() is None else _nothing
@@ -209,6 +210,14 @@ class Faulty(Soak):
             self._see_why(record, kind if taken else None, name)
         for left in self.flags.iterdir():
             left.unlink()
+
+    def _wait(self, program: Program) -> None:
+        """Wait for a random moment, mostly of the time in which there are models."""
+        if self.chance.random() < _MODELS_SHARE:
+            while program.poll() is None and model_process(program) is None:
+                time.sleep(_LOOK_S)
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(self.chance.uniform(0.1, _LONGEST_S))
 
     def _is_taken(self, name: str) -> bool:
         return self.was_taken and not (self.flags / name).exists()

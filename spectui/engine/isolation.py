@@ -235,7 +235,8 @@ class ProcessWorker:
             self._drop()
             raise EngineDiedError(
                 f"the engine's process said what cannot be understood while {command.doing} "
-                f"({error}); start the command again"
+                f"({error}); start the command again",
+                native_log.tail(_N_LINES),
             ) from None
         return received
 
