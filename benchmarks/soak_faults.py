@@ -53,12 +53,14 @@ RPC server, and the time until somebody waits for it."""
 _WATCHED_S = 150.0
 """Seconds in which a search with a fault ends: its own time, waits for a storage, and watchdogs."""
 _LONGEST_S = 4.0
+_STARTING_S = 1.5
+"""Seconds in which a process asks for memory: later tiny models have all that they need."""
 _LOOK_S = 0.02
 _MODELS_SHARE = 0.8
 """Of faults that wait until there is a process with models."""
 _AWAY_S = (0.5, 8.0)
 """As long as a storage is locked or away: SQLite waits for five seconds."""
-_SPARE_BYTES = 1 << 20
+_SPARE_BYTES = 256 << 10
 _DISK_BYTES = 16 << 20
 
 Program = subprocess.Popen[str]
@@ -189,7 +191,7 @@ class Faulty(Soak):
             return is_own or (kind.has_trial and code == 1 and _TWICE in said)
 
         with self.start() as program:
-            self._wait(program)
+            self._wait(program, _STARTING_S if name == "no memory" else _LONGEST_S)
             children = family(program)
             self.was_taken = False
             mend = self._break(name, program) if program.poll() is None else _nothing
@@ -211,13 +213,13 @@ class Faulty(Soak):
         for left in self.flags.iterdir():
             left.unlink()
 
-    def _wait(self, program: Program) -> None:
+    def _wait(self, program: Program, longest_s: float) -> None:
         """Wait for a random moment, mostly of the time in which there are models."""
         if self.chance.random() < _MODELS_SHARE:
             while program.poll() is None and model_process(program) is None:
                 time.sleep(_LOOK_S)
         with suppress(subprocess.TimeoutExpired):
-            program.wait(self.chance.uniform(0.1, _LONGEST_S))
+            program.wait(self.chance.uniform(0.1, longest_s))
 
     def _is_taken(self, name: str) -> bool:
         return self.was_taken and not (self.flags / name).exists()
