@@ -103,7 +103,11 @@ _KINDS = {
     "truncated": _Kind(sentence=_MUDDLED),
     "garbage": _Kind(sentence=_MUDDLED),
     "no memory": _Kind(
-        sentence=r"memory ended while |.* (does not fit in memory|could be made for )",
+        # Python itself may have no words for it: then its last line says what it met.
+        sentence=(
+            r"memory ended while |.* (does not fit in memory|could be made for )"
+            r"|the engine's process ended with exit code 1 while "
+        ),
         codes=frozenset({1, 4}),
         has_log=False,
     ),
@@ -191,7 +195,7 @@ class Faulty(Soak):
             return is_own or (kind.has_trial and code == 1 and _TWICE in said)
 
         with self.start() as program:
-            self._wait(program, _STARTING_S if name == "no memory" else _LONGEST_S)
+            self._wait(name, program)
             children = family(program)
             self.was_taken = False
             mend = self._break(name, program) if program.poll() is None else _nothing
@@ -213,11 +217,13 @@ class Faulty(Soak):
         for left in self.flags.iterdir():
             left.unlink()
 
-    def _wait(self, program: Program, longest_s: float) -> None:
+    def _wait(self, name: str, program: Program) -> None:
         """Wait for a random moment, mostly of the time in which there are models."""
-        if self.chance.random() < _MODELS_SHARE:
+        # A GPU that is lost before makes another machine, whose studies are its own.
+        if name == "nvml" or self.chance.random() < _MODELS_SHARE:
             while program.poll() is None and model_process(program) is None:
                 time.sleep(_LOOK_S)
+        longest_s = _STARTING_S if name == "no memory" else _LONGEST_S
         with suppress(subprocess.TimeoutExpired):
             program.wait(self.chance.uniform(0.1, longest_s))
 

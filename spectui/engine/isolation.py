@@ -52,6 +52,7 @@ _BUSY_SHARE = 0.01
 
 _OUT_OF_MEMORY = re.compile(
     r"bad_alloc|mem_buffer != NULL|MemoryError|Cannot allocate|temporarily unavailable"
+    r"|can't start new thread"
 )
 """Last words of llama.cpp's, Python's and the threads' libraries where none is to be had."""
 
