@@ -147,6 +147,7 @@ class Soak:
         is_documented: Callable[[int, str], bool],
         *,
         ends_s: float = ENDS_S,
+        mend: Callable[[], None] = lambda: None,
     ) -> str:
         """Take down how a search ended by itself; after a verdict another study begins.
 
@@ -154,6 +155,7 @@ class Soak:
             program: the search.
             is_documented: whether an exit code and the last words are documented.
             ends_s: seconds in which it has to end.
+            mend: gives back the storage, before anybody else looks at it.
 
         Returns:
             ``verdict``, ``sentence``, ``fault`` or ``none``.
@@ -164,7 +166,9 @@ class Soak:
             self.fault("a search came to no end")
             os.killpg(program.pid, signal.SIGKILL)
             program.communicate()
+            mend()
             return "none"
+        mend()
         lines = [line for line in said.splitlines() if line.startswith("error: ")]
         last = lines[-1].removeprefix("error: ") if lines else ""
         if program.returncode == 0:

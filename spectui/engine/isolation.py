@@ -52,6 +52,7 @@ _BUSY_SHARE = 0.01
 
 _OUT_OF_MEMORY = re.compile(
     r"bad_alloc|mem_buffer != NULL|MemoryError|Cannot allocate|temporarily unavailable"
+    r"|can't start new thread"
 )
 """Last words of llama.cpp's, Python's and the threads' libraries where none is to be had."""
 
@@ -235,7 +236,8 @@ class ProcessWorker:
             self._drop()
             raise EngineDiedError(
                 f"the engine's process said what cannot be understood while {command.doing} "
-                f"({error}); start the command again"
+                f"({error}); start the command again",
+                native_log.tail(_N_LINES),
             ) from None
         return received
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.failure import report_failure
+from spectui.errors import EngineDiedError
 from tests.support.cli import Run, Spectui
 from tests.support.disk import no_file_above, small_disk
 
@@ -126,3 +127,16 @@ def test_what_measures_on_a_disk_that_fills_up(
             assert "make room" in spectui.err
         filler.unlink()
         assert run(command, *settings) == 0, spectui.err
+
+
+def test_the_end_of_the_models_process_names_the_log_with_its_last_lines(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    died = EngineDiedError("it ended", ("ggml: GGML_ASSERT(x) failed",))
+    with no_file_above(10):
+        assert report_failure(died) == 1
+    assert capsys.readouterr().err == "error: it ended\n"
+    assert report_failure(died) == 1
+    log = home / "data" / "logs" / "spectui.log"
+    assert capsys.readouterr().err == (f"error: it ended; llama.cpp's last lines are in {log}\n")
+    assert "it ended\nggml: GGML_ASSERT(x) failed\n" in log.read_text()

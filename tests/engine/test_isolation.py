@@ -371,6 +371,19 @@ def test_one_that_stops_within_a_message_is_ended() -> None:
             channel.receive()
 
 
+def test_what_cannot_be_understood_comes_with_llama_cpps_last_lines(
+    engine: Engine, worker: ProcessWorker
+) -> None:
+    first = pid_of(worker)
+    assert worker._child is not None
+    worker._child.channel._decoders.clear()
+    with pytest.raises(EngineDiedError, match="what cannot be understood while") as caught:
+        engine.generate(COMMAND)
+    assert caught.value.log
+    assert not psutil.pid_exists(first)
+    assert engine.generate(COMMAND).tokens
+
+
 def test_whatever_is_read_shows_that_it_lives() -> None:
     # From memory: no disk sees it, as none sees what comes over FUSE.
     code = (

@@ -4,11 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
+import psutil
 import pytest
 
-from spectui.engine.commands import LoadTarget
+from spectui.children import Child
+from spectui.engine.commands import Command, Generate, LoadDraft, LoadTarget, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.engine.isolation import ProcessWorker
+from spectui.engine.worker import Worker
+from spectui.errors import EngineDiedError
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.speculative.models import Rollback
@@ -49,9 +54,10 @@ def trace(
     has_time: Callable[[], bool] = lambda: True,
     workload: Workload = WORKLOAD,
     outputs: Mapping[str, GenerationResult] | None = None,
+    worker: Worker | None = None,
 ) -> tuple[Tracing, list[TracingEvent]]:
     events: list[TracingEvent] = []
-    with Engine() as engine:
+    with Engine(worker=worker) as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
         tracer = Tracer(
             workload,
@@ -63,6 +69,20 @@ def trace(
             on_event=events.append,
         )
         return tracer.run(has_time=has_time, outputs=outputs), events
+
+
+class Mortal(ProcessWorker):
+    """Its process ends right before it is sent some commands."""
+
+    def __init__(self, *deaths: type[Command]) -> None:
+        super().__init__()
+        self.deaths = list(deaths)
+
+    def _send(self, command: Command) -> Child:
+        if type(command) in self.deaths and self.pid is not None:
+            self.deaths.remove(type(command))
+            psutil.Process(self.pid).kill()
+        return super()._send(command)
 
 
 def probed(events: list[TracingEvent]) -> list[str]:
@@ -103,6 +123,27 @@ def test_what_the_target_has_written_already_is_not_decoded_again(tiny: TinyPath
     again, _events = trace(tiny, outputs=outputs)
     assert again.recordings == tracing.recordings
     assert 1e6 < again.baseline_s < 1e6 + 1e3
+
+
+def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
+    workload = replace(WORKLOAD, items=WORKLOAD.items[:3])
+    alive, _events = trace(tiny, workload=workload)
+    worker = Mortal(Generate, LoadDraft, RecordChains)
+    tracing, events = trace(tiny, workload=workload, worker=worker)
+    assert worker.deaths == []
+    assert tracing.error is None
+    assert not tracing.interrupted
+    assert tracing.recordings == alive.recordings
+    assert set(tracing.costs) == {"draft"}
+    assert len(probed(events)) == 3
+
+
+def test_a_recording_whose_process_ends_twice_keeps_what_is_whole(tiny: TinyPath) -> None:
+    workload = replace(WORKLOAD, items=WORKLOAD.items[:3])
+    tracing, _events = trace(tiny, workload=workload, worker=Mortal(Generate, Generate))
+    assert isinstance(tracing.error, EngineDiedError)
+    assert tracing.interrupted
+    assert tracing.recordings == ()
 
 
 def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: TinyPath) -> None:

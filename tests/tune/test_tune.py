@@ -875,14 +875,26 @@ def test_off_whose_process_ends_twice_ends_the_search(tmp_path: Path) -> None:
         assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
 
 
+class FirstDraftDies(ScriptedMeasurer):
+    """The first setting with speculation ends its process."""
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        is_first = not any(self.measured)
+        done = super().decode(item, speculation)
+        if speculation is not None and is_first:
+            raise DIED
+        return done
+
+
 def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
     with open_study(tmp_path) as study:
         for arm in study.defaults[:3]:
             study.enqueue([arm])
             study.fail(study.ask(), DIED)
     with open_study(tmp_path) as resumed:
-        # The target alone, and then one that fails: as a fourth it would be one too many.
-        result = run(resumed, Mortal(2))
+        # As a fourth it would be one too many.
+        result = run(resumed, FirstDraftDies())
+    assert sum(one.died for one in result.trials) == 4
     assert result.error is None
 
 
