@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import termios
 import time
@@ -97,6 +98,13 @@ class Terminal:
         """Wait until the guarding process has stopped, as by Ctrl-Z."""
         _pid, status = os.waitpid(self.child.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
+
+    def go_on(self) -> None:
+        """Continue after a stop, and wait until keys are the program's again."""
+        os.kill(self.child.pid, signal.SIGCONT)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while termios.tcgetattr(self.child.child_fd) == self.modes_before:
+            assert self._receive(deadline_s), "the program does not go on"
 
     def assert_restored(self, rest: str) -> None:
         """Require that every mode that was switched on in ``rest`` was switched off again."""
