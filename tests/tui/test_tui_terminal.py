@@ -204,8 +204,8 @@ def test_a_terminal_that_is_closed_ends_everything(
         guard = psutil.Process(terminal.child.pid)
         everybody = [guard, *guard.children(recursive=True)]
         # As the window's own program does; the kernel sends SIGHUP.
-        os.close(terminal.child.child_fd)
-        terminal.child.child_fd = os.open(os.devnull, os.O_RDONLY)
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), terminal.child.child_fd)
         assert psutil.wait_procs(everybody, TIMEOUT_S)[1] == []
     assert not list(temporary.iterdir())
     (session,) = recent_sessions(2, tmp_path / "data" / "sessions")
