@@ -201,12 +201,12 @@ def test_a_terminal_that_is_closed_ends_everything(
         terminal.see("ready")
         terminal.press("hello there\r")
         terminal.see("tokens/round")
-        guard = psutil.Process(terminal.child.pid)
-        everybody = [guard, *guard.children(recursive=True)]
+        everybody = psutil.Process(terminal.child.pid).children(recursive=True)
         # As the window's own program does; the kernel sends SIGHUP.
         with Path(os.devnull).open() as nothing:
             os.dup2(nothing.fileno(), terminal.child.child_fd)
         assert psutil.wait_procs(everybody, TIMEOUT_S)[1] == []
+        terminal.child.wait()
     assert not list(temporary.iterdir())
     (session,) = recent_sessions(2, tmp_path / "data" / "sessions")
     assert UserTurn(text="hello there") in session.entries
