@@ -50,7 +50,7 @@ class StoppableDriver(LinuxDriver):
         before = self.attrs_before
         if self._writer_thread is not None and self._writer_thread.is_alive():
             self._end_threads()
-        self.start_application_mode()
+        super().resume_application_mode()
         if before is not None:
             self.attrs_before = before
         self._app.refresh(layout=True)
