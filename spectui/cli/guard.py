@@ -7,7 +7,9 @@ program runs in a child, and this process waits, does nothing else, and cleans u
 import os
 import signal
 import termios
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +70,10 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
     if child == 0:
         _let_signals_end()
         return True
-    status, asked = _watch(child)
+    # Whoever is in the background may put the terminal right as well.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
+    status, asked = _watch(child, partial(_restore, stdin, stderr, modes, ""))
     if os.WIFEXITED(status):
-        # After a stop the program takes its own modes for those that it found.
-        with suppress(termios.error):
-            termios.tcsetattr(stdin, termios.TCSADRAIN, modes)
         os._exit(os.WEXITSTATUS(status) or (_BY_SIGNAL + asked if asked else 0))
     number = os.WTERMSIG(status)
     wanted = number in _ENDING
@@ -106,8 +107,12 @@ def _let_signals_end() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
 
-def _watch(child: int) -> tuple[int, int]:
+def _watch(child: int, restore: Callable[[], None]) -> tuple[int, int]:
     """Wait for the child's end; forward termination signals, and follow its stops and continues.
+
+    Args:
+        child: its process id.
+        restore: puts the terminal right while the child is stopped.
 
     Returns:
         The child's status, and the first signal that was passed on, 0 for none.
@@ -121,6 +126,7 @@ def _watch(child: int) -> tuple[int, int]:
             continue
         pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
+            restore()
             _stop_with(child)
         elif pid:
             return status, asked

@@ -28,6 +28,7 @@ from spectui.tui.glyphs import (
     SanitisingFilter,
 )
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
+from spectui.tui.terminal import StoppableDriver
 
 _PARTS = "primary secondary accent success warning error foreground background surface panel"
 _COLOURS = {
@@ -162,6 +163,7 @@ class BaseApp(OrderedApp[None]):
             ascii: whether ASCII characters were asked for there.
         """
         super().__init__()
+        self.driver_class = StoppableDriver
         self.settings = settings
         self.glyphs = ASCII if ascii or settings.ascii else UNICODE
         self.set_class(self.glyphs is ASCII, "-ascii")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import psutil
@@ -125,7 +126,9 @@ def test_stopped_by_job_control_it_goes_on(arguments: list[str], tmp_path: Path)
         terminal.see("ready")
         terminal.program.suspend()
         terminal.wait_until_stopped()
-        os.kill(terminal.child.pid, signal.SIGCONT)
+        # Whoever gets the terminal meanwhile finds it as it was.
+        assert termios.tcgetattr(terminal.child.child_fd) == terminal.modes_before
+        terminal.go_on()
         terminal.press("hello there\r")
         terminal.see("12 tokens")
 
@@ -145,6 +148,68 @@ def test_the_models_stop_with_the_screen_and_go_on(arguments: list[str], tmp_pat
         terminal.see("tokens/round")
         assert models_of(terminal) == models
         assert models.status() != psutil.STATUS_STOPPED
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
+@pytest.mark.parametrize("isolate", ["--isolate", "--no-isolate"])
+def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
+    arguments: list[str], tmp_path: Path, number: signal.Signals, isolate: str
+) -> None:
+    with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        n_threads = terminal.program.num_threads()
+        for _ in range(3):
+            terminal.program.send_signal(number)
+            terminal.wait_until_stopped()
+            terminal.go_on()
+            terminal.see("tokens/round")
+        # Who reads the keys twice waits for ever for those that the other has got.
+        assert terminal.program.num_threads() <= n_threads
+        assert_quits(terminal)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("isolate", ["--isolate", "--no-isolate"])
+def test_ctrl_c_twice_in_an_answer_stops_it_and_quits(
+    arguments: list[str], tmp_path: Path, isolate: str
+) -> None:
+    with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        everybody = terminal.program.children(recursive=True)
+        terminal.press("\x03")
+        terminal.see("stopped")
+        terminal.press("\x03")
+        terminal.assert_restored(terminal.end())
+        assert terminal.exit_code == 0
+    assert psutil.wait_procs(everybody, TIMEOUT_S)[1] == []
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("isolate", ["--isolate", "--no-isolate"])
+def test_a_terminal_that_is_closed_ends_everything(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolate: str
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.press("hello there\r")
+        terminal.see("tokens/round")
+        everybody = psutil.Process(terminal.child.pid).children(recursive=True)
+        # As the window's own program does; the kernel sends SIGHUP.
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), terminal.child.child_fd)
+        assert psutil.wait_procs(everybody, TIMEOUT_S)[1] == []
+        terminal.child.wait()
+    assert not list(temporary.iterdir())
+    (session,) = recent_sessions(2, tmp_path / "data" / "sessions")
+    assert UserTurn(text="hello there") in session.entries
 
 
 def test_ctrl_c_quits_when_nothing_runs_and_nothing_native_is_drawn(
