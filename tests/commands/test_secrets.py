@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from spectui.commands.command import ServerCommand
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
+from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import hidden, is_secret, without_passwords
 from tests.support.cli import Spectui
 
@@ -81,8 +82,13 @@ STORAGES = (
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_the_password_of_a_storage_is_not_told(spectui: Spectui, storage: str) -> None:
-    assert spectui("export", "x", "--storage", storage) == 3
+def test_the_password_of_a_storage_is_not_told(
+    spectui: Spectui, monkeypatch: pytest.MonkeyPatch, storage: str
+) -> None:
+    assert spectui("export", "x", "--storage", storage) == 2
+    assert KEPT not in spectui.err
+    monkeypatch.setenv(STORAGE_VARIABLE, storage)
+    assert spectui("export", "x") == 3
     assert "cannot be used" in spectui.err
     assert KEPT not in spectui.err
 

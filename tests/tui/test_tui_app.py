@@ -534,7 +534,7 @@ def test_a_chat_that_was_taken_up_is_offered_once() -> None:
             log.append(entry)
         log.close()
         assert log.path is not None
-        log.path.rename(log.path.with_stem(str(number)))
+        log.path.rename(log.path.with_stem(f"20260101T00000{number}"))
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
 
     async def scenario(pilot: Pilot[None]) -> None:
