@@ -85,12 +85,14 @@ STORAGES = (
 def test_the_password_of_a_storage_is_not_told(
     spectui: Spectui, monkeypatch: pytest.MonkeyPatch, storage: str
 ) -> None:
-    assert spectui("export", "x", "--storage", storage) == 2
-    assert KEPT not in spectui.err
-    monkeypatch.setenv(STORAGE_VARIABLE, storage)
-    assert spectui("export", "x") == 3
-    assert "cannot be used" in spectui.err
-    assert KEPT not in spectui.err
+    for command in (["export", "x"], ["studies", "list"]):
+        monkeypatch.delenv(STORAGE_VARIABLE, raising=False)
+        assert spectui(*command, "--storage", storage) == 2
+        assert KEPT not in spectui.err
+        monkeypatch.setenv(STORAGE_VARIABLE, storage)
+        assert spectui(*command) == 3
+        assert "cannot be used" in spectui.err
+        assert KEPT not in spectui.err
 
 
 def test_a_command_without_secrets_is_as_it_was() -> None:
