@@ -93,7 +93,7 @@ def test_a_device_that_has_less_than_it_says_ends_in_a_sentence(
     # Nobody has the device any more, and nothing was kept of a run that never began.
     assert [one.pid for one in psutil.process_iter() if endpoint in _words(one)] == []
     kept = {path.name for path in (bench.home / "data").rglob("*") if path.is_file()}
-    assert not [name for name in kept if not name.startswith("llama-server-")]
+    assert not [name for name in kept if not name.startswith(("llama-server-", "core-"))]
     with Connection(server.endpoint) as connection:
         connection.link()
 
