@@ -1,6 +1,7 @@
 """What the benchmarks share: the demo pair, the real server, and where results go."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from spectui.server import LlamaServer
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 CONTEXT = ContextOptions(ctx_size=2048)
+_FOLDERS = re.compile(r"(?:(?<=:///)|(?<=\\n)|(?<![\w.~/-])(?!//))/(?:[^\s/:;,'\"()\\]+/)+")
+"""Folders of an absolute path in JSON; not those of an address, such as ``https://host/page``."""
 _ALL = Devices()
 
 
@@ -94,7 +97,10 @@ def start_server(
 
 
 def write_results(name: str, results: dict[str, Any]) -> None:
-    """Write ``results/<name>.json`` with what it was measured on, and print it."""
+    """Write ``results/<name>.json`` with what it was measured on, and print it.
+
+    Nothing in it tells where on the machine something was: absolute paths lose their folders.
+    """
     document = {
         "date": datetime.now(UTC).date().isoformat(),
         "command": shlex.join(["python", *_relative(sys.argv)]),
@@ -105,9 +111,14 @@ def write_results(name: str, results: dict[str, Any]) -> None:
         **results,
     }
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(document, indent=2)
+    text = without_folders(json.dumps(document, indent=2))
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     print(text)
+
+
+def without_folders(text: str) -> str:
+    """A text whose absolute paths are names alone."""
+    return _FOLDERS.sub("", text)
 
 
 def read_rows(path: Path | None) -> list[dict[str, Any]]:

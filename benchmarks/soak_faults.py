@@ -13,6 +13,7 @@ A fault counts if it was taken: if there was still something that it could happe
 """
 
 import argparse
+import json
 import random
 import re
 import resource
@@ -22,7 +23,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,9 @@ _MODELS_SHARE = 0.8
 """Of faults that wait until there is a process with models."""
 _AWAY_S = (0.5, 8.0)
 """As long as a storage is locked or away: SQLite waits for five seconds."""
+_NUMBERS = r"\d+(\.\d+)?"
+_SHOWN = 120
+"""Characters of a sentence in the results."""
 _SPARE_BYTES = 256 << 10
 _DISK_BYTES = 16 << 20
 
@@ -103,10 +107,10 @@ _KINDS = {
     "truncated": _Kind(sentence=_MUDDLED),
     "garbage": _Kind(sentence=_MUDDLED),
     "no memory": _Kind(
-        # Python itself may have no words for it: then its last line says what it met.
+        # Of the process with the models, of llama.cpp, and of the process that plans.
         sentence=(
             r"memory ended while |.* (does not fit in memory|could be made for )"
-            r"|the engine's process ended with exit code 1 while "
+            r"|.*: memory ended while it was planned"
         ),
         codes=frozenset({1, 4}),
         has_log=False,
@@ -159,6 +163,8 @@ class Faulty(Soak):
     """Those that found nothing they could happen to."""
     results: Counter[str] = field(default_factory=Counter)
     """Ends of searches, and trials that failed, by what had happened."""
+    sentences: Counter[str] = field(default_factory=Counter)
+    """What searches ended with, without numbers, by what had happened."""
     gone_s: dict[str, float] = field(default_factory=dict)
     """Longest time until a process that hung was ended, by what had happened."""
     server: RpcServer | None = None
@@ -191,6 +197,7 @@ class Faulty(Soak):
         def is_documented(code: int, said: str) -> bool:
             if not self._is_taken(name):
                 return False
+            self.sentences[f"{name}: {re.sub(_NUMBERS, 'N', said)[:_SHOWN]}"] += 1
             is_own = code in kind.codes and re.match(kind.sentence, said) is not None
             return is_own or (kind.has_trial and code == 1 and _TWICE in said)
 
@@ -373,59 +380,75 @@ def main() -> None:
     parser.add_argument("--only", choices=sorted(_KINDS), action="append", help="writes nothing")
     arguments = parser.parse_args()
     began_s, shared = time.monotonic(), shared_memory()
-    tickets = Tickets(arguments.faults)
-    kinds, rpc = tuple(arguments.only or sorted(_KINDS)), rpc_build()
-    soaks: list[Faulty] = []
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        environment = _built(Path(name))
-        for n in range(arguments.searches):
-            folder = Path(name) / str(n)
-            (folder / "flags").mkdir(parents=True)
-            own = {"SOAK_FAULTS": str(folder / "flags"), PATIENCE_VARIABLE: str(_PATIENCE_S)}
-            is_remote = rpc is not None and "device gone" in kinds and n == arguments.searches - 1
-            backend = rpc.environment["GGML_BACKEND_PATH"] if rpc else ""
-            soak = Faulty(
-                folder=folder,
-                chance=random.Random(f"{arguments.seed} {n}"),  # noqa: S311 - no secret
-                tickets=tickets,
-                environment={
-                    **environment,
-                    **own,
-                    **({"GGML_BACKEND_PATH": backend} if is_remote else {}),
-                },
-                rpc=rpc if is_remote else None,
-                kinds=("device gone",),
-            )
-            is_mounted = _mounted(soak.storage.parent, f"size={_DISK_BYTES}")
-            if is_mounted:
-                stack.callback(_unmounted, soak.storage.parent)
-            if not is_remote:
-                cannot = {"device gone", *(() if is_mounted else ("disk full", "database away"))}
-                soak.kinds = tuple(kind for kind in kinds if kind not in cannot)
-            soaks.append(soak)
+        soaks = _searches(Path(name), stack, arguments)
         side_by_side(soaks, lambda soak: soak.run(began_s + 60 * arguments.minutes))
-    injected = sum((one.injected for one in soaks), Counter[str]())
+    found = _counted(soaks, shared_memory() - shared, n_wanted=arguments.faults)
+    found["took_s"] = round(time.monotonic() - began_s, 1)
+    if arguments.only:
+        print(json.dumps(found, indent=2))
+    else:
+        write_results("soak_faults", found)
+
+
+def _searches(folder: Path, stack: ExitStack, arguments: argparse.Namespace) -> list[Faulty]:
+    """Searches in folders of their own: the last one on an RPC server, the others on disks."""
+    environment, rpc = _built(folder), rpc_build()
+    kinds, tickets = tuple(arguments.only or sorted(_KINDS)), Tickets(arguments.faults)
+    soaks: list[Faulty] = []
+    for n in range(arguments.searches):
+        own = folder / str(n)
+        (own / "flags").mkdir(parents=True)
+        is_remote = rpc is not None and "device gone" in kinds and n == arguments.searches - 1
+        backend = rpc.environment["GGML_BACKEND_PATH"] if rpc is not None and is_remote else None
+        soak = Faulty(
+            folder=own,
+            chance=random.Random(f"{arguments.seed} {n}"),  # noqa: S311 - no secret
+            tickets=tickets,
+            environment={
+                **environment,
+                "SOAK_FAULTS": str(own / "flags"),
+                PATIENCE_VARIABLE: str(_PATIENCE_S),
+                **({} if backend is None else {"GGML_BACKEND_PATH": backend}),
+            },
+            rpc=rpc if is_remote else None,
+            kinds=("device gone",),
+        )
+        is_mounted = _mounted(soak.storage.parent, f"size={_DISK_BYTES}")
+        if is_mounted:
+            stack.callback(_unmounted, soak.storage.parent)
+        if not is_remote:
+            cannot = {"device gone", *(() if is_mounted else ("disk full", "database away"))}
+            soak.kinds = tuple(kind for kind in kinds if kind not in cannot)
+        soaks.append(soak)
+    return soaks
+
+
+def _counted(soaks: Sequence[Faulty], left: Iterable[str], *, n_wanted: int) -> dict[str, Any]:
+    """Sums over searches, and whether all is as it has to be."""
+
+    def total(counts: Iterable[Counter[str]]) -> dict[str, int]:
+        return dict(sorted(sum(counts, Counter[str]()).items()))
+
+    injected = total(one.injected for one in soaks)
     faults = [fault for one in soaks for fault in one.faults]
-    faults += [{"what": "shared memory is left", "name": one} for one in shared_memory() - shared]
+    faults += [{"what": "shared memory is left", "name": one} for one in left]
     gone_s = {name: max(one.gone_s.get(name, 0.0) for one in soaks) for name in _KINDS}
-    found = {
+    n_injected = sum(injected.values())
+    return {
         "searches_side_by_side": len(soaks),
-        "injected": dict(sorted(injected.items())),
-        "n_injected": injected.total(),
-        "not_taken": dict(sorted(sum((one.missed for one in soaks), Counter[str]()).items())),
-        "results": dict(sorted(sum((one.results for one in soaks), Counter[str]()).items())),
+        "injected": injected,
+        "n_injected": n_injected,
+        "not_taken": total(one.missed for one in soaks),
+        "results": total(one.results for one in soaks),
+        "sentences": total(one.sentences for one in soaks),
         "watchdog_s": _PATIENCE_S,
         "longest_s_until_ended": {name: value for name, value in gone_s.items() if value},
         "n_studies": sum(len(one.finished) for one in soaks),
         "n_finished_trials": sum(len(one) for soak in soaks for one in soak.finished.values()),
         "faults": faults,
-        "took_s": round(time.monotonic() - began_s, 1),
-        "met": not faults and injected.total() >= arguments.faults and set(injected) == set(_KINDS),
+        "met": not faults and n_injected >= n_wanted and set(injected) == set(_KINDS),
     }
-    if arguments.only:
-        print(found)
-    else:
-        write_results("soak_faults", found)
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ def cost(url: str, sizes: list[int], longest_s: float) -> list[dict[str, Any]]:
         while sizes and time.monotonic() < ends_s:
             n = len(study.records())
             if n < sizes[0]:
-                _fill(study._study, n, min(sizes[0], n + 500))  # noqa: SLF001 - quicker than trials
+                _fill(study.stored, n, min(sizes[0], n + 500))
                 continue
             sizes.pop(0)
             parts: dict[str, list[float]] = {"ask": [], "finish": [], "look_around": []}

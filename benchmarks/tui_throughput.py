@@ -5,17 +5,22 @@ terminal: one question, answered under the screen and by an engine without one, 
 are the ratios of neighbours in time. ``tui_trials`` does the same for the trials of a search.
 
 With ``--isolate`` it measures instead what it costs that the models are in a process of their own:
-tokens/s of short answers that take turns, and seconds of a command that computes next to nothing,
-whose words cross the connection twice: a token on its way to the screen crosses it once.
+tokens/s of short answers that take turns; seconds of a command that computes next to nothing,
+whose words cross the connection twice; and, in two real terminals that take turns, seconds from
+Enter until the answer's first word is drawn. That is a token's way to its first paint, with all
+that goes before it: the question's way there, its tokens, their evaluation. All of these are the
+same on both sides but for the connection, so that the difference is what isolation adds.
 """
 
 import argparse
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,10 +34,13 @@ from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
-from spectui.sessions import AnswerEnd, recent_sessions
+from spectui.sessions import AnswerEnd, AnswerPart, recent_sessions
 from tests.support.terminal import Terminal
 
 QUESTION = "Describe the life of a lighthouse keeper in detail."
+SHORT_QUESTION = "Who keeps a lighthouse?"
+SHORT = 8
+"""Tokens of an answer of which only the first counts."""
 
 
 def main() -> None:
@@ -50,6 +58,7 @@ def main() -> None:
             "tui_isolation",
             {
                 "threads": threads,
+                "first_paint_s": isolated_paint(threads, repeats),
                 "tokens_per_s": isolated_speed(threads, arguments.n_predict, repeats),
             },
         )
@@ -147,6 +156,54 @@ def isolated_speed(threads: int, n_predict: int, repeats: int) -> dict[str, Any]
                 )
                 speeds[name].append(result.n_decoded / result.decode_s)
     return {"speed": _beside(speeds), "command_s": _beside(commands)}
+
+
+def isolated_paint(threads: int, repeats: int) -> dict[str, Any]:
+    """Seconds from Enter to the first word on the screen, of two programs that take turns."""
+    options = [*arguments_of_the_app(threads), "-n", str(SHORT), "--ignore-eos", "--temp", "0"]
+    ways = {"local": "--no-isolate", "isolated": "--isolate"}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    with ExitStack() as stack:
+        terminals, words = {}, {}
+        for name, way in ways.items():
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            terminals[name] = stack.enter_context(Terminal([*options, way], home))
+            terminals[name].see("baseline")
+            _first_paint_s(terminals[name], f"{SHORT} tokens,")
+            words[name] = _first_word(home)
+        for repeat in range(repeats):
+            for name in ways if repeat % 2 == 0 else reversed(ways):
+                seconds[name].append(_first_paint_s(terminals[name], words[name]))
+        for terminal in terminals.values():
+            terminal.press("\x11")
+            terminal.end()
+    return _beside(seconds)
+
+
+def _first_paint_s(terminal: Terminal, word: str) -> float:
+    """Ask in a new chat; return the seconds until ``word`` is drawn."""
+    terminal.press("\x0e")
+    terminal.see("Ask something")
+    terminal.press(SHORT_QUESTION)
+    terminal.see(SHORT_QUESTION)
+    # Not in step with the repaints, nor with the recording of the answer before.
+    time.sleep(1 + 0.1 * random.random())  # noqa: S311 - no secret
+    began_s = time.perf_counter()
+    terminal.press("\r")
+    terminal.see(word)
+    seconds = time.perf_counter() - began_s
+    if not word.endswith("tokens,"):
+        terminal.see(f"{SHORT} tokens,")
+    return seconds
+
+
+def _first_word(home: Path) -> str:
+    (session,) = recent_sessions(1, home / "data" / "sessions")
+    text = "".join(one.text for one in session.entries if isinstance(one, AnswerPart))
+    word = text.split()[0]
+    if word in SHORT_QUESTION:
+        raise RuntimeError(f"the question has the answer's first word, {word}: ask another")
+    return word
 
 
 def _beside(values: dict[str, list[float]]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
-from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 
 GRID = [
     Speculation(DraftSimple(draft_max=longest, draft_p_min=floor))
@@ -236,12 +236,10 @@ def tune(
             rollback=loaded.rollback,
         )
         study = TuningStudy(
-            name=name,
-            storage=f"sqlite:///{job.logs / name}.sqlite3",
+            name,
+            StudyOptions(storage=f"sqlite:///{job.logs / name}.sqlite3", seed=1),
             spec={"machine": this_machine().fingerprint},
             space=space,
-            sampler=Sampler.TPE,
-            seed=1,
         )
         with study:
             setup = SearchSetup(

@@ -6,6 +6,7 @@ classes that it has named, so that nothing which arrives can be code, and reads 
 """
 
 import os
+import re
 import signal
 import socket
 import struct
@@ -29,6 +30,16 @@ from spectui.errors import SpectuiError
 MOST_BYTES = 64 << 20
 """Limit for a message: several times the texts of the largest vocabulary."""
 _LAST_WORDS_BYTES = 4096
+_NO_MEMORY = re.compile(
+    r"bad_alloc|mem_buffer != NULL|MemoryError|annot allocate|emory allocation"
+    r"|failed to map segment|cannot map zero-fill|temporarily unavailable|can't start new thread"
+    r"|without exception set|without setting an exception|unsupported hash type"
+)
+"""Words of llama.cpp's, Python's, the linker's and the libraries' where none is to be had.
+
+C code of a module that asked for memory and got none may raise nothing at all, and a module of
+Python's own that cannot be loaded is left out.
+"""
 _END_S = 10.0
 """Seconds that a process which closed its connection may take to end."""
 
@@ -184,10 +195,17 @@ class Child(Closing):
 
     def last_words(self) -> str:
         """The last line of its log, "none" if there is none."""
+        return next(reversed(self._last_lines()), "none")
+
+    def words_of_no_memory(self) -> str | None:
+        """The last line of its log's end that is said where there is no memory; None for none."""
+        return next(filter(tells_no_memory, reversed(self._last_lines())), None)
+
+    def _last_lines(self) -> list[str]:
         end = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(end - _LAST_WORDS_BYTES, 0))
         lines = self._stderr.read().decode(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "none")
+        return [line.strip() for line in lines if line.strip()]
 
     def close(self) -> None:
         """Kill it: it has nothing to keep. May be called again."""
@@ -199,6 +217,11 @@ class Child(Closing):
             self._process.stdin.close()
         self.channel.close()
         self._stderr.close()
+
+
+def tells_no_memory(words: str) -> bool:
+    """Whether words of a process, or of an exception, are said where there is no memory."""
+    return _NO_MEMORY.search(words) is not None
 
 
 def parent_channel(receives: Iterable[type]) -> Channel:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui import children
-from spectui.children import Channel, ProtocolError
+from spectui.children import Channel, ProtocolError, tells_no_memory
 from spectui.errors import (
     BadInputError,
     DoesNotFitError,
@@ -152,3 +152,24 @@ def test_the_end_of_the_other_process_is_told() -> None:
     ours.close()
     with Channel(theirs, (Whole,)) as receiver, pytest.raises(EOFError):
         receiver.receive()
+
+
+LAST_WORDS = {
+    "terminate called after throwing an instance of 'std::bad_alloc'": True,
+    "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.": True,
+    "RuntimeError: can't start new thread": True,
+    "libgomp: Thread creation failed: Resource temporarily unavailable": True,
+    "ImportError: lib/_umath.so: failed to map segment from shared object": True,
+    "python: error while loading shared libraries: libc.so.6: cannot map zero-fill pages": True,
+    "SystemError: error return without exception set": True,
+    "SystemError: <function f at 0x7f> returned NULL without setting an exception": True,
+    "OSError: [Errno 12] Cannot allocate memory": True,
+    "GGML_ASSERT(n_tokens > 0) failed": False,
+    "ModuleNotFoundError: No module named 'numpy'": False,
+    "none": False,
+}
+
+
+@pytest.mark.parametrize(("words", "no_memory"), LAST_WORDS.items())
+def test_words_of_who_got_no_memory_are_known(words: str, *, no_memory: bool) -> None:
+    assert tells_no_memory(words) is no_memory

@@ -1,5 +1,6 @@
 """Failure of a command: one sentence on stderr and an exit code."""
 
+import errno
 import os
 import traceback
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.output import complain
-from spectui.errors import EngineDiedError, SpectuiError
+from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.format import printable
 from spectui.paths import data_dir, ensure_dir
 from spectui.secret import without_passwords
@@ -41,6 +42,9 @@ def report_failure(error: BaseException) -> int:
         case SpectuiError() if not getattr(error, "__notes__", None):
             complain(f"error: {without_passwords(str(error))}")
             return error.exit_code
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            complain("error: memory ended; close other programs, or choose a shorter -c")
+            return DoesNotFitError.exit_code
         case _:
             return _report_defect(error)
 

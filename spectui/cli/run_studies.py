@@ -11,6 +11,7 @@ from rich.text import Text
 from spectui import __version__
 from spectui.cli.drawing import drawn
 from spectui.cli.interrupts import interrupts
+from spectui.cli.machines_report import machines_document, machines_table
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -26,8 +27,9 @@ from spectui.tune.studies.listing import (
     kept_trials,
     list_studies,
 )
+from spectui.tune.studies.machines import MachineResult, compare_machines, several
 from spectui.tune.studies.repair import repair
-from spectui.tune.studies.storage import file_of, own_storage_file
+from spectui.tune.studies.storage import file_of, own_storage_file, usual_storage
 from spectui.tune.studies.transfer import (
     check_name,
     export_study,
@@ -131,9 +133,11 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
     check_writable(json_path, (_file(storage),))
     study = find_study(list_studies(storage), name)
     trials = kept_trials(storage, [study.name])[study.name]
+    machines = several(compare_machines(storage or usual_storage(), study.name))
     report = kept_report(storage, study.name)
     if report is None:
-        write_result(_bare_document(study, trials), _bare_text(study, trials), json_path)
+        document, text = _bare_document(study, trials), _bare_text(study, trials)
+        _write(document, text, machines, json_path)
         return
     before = report.document.get("trials")
     n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
@@ -142,7 +146,17 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    write_result(report.document, report.text, json_path)
+    _write(report.document, report.text, machines, json_path)
+
+
+def _write(
+    document: Json, text: str, machines: tuple[MachineResult, ...], json_path: str | None
+) -> None:
+    """Print, headed by what each machine has measured where the report does not say that."""
+    now = encoded(machines_document(machines))
+    if now and document.get("machines") != now["machines"]:
+        document, text = {**document, **now}, f"{machines_table(machines)}\n\n{text}"
+    write_result(document, text, json_path)
 
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:

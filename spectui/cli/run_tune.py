@@ -74,10 +74,11 @@ from spectui.tune.served import failure_of, final, serve
 from spectui.tune.served_time import search_budget_s, with_time
 from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.storage import check_writable as check_storage
-from spectui.tune.studies.study import Sampler
+from spectui.tune.studies.study import StudyOptions
 from spectui.tune.trials import n_measured
-from spectui.tune.tuning import CommandOptions, StudyOptions, Tuning, TuningSetup
+from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
 from spectui.verify.verification import Verification
 
 

@@ -1,23 +1,29 @@
 """Runs ``spectui worker`` with parsed options."""
 
-from collections.abc import Sequence
+import time
 from typing import Any
 
 from spectui.cli.click_options import given_words
-from spectui.cli.output import write_result
+from spectui.cli.machines_report import machines_document, machines_table
+from spectui.cli.output import complain, write_result
 from spectui.cli.run_tune import tune
 from spectui.cli.tune import command as tune_command
 from spectui.errors import CancelledError, UsageError
-from spectui.format import counted, rate_text, times_text
-from spectui.measure.statistics import Speedup
+from spectui.format import counted
 from spectui.tune.result import TuneResult
-from spectui.tune.studies.machines import MachineResult, compare_machines
+from spectui.tune.studies.conducting import study_arguments
+from spectui.tune.studies.machines import compare_machines
 from spectui.tune.studies.storage import usual_storage
-from spectui.tune.studies.study import study_arguments
-from spectui.tune.tuning import StudyOptions
+from spectui.tune.studies.study import StudyOptions
 
 _OWN = ("study", "storage", "group")
-_ENDED = ": it has ended; spectui tune with more --trials goes on with it."
+_ENDED = (
+    ": the study has ended. Begin its spectui tune command again with more --trials, and then "
+    "this worker."
+)
+_LOOKS_S = 1.0
+"""Pause between looks for a study that has not begun."""
+_LEAST_S = 1.0
 _UNLIMITED = 1_000_000_000
 """Trials of a worker that nobody limits: the study has its own limit."""
 
@@ -27,16 +33,20 @@ def work(parsed: dict[str, Any]) -> None:
 
     Raises:
         CancelledError: it was interrupted; its trial has been given back.
-        UsageError: there is no such study, or it was made with what this command has to be given.
+        UsageError: it did not begin within the time budget, or was made with what this command has
+            to be given.
     """
     url = parsed["storage"] or usual_storage()
-    name, kept = study_arguments(url, parsed["study"])
+    waiting = _Waiting(parsed["time_budget"])
+    name, kept = study_arguments(url, parsed["study"], waiting)
     own = {key: value for key, value in given_words().items() if key not in _OWN}
     if kept.get("from") and "command_line" not in own:
         raise UsageError(
             f"the study {name} was begun with --from, whose command is not kept; give the same "
             "--from here"
         )
+    if (left_s := waiting.left_s) is not None:
+        own["time_budget"] = f"{left_s:.1f}s"
     words = tune_command.words({"trials": str(_UNLIMITED), **kept, **own})
     with tune_command.make_context("worker", words) as context:
         found = tune(
@@ -49,13 +59,13 @@ def work(parsed: dict[str, Any]) -> None:
         "study": name,
         "group": parsed["group"],
         "n_measured_here": found.result.spent.n_tried,
-        "machines": [row.document() for row in rows],
+        **machines_document(rows),
     }
     text = "\n".join(
         (
             f"Measured {counted(found.result.spent.n_tried, 'trial')} of {found.tuning.name}"
             + (_ENDED if _found_nothing(found.result) else "."),
-            *machine_lines(rows),
+            *([machines_table(rows)] if rows else []),
         )
     )
     write_result(document, text, parsed["json_path"])
@@ -65,26 +75,32 @@ def work(parsed: dict[str, Any]) -> None:
         raise CancelledError("interrupted; the trial that was being measured is given back")
 
 
-def machine_lines(rows: Sequence[MachineResult]) -> list[str]:
-    """A line for each machine of a study and its groups."""
-    return [
-        f"{row.study} on {row.host}: {counted(row.n_trials, 'trial')}, "
-        f"off {'?' if row.off_tokens_per_s is None else rate_text(row.off_tokens_per_s)} tokens/s"
-        + (
-            ""
-            if row.best is None or row.speedup is None
-            else f", best {row.best.label}: {_speedup_text(row.speedup)}"
-        )
-        for row in rows
-    ]
+class _Waiting:
+    """Waits for a study to begin, as long as the time budget allows; says so once."""
 
+    def __init__(self, budget_s: float | None) -> None:
+        self._budget_s = budget_s
+        self._begun_s: float | None = None
 
-def _speedup_text(speedup: Speedup) -> str:
-    """The speedup with its interval; a trial's, which no race has confirmed."""
-    if speedup.low is None or speedup.high is None:
-        return times_text(speedup.estimate)
-    half = (speedup.high - speedup.low) / 2
-    return f"{times_text(speedup.estimate)} ±{half:.2f}"
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that are left of the budget; None where nothing was waited for, or for ever."""
+        if self._begun_s is None or self._budget_s is None:
+            return None
+        return max(self._begun_s + self._budget_s - time.monotonic(), _LEAST_S)
+
+    def __call__(self, reason: str) -> None:
+        """Wait a moment.
+
+        Raises:
+            UsageError: the budget is spent.
+        """
+        if self._begun_s is None:
+            complain(f"waiting {reason}")
+            self._begun_s = time.monotonic()
+        if self.left_s == _LEAST_S:
+            raise UsageError(f"the time budget was spent waiting {reason}")
+        time.sleep(_LOOKS_S)
 
 
 def _found_nothing(result: TuneResult) -> bool:

@@ -24,7 +24,11 @@ _TUNE = (
         "--time-budget",
         type=DURATION,
         metavar="TIME",
-        help="Stop trying in time to confirm the best by then: 90s, 30m, 2h.",
+        help=(
+            "Stop trying in time to confirm the best by then, from when the models are loaded: "
+            "90s, 30m, 2h. The prompt at work is finished, and the first ones that confirm it may "
+            "take half the time again."
+        ),
     ),
     click.option("--study", metavar="NAME", help="Name of the study (default: made from the run)."),
     STORAGE,

@@ -1,5 +1,6 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.machines_report import machines_document, machines_table
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
@@ -117,11 +119,16 @@ class Tuned:
             **({} if served is None else served.document()),
             **present_document(self.present, result),
             **(slots_document(self.by_slots.results) if self.by_slots.results else {}),
+            **self._machines_document(),
         }
 
     def launch(self, arm: Arm) -> Launch:
         """The llama-server to start for an arm."""
         return self.tuning.setup_of(arm).launch(self.tuning.setup.command.dialect)
+
+    def _machines_document(self) -> Json:
+        machines = machines_document(self.tuning.machines)
+        return {"verdict_host": os.uname().nodename, **machines} if machines else {}
 
     @property
     def explanation(self) -> Explanation:
@@ -170,6 +177,8 @@ def report(
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
     lines += _slots(found)
+    if found.tuning.machines:
+        lines += [machines_table(found.tuning.machines), ""]
     lines += _commands(found)
     document, text = found.document(unmeasured, served), "\n".join(lines)
     # Of a storage that does not have the verdict, it was told before.
@@ -216,6 +225,11 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield (
             "measured on the fast schedule, which llama-server does not have: this is what would "
             "be possible, not what the command gives."
+        )
+    if found.tuning.machines:
+        yield (
+            f"the verdict was measured on {os.uname().nodename} alone; what each machine has "
+            "measured is listed below."
         )
     threads = setup.off.context.threads
     if threads and threads == threads_to_take():

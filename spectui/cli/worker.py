@@ -23,7 +23,7 @@ _WORKER = (
         "--time-budget",
         type=DURATION,
         metavar="TIME",
-        help="Begin no trial after that: 90s, 30m, 2h.",
+        help="Wait for the study, and begin trials, no longer than that: 90s, 30m, 2h.",
     ),
 )
 
@@ -38,8 +38,8 @@ def command(**options: Any) -> None:
 
     Repeats the options that the study was begun with; those given here take their place, such as
     paths of the models on this machine. Machine, engine, models, placement and prompts have to be
-    the same, for trials to be comparable; another machine's stay beside (--group). Ends with the
-    study; Ctrl-C gives the present trial back.
+    the same, for trials to be comparable; another machine's stay beside (--group). Waits for a
+    study that has not begun, and ends with it; Ctrl-C gives the present trial back.
     """
     from spectui.cli.run_worker import work
 

@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import get_args
 
 import psutil
 
-from spectui.children import Channel, ProtocolError, parent_channel
+from spectui.children import Channel, ProtocolError, parent_channel, tells_no_memory
 from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import EngineFailed, Event
 from spectui.engine.guard import Guard
@@ -86,7 +87,7 @@ class _Commands:
         return self._n_begun <= self._cancelled
 
     def _receive(self) -> None:
-        with suppress(EOFError):
+        try:
             while True:
                 message = self._next_message()
                 if isinstance(message, Cancel):
@@ -96,7 +97,11 @@ class _Commands:
                             self._worker.interrupt(on=True)
                 else:
                     self._waiting.put(message)
-        self._waiting.put(None)
+        except EOFError:
+            pass
+        finally:
+            # Nor does anything more come where there was no memory for a message.
+            self._waiting.put(None)
 
     def _next_message(self) -> Command | Cancel | ProtocolError:
         try:
@@ -135,7 +140,10 @@ def _answer(
         return worker.execute(command, channel.send, commands.is_cancelled)
     except SpectuiError as error:
         return EngineFailed(error=error, trace=None)
-    except Exception as error:  # noqa: BLE001 - the process must live on; the event tells all
+    except Exception as error:
+        if tells_no_memory("".join(traceback.format_exception(error))):
+            # The process ends: in the next one nothing holds what this command had already taken.
+            raise MemoryError from error
         return EngineFailed.defect(error)
 
 

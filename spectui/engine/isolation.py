@@ -5,7 +5,6 @@ died: the next command starts another one, and loads the same models there first
 """
 
 import os
-import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +25,7 @@ from spectui.engine.commands import (
     UnloadDraft,
 )
 from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
-from spectui.engine.worker import LOST_SERVER, Sink
+from spectui.engine.worker import LOST_SERVER, NO_MEMORY, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
@@ -49,12 +48,6 @@ _N_LINES = 10
 """Of llama.cpp's log, with the error of a death."""
 _BUSY_SHARE = 0.01
 """Share of a look's seconds that a process computes which is not idle."""
-
-_OUT_OF_MEMORY = re.compile(
-    r"bad_alloc|mem_buffer != NULL|MemoryError|Cannot allocate|temporarily unavailable"
-    r"|can't start new thread"
-)
-"""Last words of llama.cpp's, Python's and the threads' libraries where none is to be had."""
 
 
 @dataclass(slots=True)
@@ -296,9 +289,10 @@ class ProcessWorker:
         )
 
     def _died(self, command: Command) -> EngineDiedError:
-        end, words = "", "none"
+        end, words, no_memory = "", "none", None
         if self._child is not None:
             end, words = self._child.end(), without_folder(self._child.last_words())
+            no_memory = self._child.words_of_no_memory()
         self._drop()
         if are_of_rpc(words):
             return EngineDiedError(LOST_SERVER)
@@ -309,12 +303,9 @@ class ProcessWorker:
                 "ends; close other programs, or choose a shorter -c",
                 log,
             )
-        if _OUT_OF_MEMORY.search(words):
-            return EngineKilledError(
-                f"memory ended while {doing} (its last words: {words}); close other programs, or "
-                "choose a shorter -c",
-                log,
-            )
+        if no_memory is not None:
+            said = NO_MEMORY.format(doing=f"{doing} (its last words: {no_memory})")
+            return EngineKilledError(said, log)
         # llama.cpp ends by a signal: else it was Python.
         by_llama = end.startswith("SIG")
         who = "llama.cpp ended its process" if by_llama else "the engine's process ended"

@@ -68,7 +68,7 @@ class PlanProcess(Closing):
 
         Raises:
             BadInputError: a signal ended it while it read a file, or it did not answer in time.
-            DoesNotFitError: it was killed, as the kernel does where memory ends.
+            DoesNotFitError: it found no memory, or was killed, as the kernel does where that ends.
             SpectuiError: a signal ended it before it read a file, as a GPU's driver may.
             RuntimeError: it ended by itself.
         """
@@ -101,7 +101,15 @@ class PlanProcess(Closing):
 
     def _died(self) -> Exception:
         end, words = self._child.end(), without_folder(self._child.last_words())
-        if not end.startswith("SIG"):
+        # Of a header that makes llama.cpp ask for all there is, the file is to blame.
+        has_signal = end.startswith("SIG")
+        no_memory = self._child.words_of_no_memory()
+        if no_memory is not None and (self._reading is None or not has_signal):
+            return DoesNotFitError(
+                f"{self._what()}: memory ended while it was planned (its last words: {no_memory}); "
+                "close other programs"
+            )
+        if not has_signal:
             # llama.cpp ends by a signal: this was Python.
             return RuntimeError(f"the process that plans ended with {end}: {words}")
         if are_of_rpc(words):

@@ -9,8 +9,8 @@ from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished
-from spectui.engine.worker import LocalWorker, Sink, Worker
-from spectui.errors import CancelledError, SpectuiError, UsageError
+from spectui.engine.worker import NO_MEMORY, LocalWorker, Sink, Worker
+from spectui.errors import CancelledError, DoesNotFitError, SpectuiError, UsageError
 from spectui.speculative.decoder import Stop
 
 _FOR_GOOD = sys.maxsize
@@ -273,6 +273,9 @@ class EngineThread:
             return self._worker.execute(job.command, job.client.sink, lambda: job.cancelled)
         except SpectuiError as error:
             return EngineFailed(error=error, trace=None)
+        except MemoryError:
+            said = NO_MEMORY.format(doing=job.command.doing)
+            return EngineFailed(error=DoesNotFitError(said), trace=None)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
             return EngineFailed.defect(error)
 

@@ -31,6 +31,7 @@ from spectui.options.setup import ModelOptions
 Sink = Callable[[Event], None]
 
 _LOST = "llama.cpp gave up ({why}); start spectui again, and tell llama.cpp's developers"
+NO_MEMORY = "memory ended while {doing}; close other programs, or choose a shorter -c"
 LOST_SERVER = "an RPC server went away, or answered what llama.cpp cannot read; start it again"
 
 

@@ -160,6 +160,10 @@ class PlanMaker(Closing):
                     split=request.split,
                 )
         except (DoesNotFitError, MemoryError) as error:
+            if _is_short():
+                raise DoesNotFitError(
+                    f"memory ended while the header of {path} was read; close other programs"
+                ) from error
             raise BadInputError(
                 f"{path} has a header that takes more memory than any model's; "
                 "check that the download is complete"
@@ -376,6 +380,13 @@ def _backend() -> Backend:
 
 def _header() -> AbstractContextManager[None]:
     return _bounded(HEADER_BYTES)
+
+
+def _is_short() -> bool:
+    """Whether this process may take less than what reads any model's header."""
+    limit, _hard = resource.getrlimit(resource.RLIMIT_DATA)
+    used = psutil.Process().memory_info().data
+    return limit != resource.RLIM_INFINITY and limit - used < HEADER_BYTES
 
 
 @contextmanager

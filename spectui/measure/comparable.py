@@ -1,22 +1,45 @@
 """Whether earlier numbers compare with new ones: digests of conditions, and what differs. Pure."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 import msgspec
 
+from spectui.options.catalogue import RUN
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.paths import text_of
 
 _WORDS = {
     "machine": "on another machine",
+    "llama.cpp": "with another llama.cpp",
+    "target": "with another target",
     "drafts": "with other drafts",
     "prompts": "with other prompts",
+    "schedule": "with another --schedule",
+    "n_predict": "with another -n",
+    "n_slots": "with another -np",
     "server": "with another llama-server",
     "extra": "with other arguments for llama-server",
+    "backend": "with another backend",
 }
+_ANY = "with other settings"
+"""Of conditions that only another version of spectui has."""
+_GROUPS = {"context": "options", "sampling": "sampling"}
+_FLAGS = {
+    "n_gpu_layers": "-ngl",
+    "devices": "-dev",
+    "kv_offload": "-nkvo",
+    "op_offload": "--no-op-offload",
+    "repack": "--no-repack",
+    "mmap": "--no-mmap",
+    "cache_type_k_mtp": "-ctkd",
+    "cache_type_v_mtp": "-ctvd",
+    "cpu": "--cpu-mask",
+    "cpu_batch": "--cpu-mask-batch",
+}
+"""Options by the fields that are named otherwise."""
 
 
 _LATER = frozenset(
@@ -44,18 +67,76 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
 
 
 def _words(key: str, known: object, spec: object) -> str:
-    if key == "backend" and isinstance(known, dict) and isinstance(spec, dict):
-        return _of_backend(known, spec)
-    return _WORDS.get(key, f"with another {key}")
+    if isinstance(known, dict) and isinstance(spec, dict):
+        if key == "backend":
+            return _of_backend(known, spec)
+        if key == "gpu":
+            return f"with another GPU driver ({known.get('driver')}, here {spec.get('driver')})"
+        if key in _GROUPS:
+            return f"with other {_GROUPS[key]}{_flags(known, spec)}"
+        if key == "target" and known.get("file") == spec.get("file"):
+            return _of_target(known, spec)
+    if key == "llama.cpp" and isinstance(known, list) and isinstance(spec, list):
+        return _of_library(known, spec)
+    return _WORDS.get(key, _ANY)
+
+
+def _of_library(known: Sequence[str], spec: Sequence[str]) -> str:
+    """The binding's version, llama.cpp's, and then the kinds of memory that it knows."""
+    before, now = (", ".join(map(str, one[1:2])) for one in (known, spec))
+    if before != now:
+        return f"{_WORDS['llama.cpp']} ({before}, here {now})"
+    if known[:1] != spec[:1]:
+        return f"with another llama-cpp-python ({known[0]}, here {spec[0]})"
+    return "with llama.cpp on other devices"
+
+
+def _of_target(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    if any(known.get(key) != spec.get(key) for key in ("size_bytes", "n_params")):
+        return "with another file of the target's name"
+    before, now = (one.get("placement", one) for one in (known, spec))
+    return f"with the target placed otherwise{_flags(before, now)}"
+
+
+def _flags(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """Options that fill the fields which differ, in brackets."""
+    names = {one.parameter: one.flags[0] for one in RUN} | _FLAGS
+    differing = sorted(key for key in {*known, *spec} if known.get(key) != spec.get(key))
+    flags = list(dict.fromkeys(names[key] for key in differing if key in names))
+    return f" ({', '.join(flags)})" if flags else ""
 
 
 def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     if known.get("name") != spec.get("name"):
-        return "with another backend"
+        return _WORDS["backend"]
     if spec.get("name") != "server":
-        return "with another llama.cpp"
+        return _WORDS["llama.cpp"]
     is_binary = any(known.get(key) != spec.get(key) for key in ("path", "version", "build"))
     return _WORDS["server" if is_binary else "extra"]
+
+
+def of_any_machine(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions that machines of other hardware can share: neither devices nor placement."""
+    found = {key: value for key, value in spec.items() if key not in {"machine", "gpu"}}
+    if isinstance(spec.get("llama.cpp"), list):
+        found["llama.cpp"] = spec["llama.cpp"][:2]
+    if isinstance(spec.get("target"), dict):
+        found["target"] = _file(spec["target"])
+    if isinstance(spec.get("drafts"), dict):
+        found["drafts"] = {name: _file(one) for name, one in spec["drafts"].items()}
+    return wherever_built(found)
+
+
+def wherever_built(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions with a llama-server's version in place of its path and date, where it has one."""
+    server = spec.get("server")
+    if not isinstance(server, dict) or server.get("commit") is None:
+        return dict(spec)
+    return {**spec, "server": {key: server.get(key) for key in ("version", "commit")}}
+
+
+def _file(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in model.items() if key != "placement"}
 
 
 def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:

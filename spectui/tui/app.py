@@ -25,7 +25,7 @@ from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
-from spectui.tui.widgets import hidden, key
+from spectui.tui.widgets import hidden, key, key_of
 
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
@@ -143,7 +143,8 @@ class SpectuiApp(BaseApp):
             elsewhere = {action.id for action in attach_actions(self)}
             unknown = [each for each in unknown if each not in elsewhere]
         if unknown:
-            self.warn(f"[keys] names {', '.join(unknown)}, which is no action; F1 lists the ids.")
+            by = key_of(self, "app.help")
+            self.warn(f"[keys] names {', '.join(unknown)}, which is no action; {by} lists the ids.")
 
     def _set_pace(self) -> None:
         activity = self.live.activity
@@ -212,11 +213,12 @@ class SpectuiApp(BaseApp):
         """Offer every action of the app and of the present screen."""
         yield from super().get_system_commands(screen)
         yield from system_commands(self, screen)
-        if self.session.can_measure:
+        engine = self.session.engine
+        if engine is not None and self.session.can_measure:
             yield SystemCommand(
                 "Measure the baseline again",
                 "Find out how fast the target alone is now; a turn of yours goes first",
-                self.session.measure_baseline,
+                engine.measure_baseline,
             )
         isolate = not self._isolates
         yield SystemCommand(

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from textual.app import App, ReturnType
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.message import Message
@@ -29,6 +29,7 @@ from spectui.tui.glyphs import (
 )
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
+from spectui.tui.widgets import hidden
 
 _PARTS = "primary secondary accent success warning error foreground background surface panel"
 _COLOURS = {
@@ -147,6 +148,16 @@ class BaseApp(OrderedApp[None]):
 
     CSS = ASCII_CSS
     ENABLE_COMMAND_PALETTE = True
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hidden(
+            "ctrl+z",
+            "app.suspend",
+            "Suspend",
+            "Stop all of spectui, and go back to the shell; its fg goes on",
+            action="suspend_process",
+        ),
+    ]
 
     def __init__(
         self,

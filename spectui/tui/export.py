@@ -128,6 +128,15 @@ class ExportChoice:
     """Note about it, such as the verdict."""
 
 
+class _Command(TextArea):
+    """The text, which can be scrolled and selected."""
+
+    def on_unmount(self) -> None:
+        """Let go of the app: Textual's keeps whoever watches its theme until that changes."""
+        watchers = getattr(self.app, "__watchers", {}).get("theme", [])
+        watchers[:] = [each for each in watchers if each[0] is not self]
+
+
 class ExportScreen(Screen[None]):
     """Shows one rendering; copies it or saves it."""
 
@@ -172,7 +181,7 @@ class ExportScreen(Screen[None]):
         yield ChoiceRow("Format", tuple(map(str, _FORMATS)), id="format")
         yield Static(id="note", markup=False)
         yield SaveBar()  # not below: that is where toasts appear
-        yield TextArea(read_only=True, soft_wrap=True, show_line_numbers=False)
+        yield _Command(read_only=True, soft_wrap=True, show_line_numbers=False)
         yield Static(id="problem", markup=False)
         yield KeyBar()
 

@@ -85,7 +85,9 @@ def attach_actions(app: "BaseApp") -> tuple[Binding, ...]:
     from spectui.tui.attach import app as attach  # noqa: PLC0415 - as above
 
     places = (attach.AttachApp, attach.AttachScreen)
-    return tuple(action for place in places for action in actions_of(place, app))
+    found = (action for place in places for action in actions_of(place, app))
+    # Parents of both have actions of the app.
+    return tuple(sorted(found, key=lambda one: not str(one.id).startswith("app.")))
 
 
 def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCommand]:

@@ -7,14 +7,18 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.events import Click
 from textual.geometry import Size
+from textual.keys import format_key
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
+
+from spectui.settings import Settings
 
 _LABEL_CELLS = 11
 
@@ -55,6 +59,24 @@ def key(
 
 hidden = partial(key, is_shown=False)
 """A binding that the footer leaves out."""
+
+
+def key_of(node: DOMNode, name: str) -> str:
+    """The keys of a node's action, the user's if there are any, as sentences have them: Ctrl+R."""
+    settings = getattr(node.app, "settings", None)
+    users = settings.keys if isinstance(settings, Settings) else {}
+    bound = (one for kind in type(node).__mro__ for one in kind.__dict__.get("BINDINGS", ()))
+    own = next(one.key for one in bound if isinstance(one, Binding) and one.id == name)
+    return " or ".join(_spoken(each.strip()) for each in users.get(name, own).split(","))
+
+
+def _spoken(keys: str) -> str:
+    *modifiers, last = keys.split("+")
+    drawn = format_key(last)
+    # Arrows have signs, which sentences do without.
+    word = drawn if drawn.isascii() else last
+    is_word = bool(modifiers) or len(word) > 1
+    return "+".join([*map(str.title, modifiers), word.title() if is_word else word])
 
 
 class ChoiceRow(Widget, can_focus=True):
@@ -161,6 +183,8 @@ class KeyBar(Footer):
     async def recompose(self) -> None:
         """Build the keys, and show those for which there is room."""
         await super().recompose()
+        # Keys that are gone still hear of this, and so stay in memory, until it is told once more.
+        self.mutate_reactive(Footer.compact)
         self._fit()
 
     def on_resize(self) -> None:

@@ -1,6 +1,7 @@
 """Confirmation of what trials and forecasts leave open: its finalists, its text and its time."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
@@ -13,7 +14,7 @@ from spectui.tune.estimates import finalists
 from spectui.tune.events import ConfirmationStarted
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
-from spectui.tune.pace import RESERVED, Pace
+from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from spectui.tune.setup import SearchSetup
@@ -72,6 +73,7 @@ class Confirmation:
             off=self._setup.study.space.off,
             load=lambda arm: self._setup.loader.load(arm.draft),
             on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
+            check_time=self._pace.check_race,
         )
         self._race = Race(
             runs,
@@ -80,7 +82,8 @@ class Confirmation:
             n_affordable=self._n_affordable,
             error=LATER_ERROR if self.basis is Basis.LATER else ERROR,
         )
-        self._race.run()
+        with suppress(OutOfTimeError):
+            self._race.run()
 
     def _find_text(self) -> None:
         """Settle what judges; a study that goes on has to write its answers again."""
@@ -88,6 +91,7 @@ class Confirmation:
         if setup.division.takes_later_text:
             for item in setup.division.trial_items:
                 if item.id not in written:
+                    self._pace.check()
                     written[item.id] = setup.measurer.decode(item, None)
                     self._on_decoded(item, written[item.id])
         judged = setup.division.judged(
@@ -105,9 +109,9 @@ class Confirmation:
     ) -> tuple[Arm, ...]:
         """Arms to confirm, by trials and forecasts; the defaults if there was no time for those."""
         arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
-        tried = any(not one.arm.is_off for one in records)
+        tried = any(not one.arm.is_off and one.state.is_tried for one in records)
         if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
-            arms = self._setup.study.defaults[:1]
+            arms = self._setup.study.space.defaults[:1]
         # Of the user's own setting, nobody wants to hear that it was not measured.
         own = self._setup.study.space.present
         is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)

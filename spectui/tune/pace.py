@@ -18,6 +18,14 @@ RESERVED_IF_CHECKED = 5 * LOOK_EVERY
 """As ``RESERVED``, where forecasts were checked. The verdict rests on the race, and prompts differ
 more than the settings that a forecast holds for the best."""
 
+_GRACE = 0.5
+"""Share of the time budget that the first prompts of a race may take beyond it: without them there
+is no verdict."""
+
+
+class OutOfTimeError(Exception):
+    """The time budget is used up; what was measured counts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
@@ -122,6 +130,26 @@ class Pace:
         if self._budget_s is None:
             return float("inf")
         return self.left_s - (1 - share) * self._budget_s
+
+    def check(self, reserved_s: float = 0.0) -> None:
+        """Ask before each prompt whether there is time for it.
+
+        Args:
+            reserved_s: seconds that have to be left for what comes after.
+
+        Raises:
+            OutOfTimeError: there is none.
+        """
+        if self.left_s <= reserved_s:
+            raise OutOfTimeError
+
+    def check_race(self, n_done: int) -> None:
+        """As ``check`` for a race, the first prompts of which may end later.
+
+        Args:
+            n_done: prompts that a finalist has decoded.
+        """
+        self.check(-_GRACE * (self._budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
 
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""

@@ -39,6 +39,8 @@ class RaceLegs(ABC):
     """Makes an arm's draft the loaded one, and the target lie as it does with that."""
     on_pair: Callable[[Pair], None]
     """Told of every measured pair."""
+    check_time: Callable[[int], None] = lambda _n: None
+    """Asked before each prompt, with the number that a finalist has decoded; raises to end it."""
     _n_legs: int = field(init=False, default=0)
 
     @abstractmethod
@@ -120,6 +122,7 @@ class RaceRuns(RaceLegs):
                 self._measure_item(item, alike, turn)
 
     def _measure_item(self, item: WorkItem, arms: Sequence[Arm], turn: int) -> None:
+        self.check_time(self.n_items)
         if arms[0].is_off:
             off = again_after_a_death(lambda: self.measurer.decode(item, None))
             self._off_runs.append(off)
@@ -184,6 +187,7 @@ class ApartRuns(RaceLegs):
             self.load(arm)
             self.measurer.warm_up(arm.speculation)
             for item in items:
+                self.check_time(self.n_items)
                 self._results[arm].append(self.measurer.decode(item, arm.speculation))
                 self._tell()
 
@@ -203,7 +207,8 @@ def race_runs(
     off: Arm = OFF,
     load: Callable[[Arm], None],
     on_pair: Callable[[Pair], None],
+    check_time: Callable[[int], None] = lambda _n: None,
 ) -> RaceLegs:
     """Legs of a race as they suit what measures; arguments as the fields of ``RaceLegs``."""
     runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
-    return runs(measurer, arms, off=off, load=load, on_pair=on_pair)
+    return runs(measurer, arms, off=off, load=load, on_pair=on_pair, check_time=check_time)

@@ -109,6 +109,7 @@ def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
     """Why there is no confirmation, from what was tried."""
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
+    records = [record for record in records if record.state.is_tried]
     speculative = [record for record in records if not record.arm.is_off]
     errors = [record.error for record in records if record.error]
     if errors and not n_measured(records):

@@ -29,11 +29,13 @@ from spectui.tune.events import (
     TraceProgress,
 )
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
-from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, Pace, Spent
+from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, OutOfTimeError, Pace, Spent
+from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
-from spectui.tune.studies.study import Offer, Phase
+from spectui.tune.studies.conducting import Offer, Phase
 from spectui.tune.temperatures import TemperatureRuns
+from spectui.tune.tracing import TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial
 from spectui.tune.working import a_second
@@ -62,9 +64,9 @@ class Search:
         self._wait = wait
         self._clock = clock
         self._expected_improvement: float | None = None
-        self._ended_trials = False
+        self._ended_trials = self._has_ended_offer = False
         self._pace = self._begun_pace()
-        self._trials = TrialRunner(setup, self._decoded)
+        self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
         self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
@@ -98,12 +100,14 @@ class Search:
             lossless = self._confirmation.check_lossless()
             self._depths.run(self._confirmation.conclude())
             self._temperatures.run(self._confirmation.conclude())
+        except OutOfTimeError:
+            self._ended_trials = True
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
             # Reported with what was measured, then raised by the caller.
             failure = error
-        if interrupted or failure is not None:
+        if not self._has_ended_offer:
             with suppress(SpectuiError):
                 self._end_offer()
         return self._result(interrupted=interrupted, error=failure, lossless=lossless)
@@ -166,14 +170,18 @@ class Search:
         goes_on = bool(self._trials.records)
         self._setup.study.begin()
         if self._forecasting.is_asked_for and not self._trials.n_tried:
-            self._pace.trial(self._trials.run)
+            try:
+                self._pace.trial(self._trials.run)
+            except OutOfTimeError:
+                self._forecasting.left_out_recording = True
+                raise
         self._forecasting.look_ahead(goes_on=goes_on)
         found = self._forecasting.forecasts
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
         study = self._setup.study
-        study.follow(in_order(found, study.defaults), chains=chains)
+        study.follow(in_order(found, study.space.defaults), chains=chains)
         n_trials = self._setup.limits.n_trials
-        study.offer(Offer(phase=Phase.TRIALS, n_trials=n_trials, chains=chains))
+        study.conducting.offer(Offer(phase=Phase.TRIALS, n_trials=n_trials, chains=chains))
 
     def _search(self) -> None:
         """Try settings, beside workers, until there were enough."""
@@ -190,13 +198,18 @@ class Search:
             if self._trials.n_tried + elsewhere >= n_trials:
                 self._wait()
                 continue
-            self._pace.trial(self._trials.run)
+            try:
+                self._pace.trial(self._trials.run)
+            except OutOfTimeError:
+                self._ended_trials = True
+                return
             self._forecasting.forecast_tried()
 
     def _end_offer(self) -> None:
         """Tell workers that there is nothing more to try."""
         n_trials = self._setup.limits.n_trials
-        self._setup.study.offer(Offer(phase=Phase.ENDED, n_trials=n_trials))
+        self._setup.study.conducting.offer(Offer(phase=Phase.ENDED, n_trials=n_trials))
+        self._has_ended_offer = True
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""
@@ -222,6 +235,11 @@ class Search:
         race_s = self._confirmation.race_s(self._best_arms(), n_reserved)
         return self._pace.has_time_for_trial(race_s)
 
+    def _check_trial(self) -> None:
+        """End a trial that takes the time of the race's first prompts; off goes on to the end."""
+        best = self._best_arms()
+        self._pace.check(self._confirmation.race_s(best, LOOK_EVERY) if best else 0.0)
+
     @property
     def _allowed(self) -> list[TrialRecord]:
         """Trials of arms that may be recommended: a study may know more than this run may use."""
@@ -246,6 +264,9 @@ class Search:
 _SHARE = 0.4
 """Share of the time budget, the off trial included: where that is too little for all prompts, fewer
 are recorded."""
+_MOST_SHARE = 0.7
+"""After it, a recording that takes longer than was estimated is given up: without a race there is
+no verdict."""
 _COSTS_SHARE = 0.2
 """After it, costs of rounds are measured on no more prompts than they have to be: trials correct
 what is wrong with them, and the race has better use for the time."""
@@ -302,6 +323,9 @@ class Forecasting:
             # Each trial has a process that is new again; the sampler chooses them alone.
             self._on_event(ForecastFailed(reason=str(error)))
             return
+        except OutOfTimeError:
+            self.left_out_recording = True
+            return
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
@@ -318,9 +342,15 @@ class Forecasting:
             return None
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
+
+        def on_step(step: TracingEvent) -> None:
+            self._on_event(TraceProgress(step=step, n_steps=n_steps))
+            if self._pace.left_of(_MOST_SHARE) <= 0:
+                raise OutOfTimeError
+
         outlook = forecaster.run(
             n_prompts,
-            lambda step: self._on_event(TraceProgress(step=step, n_steps=n_steps)),
+            on_step,
             outputs=self._trials.outputs,
             has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
         )

@@ -132,6 +132,11 @@ class SearchSpace:
             if arm.speculation is None or arm.speculation.own.longest <= self.max_draft
         )
 
+    @property
+    def defaults(self) -> tuple[Arm, ...]:
+        """Arms that the user has or gets without tuning, besides off."""
+        return self.first_arms()[1:]
+
     def arm(self, draft: str, setting: ModelDrafter, ahead: Sequence[Ngram] = ()) -> Arm:
         """``draft`` with the numbers of ``setting``, as many as there are MTP layers for."""
         n_layers = self.layers_of(draft)

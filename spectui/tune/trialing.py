@@ -17,6 +17,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import WorkItem
 from spectui.tune.events import Notice, TrialFinished, TrialStarted
+from spectui.tune.pace import OutOfTimeError
 from spectui.tune.setup import SearchSetup
 from spectui.tune.studies.study import Proposal
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
@@ -38,13 +39,18 @@ class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
     def __init__(
-        self, setup: SearchSetup, on_decoded: Callable[[WorkItem, GenerationResult], None]
+        self,
+        setup: SearchSetup,
+        on_decoded: Callable[[WorkItem, GenerationResult], None],
+        *,
+        check_time: Callable[[], None],
     ) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
             setup: study, prompts, what decodes them, and limits.
             on_decoded: told of every prompt.
+            check_time: raises ``OutOfTimeError`` where there is none for one prompt more.
         """
         self._engine = setup.engine
         self._study = setup.study
@@ -53,6 +59,7 @@ class TrialRunner:
         self._loader = setup.loader
         self._on_event = setup.on_event
         self._on_decoded = on_decoded
+        self._check_time = check_time
         # Where time is short, another setting's trial says more than a noisy one that is repeated.
         self._attempts = 2 if setup.limits.time_budget_s is None else 1
         self.outputs: dict[str, GenerationResult] = {}
@@ -93,6 +100,7 @@ class TrialRunner:
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
+            OutOfTimeError: time was up before it was done; another run may try it again.
             SpectuiError: a defect, a server that never ran with speculation, or memory that stays
                 short. Anything else that fails is a failed trial.
         """
@@ -106,7 +114,7 @@ class TrialRunner:
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
-        except MemoryShortError:
+        except (MemoryShortError, OutOfTimeError):
             # Nothing is wrong with the setting: it is tried again.
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise
@@ -177,6 +185,7 @@ class TrialRunner:
         )
 
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
+        self._check_time()
         result = self._measurer.decode(item, arm.speculation)
         if arm.is_off:
             self.outputs[item.id] = result

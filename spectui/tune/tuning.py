@@ -1,7 +1,8 @@
 """One search from its study to the verdict that it keeps, for the command line and the screen."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,35 +37,16 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
-from spectui.tune.studies.listing import keep_report
-from spectui.tune.studies.storage import usual_storage
-from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.studies.listing import has_study, keep_report
+from spectui.tune.studies.machines import MachineResult, compare_machines, several
+from spectui.tune.studies.sampling import importance
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import n_measured
 from spectui.tune.working import Worker
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 """Options that a searched placement needs."""
 _UNKNOWN = "spectui export and verify will not know of this verdict"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyOptions:
-    """Study that keeps the trials."""
-
-    name: str | None = None
-    """None for one that follows from the conditions."""
-    storage: str | None = None
-    """Optuna URL; None for the file in the user's data folder."""
-    sampler: Sampler = Sampler.TPE
-    seed: int = 0
-    must_exist: bool = False
-    """Whether to refuse to create it."""
-    joins: bool = False
-    """Whether another process conducts it, beside which trials are measured here."""
-    group: str | None = None
-    """Name of a study of its own for a worker of other hardware, beside the one it joins."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the search as they were typed, which the study keeps for its workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +149,8 @@ class Tuning:
         self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
         self.space = setup.space
         """Search space, with the placements that the study keeps once it was opened."""
+        self.machines: tuple[MachineResult, ...] = ()
+        """What each machine has measured, once the search has ended; nothing where one has all."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
         """Search, and keep what was found.
@@ -212,7 +196,10 @@ class Tuning:
                 met = conditions(result.trials, before, hottest_c(), watch.summary())
             if setup.study.joins:
                 return replace(result, conditions=met)
-            return self._kept(study, replace(result, conditions=met))
+            kept = self._kept(study, replace(result, conditions=met))
+            with suppress(BadInputError):
+                self.machines = several(compare_machines(setup.study.storage, self.name))
+            return kept
 
     def _search_setup(
         self,
@@ -257,7 +244,8 @@ class Tuning:
 
     def importance(self) -> tuple[tuple[str, float], ...]:
         """(parameter, share of the variance of the speedup), largest first, while it runs."""
-        return () if self._study is None else self._study.importance()
+        study = self._study
+        return () if study is None else importance(study.stored, study.space)
 
     def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
         options, own = self.setup.study, threading.get_ident()
@@ -268,21 +256,14 @@ class Tuning:
                 on_event(Notice(text=text))
 
         study = TuningStudy(
-            name=self.name,
-            storage=options.storage or usual_storage(),
+            self.name,
+            options,
             spec=self._spec,
             space=self.setup.space,
-            sampler=options.sampler,
-            seed=options.seed,
-            must_exist=options.must_exist,
             isolated=self._backend.is_isolated,
-            worker=options.joins,
-            group=options.group,
             say=say,
         )
         self.space = study.space
-        if options.arguments and not options.joins:
-            study.keep_arguments(options.arguments)
         return study
 
     def _greedy_twin(self, study: TuningStudy) -> str | None:
@@ -292,7 +273,7 @@ class Tuning:
             return None
         greedy = {**self._spec, "sampling": {**sampling, "temp": 0.0}}
         name = study_name(self.setup.off.target.path, greedy)
-        return name if study.has_beside(name) else None
+        return name if has_study(self.setup.study.storage, name) else None
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
         """Store the verdict and what is promised; a storage that fails costs neither."""

@@ -8,10 +8,10 @@ from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.tune.events import PromptMeasured
-from spectui.tune.pace import Spent
+from spectui.tune.pace import OutOfTimeError, Spent
 from spectui.tune.result import TuneResult
 from spectui.tune.setup import SearchSetup
-from spectui.tune.studies.study import Phase
+from spectui.tune.studies.conducting import Phase
 from spectui.tune.trialing import TrialRunner
 
 _NO_VERDICT = "a worker measures trials alone; spectui tune gives the verdict"
@@ -45,7 +45,7 @@ class Worker:
         self._ends_s = None
         if setup.limits.time_budget_s is not None:
             self._ends_s = clock() + setup.limits.time_budget_s
-        self._trials = TrialRunner(setup, self._decoded)
+        self._trials = TrialRunner(setup, self._decoded, check_time=self._check_time)
         self._n_run = 0
 
     def run(self) -> TuneResult:
@@ -59,6 +59,9 @@ class Worker:
             while self._n_run < self._setup.limits.n_trials and self._has_time():
                 if not self._step():
                     break
+        except OutOfTimeError:
+            # Its trial is given back; the result says that time was up.
+            pass
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -68,7 +71,7 @@ class Worker:
     def _step(self) -> bool:
         """Measure a trial, or wait for one; False where the study has ended."""
         study = self._setup.study
-        offer = study.offered()
+        offer = study.conducting.offered()
         if offer.phase is Phase.ENDED:
             return False
         left = offer.n_trials - self._trials.look_around() - self._trials.n_tried
@@ -110,6 +113,10 @@ class Worker:
 
     def _has_time(self) -> bool:
         return self._ends_s is None or self._clock() < self._ends_s
+
+    def _check_time(self) -> None:
+        if not self._has_time():
+            raise OutOfTimeError
 
     def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
         event = PromptMeasured(prompt_id=item.id, result=result, seconds_left=None)

@@ -1,5 +1,6 @@
 """The command line as a user meets it: exit codes, one-sentence errors, streams, documents."""
 
+import errno
 import json
 import os
 import shlex
@@ -15,6 +16,7 @@ import pexpect
 import pytest
 
 from spectui.cli.app import app
+from spectui.cli.failure import report_failure
 from spectui.errors import BadInputError
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer
@@ -545,7 +547,7 @@ def test_what_a_short_time_budget_cost_is_told(
     options = ["--prompts", prompts, "--trials", 9, "--time-budget", "0.01s"]
     assert spectui("tune", *pair, *options) == 0
     assert "NOTE: the time budget had no room for a recording" in spectui.out
-    assert "NOTE: the time budget ended the trials after 1 of 9." in spectui.out
+    assert "NOTE: the time budget ended the trials after 0 of 9." in spectui.out
     assert (
         "in place of 0 s: a step that has begun is finished, and a verdict takes 8 prompts"
         in spectui.out
@@ -587,6 +589,15 @@ def test_shipped_presets_are_listed_and_shown(spectui: Spectui) -> None:
     assert {"demo", "demo-moe"} <= {line.split()[0] for line in spectui.out.splitlines()}
     assert spectui("presets", "show", "demo-moe") == 0
     assert 'target = "moe"' in spectui.out
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))])
+def test_memory_that_ends_is_no_defect(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report_failure(error) == 4
+    said = "error: memory ended; close other programs, or choose a shorter -c\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_defect_leaves_a_traceback_in_the_log(

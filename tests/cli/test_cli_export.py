@@ -18,8 +18,8 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
-from spectui.tune.studies.records import to_plain
-from spectui.tune.studies.study import OUTCOME, TuningStudy
+from spectui.tune.studies.records import OUTCOME, to_plain
+from spectui.tune.studies.study import TuningStudy
 from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script
 from tests.support.cli import Spectui
 

@@ -1,6 +1,7 @@
 """``spectui studies`` over real storages, damaged ones among them."""
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -21,8 +22,8 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError
 from spectui.sessions import read_session
 from spectui.sweep.store import SweepStore, sweep_folder
+from spectui.tune.studies.records import SCHEMA
 from spectui.tune.studies.storage import is_locked, lock_study, open_storage
-from spectui.tune.studies.study import SCHEMA
 from spectui.tune.studies.transfer import StudyFile, export_study, import_study, read_study
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
@@ -109,6 +110,38 @@ def test_show_repeats_what_tune_printed(
     assert spectui("studies", "show", "twin") == 0
     assert spectui.out == printed
     assert run("tune", "--trials", 2, "--study", "twin", "--resume") == 0, spectui.err
+
+
+def test_the_verdict_of_a_study_of_several_machines_names_its_own(
+    run: Run, spectui: Spectui, tmp_path: Path, home: Path
+) -> None:
+    path, own = tmp_path / "t.json", os.uname().nodename
+    assert run("tune", "--trials", 4, "--study", "s", "--json", path) == 0, spectui.err
+    assert "verdict was measured on" not in spectui.out
+    assert "machines" not in json.loads(path.read_text())
+    with closing(sqlite3.connect(home / "data" / "studies.sqlite3")) as storage, storage:
+        storage.execute(
+            "UPDATE trial_user_attributes SET value_json = replace(value_json, ?, 'elsewhere')"
+            " WHERE key = 'owner' AND trial_id % 2",
+            (own,),
+        )
+    # The report that is kept does not know of them.
+    assert spectui("studies", "show", "s") == 0
+    assert spectui.out.splitlines()[0].split()[:2] == ["study", "machine"]
+    assert {line.split()[1] for line in spectui.out.splitlines()[1:3]} == {own, "elsewhere"}
+    assert run("tune", "--trials", 4, "--study", "s", "--json", path) == 0, spectui.err
+    printed, document = spectui.out, json.loads(path.read_text())
+    assert f"NOTE: the verdict was measured on {own} alone" in printed
+    assert any(line.split()[:2] == ["s", "elsewhere"] for line in printed.splitlines())
+    assert document["verdict_host"] == own
+    assert {one["host"]: one["n_trials"] for one in document["machines"]} == {
+        own: 2,
+        "elsewhere": 2,
+    }
+    assert spectui("studies", "show", "s") == 0
+    assert spectui.out == printed
+    assert spectui("studies", "show", "s", "--json", "-") == 0
+    assert json.loads(spectui.out) == document
 
 
 @pytest.mark.usefixtures("file")

@@ -14,9 +14,8 @@ import yaml
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
 from spectui.secret import HIDDEN
-from spectui.tune.studies.records import to_plain
+from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.storage import own_storage
-from spectui.tune.studies.study import OUTCOME
 from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath

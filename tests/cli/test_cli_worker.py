@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,13 @@ import psutil
 import pytest
 
 from spectui.cli.tune import command as tune
-from spectui.tune.studies.study import study_arguments
+from spectui.errors import UsageError
+from spectui.tune.studies.conducting import study_arguments
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.postgres import PASSWORD, Postgres, needs_postgres, postgres
+from tests.support.workers import SPACE
 from tests.tune.test_workers import await_begin
 
 pytest_plugins = ["tests.support.cli_fixtures", "tests.support.fixtures"]
@@ -44,10 +48,64 @@ def test_a_password_on_the_command_line_is_refused(spectui: Spectui, command: st
     assert PASSWORD not in spectui.out + spectui.err
 
 
-def test_a_worker_needs_a_study_to_join(spectui: Spectui, tmp_path: Path) -> None:
-    given = ("--storage", f"sqlite:///{tmp_path / 'none.sqlite3'}")
-    assert spectui("worker", "nothing", *given) == 2
-    assert "begin it with spectui tune --study nothing and the same --storage" in spectui.err
+def test_a_worker_waits_for_its_study_as_long_as_its_budget_says(
+    spectui: Spectui, tmp_path: Path
+) -> None:
+    given = ("--storage", f"sqlite:///{tmp_path / 'none.sqlite3'}", "--time-budget", "0.1s")
+    assert spectui("worker", "mine", *given) == 2
+    waiting = "waiting for the study mine, which spectui tune --study mine begins"
+    assert spectui.err.count(waiting) == 2
+    assert "none.sqlite3 has no studies" in spectui.err
+    assert "the time budget was spent waiting for" in spectui.err
+
+
+def test_a_study_is_joined_once_it_has_begun(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 's.sqlite3'}"
+    opened: list[TuningStudy] = []
+    waits: list[str] = []
+
+    def begin(name: str) -> None:
+        options = StudyOptions(storage=url, arguments={"trials": "3"})
+        opened.append(TuningStudy(name, options, spec={"machine": "m"}, space=SPACE))
+
+    def wait(reason: str) -> None:
+        waits.append(reason)
+        # One that has ended, of a name alike, is another study.
+        begin(["mine-of-old", "mine"][len(waits) - 1])
+        if len(waits) == 1:
+            opened[0].close()
+
+    assert study_arguments(url, "mine", wait) == ("mine", {"trials": "3"})
+    assert waits[1].endswith("has mine-of-old")
+    begin("their-new")
+    assert study_arguments(url, "their", wait)[0] == "their-new"
+    begin("their-other")
+    with pytest.raises(UsageError, match="their may mean their-new, their-other; give one"):
+        study_arguments(url, "their", wait)
+    for one in opened:
+        one.close()
+
+
+@needs_postgres
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (PASSWORD, "wrong", "(connection failed: .* password authentication failed"),
+        ("/postgres", "/nodb", 'database "nodb" does not exist'),
+    ],
+)
+def test_a_database_that_refuses_is_told_without_the_password(
+    database: Postgres, tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    address = database.url.replace(before, after)
+    worker = start(database, tmp_path, "a", "worker", "s", storage=address)
+    _, err = worker.communicate()
+    assert worker.returncode == 3
+    assert re.search(re.escape(said).replace(r"\.\*", ".*"), err)
+    assert "check --storage and SPECTUI_STORAGE" in err
+    assert PASSWORD not in err
+    assert "wrong" not in err
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +115,7 @@ def database() -> Iterator[Postgres]:
 
 
 def start(
-    database: Postgres, folder: Path, home: str, *arguments: object
+    database: Postgres, folder: Path, home: str, *arguments: object, storage: str | None = None
 ) -> "subprocess.Popen[str]":
     """A machine of its own, as far as files tell."""
     return subprocess.Popen(
@@ -66,7 +124,7 @@ def start(
         env={
             **os.environ,
             "SPECTUI_HOME": str(folder / home),
-            "SPECTUI_STORAGE": database.url,
+            "SPECTUI_STORAGE": storage or database.url,
             "SPECTUI_ISOLATE": "1",
         },
         stdout=subprocess.PIPE,
@@ -99,7 +157,7 @@ def test_a_worker_joins_with_real_models_and_no_password_is_seen(
     assert not any(PASSWORD in text for text in (*seen, *said))
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
-    name, kept = study_arguments(database.url, "real")
+    name, kept = study_arguments(database.url, "real", pytest.fail)
     assert name == "real"
     assert PASSWORD not in json.dumps(kept)
     (machine,) = json.loads((tmp_path / "w").read_text())["machines"]
@@ -107,4 +165,4 @@ def test_a_worker_joins_with_real_models_and_no_password_is_seen(
     refused = start(database, tmp_path, "c", "worker", "real", "-n", "300")
     _, err = refused.communicate()
     assert refused.returncode == 2
-    assert "was made with another n_predict" in err
+    assert "was made with another -n, so that" in err

@@ -19,16 +19,32 @@ import psutil
 import pytest
 
 from spectui.children import Channel, ProtocolError
-from spectui.engine import isolation
-from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Tokenize
+from spectui.engine import child, isolation
+from spectui.engine.commands import (
+    Command,
+    ComparePair,
+    Generate,
+    LoadTarget,
+    Shutdown,
+    Tokenize,
+)
 from spectui.engine.driver import Engine
-from spectui.engine.events import Event, LoadProgress, ModelLoaded, RoundFinished, TokenEmitted
+from spectui.engine.events import (
+    EngineFailed,
+    Event,
+    LoadProgress,
+    ModelLoaded,
+    RoundFinished,
+    TokenEmitted,
+)
 from spectui.engine.isolation import ProcessWorker, Pulse
+from spectui.engine.worker import LocalWorker
 from spectui.errors import (
     BadInputError,
     CancelledError,
     DoesNotFitError,
     EngineDiedError,
+    EngineKilledError,
     SpectuiError,
     UsageError,
 )
@@ -224,6 +240,73 @@ def test_where_its_memory_ends_that_is_said(
     resource.prlimit(pid_of(worker), resource.RLIMIT_DATA, (used, used))
     with pytest.raises((DoesNotFitError, EngineDiedError), match=r"memory|allocate"):
         load(engine, tiny, ctx_size=1 << 16)
+
+
+@pytest.mark.parametrize("mib", [16, 48])
+def test_where_it_has_too_little_memory_to_begin_with_that_is_said(
+    worker: ProcessWorker,
+    tiny: TinyPath,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mib: int,
+) -> None:
+    bound = f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({mib << 20},) * 2)"
+    (tmp_path / "sitecustomize.py").write_text(bound, encoding="ascii")
+    with Engine(worker=worker) as engine:
+        with monkeypatch.context() as patched:
+            patched.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+            said = r"memory ended while loading the target \(its last words: .*close other programs"
+            with pytest.raises(EngineKilledError, match=said):
+                load(engine, tiny)
+        load(engine, tiny)
+        assert engine.generate(COMMAND).stop is Stop.LENGTH
+
+
+class Failing(LocalWorker):
+    """Meets an error of Python's with every command."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def execute(
+        self, command: Command, sink: Callable[[Event], None], cancelled: Callable[[], bool]
+    ) -> Event:
+        if isinstance(command, Shutdown):
+            return super().execute(command, sink, cancelled)
+        raise self.error
+
+
+def of_no_memory() -> SystemError:
+    error = SystemError("it failed")
+    error.__cause__ = MemoryError()
+    return error
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), of_no_memory()]
+)
+def test_a_process_ends_where_python_finds_no_memory(error: Exception) -> None:
+    ours, theirs = Pipe()
+    with Channel(ours, ()), Channel(theirs, get_args(Command)) as channel:
+        worker = Failing(error)
+        commands = child._Commands(channel, worker)
+        with pytest.raises(MemoryError):
+            child._answer(worker, COMMAND, channel, commands)
+        worker.error = ZeroDivisionError()
+        answer = child._answer(worker, COMMAND, channel, commands)
+        assert isinstance(answer, EngineFailed)
+        assert answer.trace is not None
+
+
+def test_models_in_this_process_have_a_sentence_where_python_finds_no_memory() -> None:
+    said = "memory ended while generating; close other programs, or choose a shorter -c"
+    with (
+        Engine(worker=Failing(MemoryError())) as engine,
+        pytest.raises(DoesNotFitError, match=said) as caught,
+    ):
+        engine.generate(COMMAND)
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_what_is_not_sent_has_no_number(engine: Engine) -> None:

@@ -1,10 +1,12 @@
 """Plans of memory: what llama.cpp would allocate is what it then does allocate."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -317,6 +319,46 @@ def test_a_child_that_was_killed_is_replaced(tiny: TinyPath) -> None:
         assert second != first
     assert not psutil.pid_exists(second)
     assert planner.pids == ()
+
+
+def test_a_child_without_memory_says_so(
+    tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({48 << 20},) * 2)"
+    (tmp_path / "sitecustomize.py").write_text(bound, encoding="ascii")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
+    said = r"the memory plan: memory ended while it was planned \(its last words: .*close other"
+    with Planner() as planner, pytest.raises(DoesNotFitError, match=said):
+        planner.plan(request)
+
+
+@pytest.mark.parametrize(
+    ("spare", "kind", "said"),
+    [
+        (64 << 20, DoesNotFitError, "memory ended while the header of .* was read; close other"),
+        (1 << 40, BadInputError, "has a header that takes more memory than any model's"),
+    ],
+)
+def test_only_a_header_that_takes_much_is_to_blame(
+    tiny: TinyPath, spare: int, kind: type[SpectuiError], said: str
+) -> None:
+    @contextmanager
+    def bounded() -> Iterator[None]:
+        yield
+        raise MemoryError
+
+    path = tiny(TARGET)
+    request = ModelRequest(options=ModelOptions(path=path), context=SMALL, max_draft=None)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with PlanMaker(bounded=bounded) as maker:
+        used = psutil.Process().memory_info().data
+        resource.setrlimit(resource.RLIMIT_DATA, (used + spare, before[1]))
+        try:
+            with pytest.raises(kind, match=said):
+                maker.plan(request)
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def test_an_abort_without_a_file_is_no_files_fault() -> None:

@@ -78,7 +78,7 @@ from spectui.tune.space import SearchSpace
 from spectui.tune.spec import served_spec, study_name
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 DIALECTS = tuple(map(str, Dialect))
@@ -279,12 +279,10 @@ def make_studies(url: str) -> None:
 
 def _open(url: str, name: str, space: SearchSpace) -> TuningStudy:
     return TuningStudy(
-        name=name,
-        storage=url,
+        name,
+        StudyOptions(storage=url),
         spec=STUDY_SPEC,
         space=space,
-        sampler=Sampler.TPE,
-        seed=0,
     )
 
 

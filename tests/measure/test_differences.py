@@ -19,7 +19,7 @@ SPEC = {"machine": "m", "backend": SERVER, "target": {"file": "t"}, "prompts": "
         ({"backend": ENGINE}, "with another backend"),
         ({"prompts": "q", "machine": "n"}, "on another machine and with other prompts"),
         ({"target": {}}, "with another target"),
-        ({"new": 1}, "with another new"),
+        ({"new": 1}, "with other settings"),
     ],
     ids=str,
 )

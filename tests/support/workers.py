@@ -25,9 +25,10 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.lease import Watch
+from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.storage import usual_storage
-from spectui.tune.studies.study import Sampler, TuningStudy
-from spectui.tune.trials import TrialRecord
+from spectui.tune.studies.study import StudyOptions, TuningStudy
+from spectui.tune.trials import TrialRecord, TrialState
 from spectui.tune.working import Worker
 from tests.support.search import ScriptedMeasurer, items
 
@@ -57,7 +58,8 @@ class TellingStudy(TuningStudy):
 
     def finish(self, record: TrialRecord) -> bool:
         kept = super().finish(record)
-        say(f"{'own' if kept else 'dropped'} {record.number}")
+        if record.state is TrialState.COMPLETE:
+            say(f"{'own' if kept else 'dropped'} {record.number}")
         return kept
 
 
@@ -80,14 +82,11 @@ def open_study(
     watch: Watch | None = None,
 ) -> TuningStudy:
     return TellingStudy(
-        name=name,
-        storage=url,
+        name,
+        StudyOptions(storage=url, sampler=Sampler.RANDOM, joins=worker),
         spec={"machine": "m"},
         space=SPACE,
-        sampler=Sampler.RANDOM,
-        seed=0,
         isolated=True,
-        worker=worker,
         say=say,
         watch=watch,
     )
@@ -100,6 +99,7 @@ def setup_of(
     *,
     n_trials: int,
     n_prompts: int = 16,
+    time_budget_s: float | None = None,
 ) -> SearchSetup:
     workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig(temp=0.0))
     driver = cast("Engine", NoModels())
@@ -112,7 +112,7 @@ def setup_of(
         n_ctx=4096,
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, drafts),
-        limits=Limits(n_trials=n_trials),
+        limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
         min_gain=0.02,
         on_event=on_event,
     )

@@ -1,6 +1,8 @@
 """The live screen over a scripted engine: every action, every state, what is said and when."""
 
+import gc
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -66,6 +68,7 @@ from tests.support.cockpit import (
     TARGET,
     Cockpit,
     answer_events,
+    handled,
     launch,
     loaded,
     press_keys,
@@ -270,6 +273,64 @@ def test_models_that_are_lost_come_back_on_a_key_and_the_text_stays() -> None:
         await ask(cockpit, pilot, "second")
         await ready(cockpit, pilot)
         assert "first" in said(cockpit)
+
+    cockpit.run(scenario)
+
+
+def test_keys_that_the_footer_shows_no_more_are_let_go() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        first = [weakref.ref(each) for each in cockpit.app.live.query(FooterKey)]
+        assert first
+        # Esc is shown while an answer is written.
+        for _ in range(2):
+            for activity in (Activity.ANSWERING, Activity.READY):
+                cockpit.app.live.activity = activity
+                await handled(pilot)
+        gc.collect()
+        assert [each() for each in first if each() is not None] == []
+
+    cockpit.run(scenario)
+
+
+def test_screens_that_are_closed_are_let_go() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        rounds: list[list[weakref.ref[Widget]]] = []
+        for _ in range(2):
+            shown = []
+            for pressed in ("f1", "f3", "f5", "f6", "f7", "f8", "f10", "ctrl+p"):
+                await press_keys(pilot, pressed)
+                await handled(pilot)
+                assert cockpit.app.screen is not cockpit.app.live
+                shown += [weakref.ref(each) for each in cockpit.app.screen.query("*")]
+                await press_keys(pilot, "escape")
+                await handled(pilot)
+            rounds.append(shown)
+        gc.collect()
+        assert [each() for each in rounds[0] if each() is not None] == []
+
+    cockpit.run(scenario)
+
+
+def test_the_users_own_keys_are_named_where_models_are_lost() -> None:
+    keys = {"live.load_again": "ctrl+l,f12", "app.log": "alt+v"}
+    cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
+    cockpit.script.answers.append([EngineFailed(error=DIED, trace=None)])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.script.is_lost = True
+        await ask(cockpit, pilot)
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
+        assert "Ctrl+L or F12 loads the models again" in said(cockpit)
+        assert "the log (Alt+V) has" in said(cockpit)
+        await press_keys(pilot, "f12")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
 
     cockpit.run(scenario)
 

@@ -12,7 +12,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, EngineDiedError
 from spectui.known import Known
 from spectui.live.setup import Activity, Launch, RamMeasured
 from spectui.models.facts import ModelFacts
@@ -209,6 +209,27 @@ def test_an_engine_error(snap_compare: SnapCompare, size: tuple[int, int]) -> No
         failure = EngineFailed(error=BadInputError(reason), trace=None)
         cockpit.script.answers.insert(0, [failure])
         await talk(cockpit, pilot)
+
+    check(snap_compare, size, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_models_lost(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    died = EngineDiedError(
+        "llama.cpp ended its process with SIGABRT while generating (its last words: "
+        "ggml/src/ggml-cpu/ops.cpp:4681: GGML_ASSERT(i01 >= 0 && i01 < ne01) failed); tell "
+        "llama.cpp's developers"
+    )
+
+    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        readings(cockpit, without_gpu(30))
+        await talk(cockpit, pilot)
+        cockpit.script.answers = [
+            [*answer_events(STORY)[:12], EngineFailed(error=died, trace=None)]
+        ]
+        cockpit.script.is_lost = True
+        cockpit.app.session.ask("And what of the lamp?")
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
 
     check(snap_compare, size, scenario)
 

@@ -17,6 +17,7 @@ from tests.support.terminal import TIMEOUT_S, Terminal
 pytest_plugins = ["tests.support.fixtures"]
 
 CTRL_Q = "\x11"
+CTRL_Z = "\x1a"
 F5 = "\x1b[15~"
 F8 = "\x1b[19~"
 
@@ -148,6 +149,29 @@ def test_the_models_stop_with_the_screen_and_go_on(arguments: list[str], tmp_pat
         terminal.see("tokens/round")
         assert models_of(terminal) == models
         assert models.status() != psutil.STATUS_STOPPED
+
+
+@pytest.mark.ci
+def test_ctrl_z_stops_a_search_and_its_models_and_both_go_on(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that is stopped for longer does not count as one that hangs.
+    monkeypatch.setenv("SPECTUI_PATIENCE", "2")
+    with Terminal([*arguments, "-c", "4096", "--isolate"], tmp_path) as terminal:
+        at("trial", terminal)
+        models = models_of(terminal)
+        for _ in range(2):
+            terminal.press(CTRL_Z)
+            terminal.wait_until_stopped()
+            assert termios.tcgetattr(terminal.child.child_fd) == terminal.modes_before
+            everybody = [terminal.program, *terminal.program.children(recursive=True)]
+            # A busy one is stopped a moment later.
+            while {one.status() for one in everybody} != {psutil.STATUS_STOPPED}:
+                pass
+            terminal.go_on()
+            terminal.see("earching")
+        assert models_of(terminal) == models
+        assert_quits(terminal)
 
 
 @pytest.mark.ci

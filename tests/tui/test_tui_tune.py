@@ -24,6 +24,7 @@ from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.settings import Settings
 from spectui.speculative.counters import Counters
 from spectui.tui.base_app import THEMES
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
@@ -172,6 +173,7 @@ class Host(App[None]):
     def __init__(self, state: TuningState | None = None, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.glyphs = glyphs
+        self.settings = Settings()
         self.controller = Recorder()
         self.tune = TuneScreen(cast("TuneController", self.controller), state)
 
@@ -269,7 +271,8 @@ def test_the_start_key_on_screen_is_the_users() -> None:
 
     async def rebind(app: Host, pilot: Pilot[None]) -> None:
         nonlocal shown
-        app.set_keymap({"tune.start": "f5"})
+        app.settings = Settings(keys={"tune.start": "f5"})
+        app.set_keymap(app.settings.keys)
         app.tune.show(TuningState())
         await handled(pilot)
         shown = app.text()
@@ -277,7 +280,7 @@ def test_the_start_key_on_screen_is_the_users() -> None:
         assert len(app.heard) == 1
 
     drive(rebind)
-    assert "Press f5 to start." in shown
+    assert "Press F5 to start." in shown
 
 
 def test_start_asks_for_the_built_in_prompts() -> None:

@@ -23,9 +23,8 @@ from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
-from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
 from spectui.tune.studies.storage import own_storage
-from spectui.tune.studies.study import OUTCOME
 
 ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BEST = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)))

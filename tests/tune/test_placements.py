@@ -38,7 +38,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies.study import Sampler, TuningStudy
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
 from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
@@ -193,12 +193,10 @@ OVER_ALONE = 9 / 11
 
 def study(tmp_path: Path, space: SearchSpace) -> TuningStudy:
     return TuningStudy(
-        name="s",
-        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        "s",
+        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}"),
         spec={"machine": "m"},
         space=space,
-        sampler=Sampler.TPE,
-        seed=0,
     )
 
 

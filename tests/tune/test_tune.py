@@ -68,8 +68,9 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
+from spectui.tune.studies.sampling import Sampler, importance
 from spectui.tune.studies.storage import close_storage, open_storage
-from spectui.tune.studies.study import Proposal, Sampler, TuningStudy
+from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
 from tests.support.search import OFF_TOKENS_PER_S, Mortal, ScriptedMeasurer, items
@@ -92,13 +93,15 @@ def open_study(
     sampler: Sampler = Sampler.TPE,
 ) -> TuningStudy:
     return TuningStudy(
-        name=name,
-        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        name,
+        StudyOptions(
+            storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+            sampler=sampler,
+            seed=seed,
+            must_exist=must_exist,
+        ),
         spec=spec,
         space=SearchSpace(drafts=drafts, tuned=tuned),
-        sampler=sampler,
-        seed=seed,
-        must_exist=must_exist,
         isolated=isolated,
     )
 
@@ -197,7 +200,7 @@ class ScriptedForecaster:
 def begin(study: TuningStudy, forecasts: Sequence[Forecast] = (), *, chains: bool = True) -> None:
     """As a search does, whose recording comes between off and the rest."""
     study.begin()
-    study.follow(in_order(forecasts, study.defaults), chains=chains)
+    study.follow(in_order(forecasts, study.space.defaults), chains=chains)
 
 
 def run(
@@ -239,6 +242,22 @@ def run(
     )
     with study:
         return search.run()
+
+
+class Timed(ScriptedMeasurer):
+    """Keeps a clock of what prompts take."""
+
+    def __init__(self, *, off_s: float = 2.0, on_s: float | None = None, gain: float = 1.4) -> None:
+        super().__init__(gain=gain)
+        self.now_s = 0.0
+        self._off_s, self._on_s = off_s, off_s if on_s is None else on_s
+
+    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        self.now_s += self._off_s if speculation is None else self._on_s
+        return super().decode(item, speculation)
+
+    def clock(self) -> float:
+        return self.now_s
 
 
 def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
@@ -354,20 +373,64 @@ def test_off_goes_first_when_it_was_interrupted(tmp_path: Path) -> None:
 
 
 def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Path) -> None:
-    ticks = iter(range(0, 100_000, 10))
-    result = run(
-        open_study(tmp_path),
-        ScriptedMeasurer(gain=1.4),
-        time_budget_s=30.0,
-        clock=lambda: float(next(ticks)),
-    )
+    measurer = Timed(gain=1.4)
+    result = run(open_study(tmp_path), measurer, time_budget_s=30.0, clock=measurer.clock)
     assert [record.arm for record in result.trials] == [OFF]
     assert result.spent.ended_trials
     assert (result.spent.n_tried, result.spent.n_trials) == (1, 12)
-    assert result.spent.took_s > 30.0
+    assert 30.0 < result.spent.took_s <= 1.5 * 30.0 + 4
     assert result.best == Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     assert result.speedup is not None
     assert result.verdict.use_speculation
+
+
+def test_a_budget_ends_the_target_alone_within_a_prompt(tmp_path: Path) -> None:
+    measurer = Timed(off_s=10.0)
+    result = run(open_study(tmp_path), measurer, time_budget_s=35.0, clock=measurer.clock)
+    assert [record.state for record in result.trials] == [TrialState.INTERRUPTED]
+    assert result.spent.took_s == 40.0
+    assert result.spent.ended_trials
+    assert not result.interrupted
+    assert "only the target alone was tried; allow more" in result.verdict.reason
+    # What was begun is tried again.
+    again = run(open_study(tmp_path), Timed(), n_trials=2)
+    assert [record.state for record in again.trials][1:] == [TrialState.COMPLETE] * 2
+
+
+@pytest.mark.parametrize(("on_s", "n_prompts"), [(20.0, 5), (40.0, 3), (200.0, 1)])
+def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
+    tmp_path: Path, on_s: float, n_prompts: int
+) -> None:
+    measurer = Timed(off_s=1.0, on_s=on_s)
+    result = run(open_study(tmp_path), measurer, time_budget_s=100.0, clock=measurer.clock)
+    assert result.trials[1].state is TrialState.INTERRUPTED
+    assert result.spent.ended_trials
+    assert measurer.measured[8 : 8 + n_prompts] == [Speculation(SERVER_DEFAULTS)] * n_prompts
+    assert measurer.measured[8 + n_prompts :][:1] in ([None], [])
+    assert result.spent.took_s <= 1.5 * 100.0 + 1 + on_s
+
+
+def test_a_recording_that_takes_longer_than_estimated_is_given_up(tmp_path: Path) -> None:
+    measurer = Timed(off_s=1.0)
+
+    class Slow(ScriptedForecaster):
+        def run(self, *_args: object, **_options: object) -> Outlook:
+            on_event = cast("Callable[[object], None]", _args[1])
+            for _step in range(100):
+                measurer.now_s += 10.0
+                on_event(None)
+            raise AssertionError("it was not given up")
+
+    result = run(
+        open_study(tmp_path),
+        measurer,
+        time_budget_s=100.0,
+        forecaster=Slow(),
+        clock=measurer.clock,
+    )
+    assert result.spent.left_out_recording
+    assert result.speedup is not None
+    assert result.spent.took_s <= 1.5 * 100.0
 
 
 def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
@@ -375,12 +438,10 @@ def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
     measurer.ngram_gain = 2.0
     run(open_study(tmp_path), measurer, n_trials=6)
     study = TuningStudy(
-        name="s",
-        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        "s",
+        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}"),
         spec=SPEC,
         space=SearchSpace(drafts=("good",), with_ngrams=False),
-        sampler=Sampler.TPE,
-        seed=0,
     )
     result = run(study, measurer, n_trials=6)
     assert result.best is not None
@@ -803,12 +864,10 @@ def test_a_study_must_exist_where_it_is_asked_for(tmp_path: Path) -> None:
 def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
     with pytest.raises(BadInputError, match="cannot be used") as caught:
         TuningStudy(
-            name="s",
-            storage=storage,
+            "s",
+            StudyOptions(storage=storage),
             spec=SPEC,
             space=SearchSpace(drafts=("good",)),
-            sampler=Sampler.TPE,
-            seed=0,
         )
     assert storage in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -829,7 +888,7 @@ DIED = EngineDiedError("its process was killed", ("ggml_backend: out of memory",
 
 def died_twice(study: TuningStudy) -> Arm:
     """An arm whose process has ended twice: once may have been chance."""
-    arm = study.defaults[0]
+    arm = study.space.defaults[0]
     for _ in range(2):
         study.enqueue([arm])
         proposal = study.ask()
@@ -888,7 +947,7 @@ class FirstDraftDies(ScriptedMeasurer):
 
 def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
     with open_study(tmp_path) as study:
-        for arm in study.defaults[:3]:
+        for arm in study.space.defaults[:3]:
             study.enqueue([arm])
             study.fail(study.ask(), DIED)
     with open_study(tmp_path) as resumed:
@@ -1075,12 +1134,10 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
     study = TuningStudy(
-        name="s",
-        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        "s",
+        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}", sampler=Sampler.RANDOM),
         spec=SPEC,
         space=space,
-        sampler=Sampler.RANDOM,
-        seed=0,
     )
     with study:
         begin(study)
@@ -1120,12 +1177,10 @@ def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
     space = SearchSpace(drafts=("good",), with_ngrams=False)
     assert space.ngrams() == ()
     study = TuningStudy(
-        name="s",
-        storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
+        "s",
+        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}", sampler=Sampler.RANDOM),
         spec=SPEC,
         space=space,
-        sampler=Sampler.RANDOM,
-        seed=0,
     )
     with study:
         begin(study)
@@ -1158,7 +1213,10 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     assert result.verdict.use_speculation
     with open_study(tmp_path, drafts=()) as again:
         assert again.records() == result.trials
-        assert {name for name, _ in again.importance()} <= {"ngram_size_m", "ngram_size_n"}
+        assert {name for name, _ in importance(again.stored, again.space)} <= {
+            "ngram_size_m",
+            "ngram_size_n",
+        }
 
 
 @pytest.mark.parametrize("drafts", [("good",), ("a", "b"), ()])
@@ -1191,7 +1249,7 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
             assert record.arm.draft is None
             assert 2 <= config.longest <= 16
     with open_study(tmp_path) as study:
-        names = {name for name, _ in study.importance()}
+        names = {name for name, _ in importance(study.stored, study.space)}
         assert names == {"draft_max", "draft_min", "draft_p_min"}
 
 

@@ -15,10 +15,12 @@ import pytest
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import OFF, Arm
 from spectui.tune.search import Search
+from spectui.tune.studies.conducting import Offer, Phase
 from spectui.tune.studies.lease import RENEW_S, STALE_S, Watch, has_ended, this_process
 from spectui.tune.studies.machines import compare_machines
+from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.storage import close_storage, open_storage
-from spectui.tune.studies.study import Offer, Phase, Sampler, TuningStudy
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import TrialRecord, TrialState, n_measured
 from spectui.tune.working import Worker
 from tests.support.postgres import PASSWORD, Postgres, needs_postgres, postgres
@@ -95,7 +97,7 @@ def test_a_trial_of_a_holder_that_is_gone_is_taken_over_and_its_late_result_drop
         open_study(url, worker=True, say=said.append, watch=Watch(Clock())) as other,
     ):
         study.begin()
-        study.enqueue(study.defaults[:1])
+        study.enqueue(study.space.defaults[:1])
         assert slow.ask().arm == OFF
         late = slow.ask()
         for _ in range(int(STALE_S / RENEW_S) + 1):
@@ -117,10 +119,10 @@ def record(number: int, arm: Arm) -> TrialRecord:
 def test_a_result_that_was_kept_before_the_connection_ended_counts(url: str) -> None:
     with open_study(url) as study:
         proposal = study.ask()
-        trial = study._asked[proposal.number]
+        trial = study._leases.held[proposal.number]
         done = record(proposal.number, proposal.arm)
         assert study.finish(done)
-        study._asked[proposal.number] = trial
+        study._leases.held[proposal.number] = trial
         assert study.finish(done)
 
 
@@ -128,11 +130,11 @@ def test_a_worker_measures_off_first_and_ends_with_the_study(url: str) -> None:
     with open_study(url) as study:
         search = setup_of(study, ScriptedMeasurer(), n_trials=9)
         study.begin()
-        study.follow(study.defaults)
-        study.offer(Offer(phase=Phase.TRIALS, n_trials=6))
+        study.follow(study.space.defaults)
+        study.conducting.offer(Offer(phase=Phase.TRIALS, n_trials=6))
 
         def wait() -> None:
-            study.offer(Offer(phase=Phase.ENDED, n_trials=6))
+            study.conducting.offer(Offer(phase=Phase.ENDED, n_trials=6))
 
         with open_study(url, worker=True) as joined:
             setup = setup_of(joined, ScriptedMeasurer(), n_trials=100)
@@ -156,7 +158,7 @@ def test_a_worker_waits_while_there_is_nothing_to_ask_for(url: str) -> None:
         def wait() -> None:
             waits.append(1)
             if len(waits) == 3:
-                study.offer(Offer(phase=Phase.TRIALS, n_trials=1))
+                study.conducting.offer(Offer(phase=Phase.TRIALS, n_trials=1))
 
         with open_study(url, worker=True) as joined:
             setup = setup_of(joined, ScriptedMeasurer(), n_trials=1)
@@ -167,7 +169,7 @@ def test_a_worker_waits_while_there_is_nothing_to_ask_for(url: str) -> None:
 def test_an_interrupted_worker_gives_its_trial_back(url: str) -> None:
     with open_study(url) as study:
         study.begin()
-        study.offer(Offer(phase=Phase.TRIALS, n_trials=5))
+        study.conducting.offer(Offer(phase=Phase.TRIALS, n_trials=5))
         measurer = ScriptedMeasurer()
         measurer.interrupt_at = 3
         with open_study(url, worker=True) as joined:
@@ -180,23 +182,19 @@ def test_an_interrupted_worker_gives_its_trial_back(url: str) -> None:
 def test_a_worker_ends_where_nobody_conducts_the_study_any_more(url: str) -> None:
     with open_study(url) as study:
         study.begin()
-        study.offer(Offer(phase=Phase.TRIALS, n_trials=5))
+        study.conducting.offer(Offer(phase=Phase.TRIALS, n_trials=5))
         ended = {**this_process(isolated=True, worker=False), "started": 1.0}
-        study._study.set_user_attr("conductor", ended)
+        study.stored.set_user_attr("conductor", ended)
         with open_study(url, worker=True) as joined:
-            assert joined.offered().phase is Phase.ENDED
+            assert joined.conducting.offered().phase is Phase.ENDED
 
 
 def group_of(url: str, machine: str, *, group: str | None) -> TuningStudy:
     return TuningStudy(
-        name="s",
-        storage=url,
+        "s",
+        StudyOptions(storage=url, sampler=Sampler.RANDOM, joins=True, group=group),
         spec={"machine": machine},
         space=SPACE,
-        sampler=Sampler.RANDOM,
-        seed=0,
-        worker=True,
-        group=group,
     )
 
 
@@ -222,14 +220,10 @@ def test_a_worker_of_other_models_is_refused(url: str) -> None:
     for group in (None, "laptop"):
         with pytest.raises(UsageError, match="with another target"):
             TuningStudy(
-                name="s",
-                storage=url,
+                "s",
+                StudyOptions(storage=url, sampler=Sampler.RANDOM, joins=True, group=group),
                 spec={"machine": "m", "target": "other"},
                 space=SPACE,
-                sampler=Sampler.RANDOM,
-                seed=0,
-                worker=True,
-                group=group,
             )
 
 

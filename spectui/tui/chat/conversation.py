@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from textual.dom import DOMNode
+
 from spectui import sessions
 from spectui.engine import events
 from spectui.errors import CancelledError
@@ -13,6 +15,7 @@ from spectui.options.setup import Schedule
 from spectui.speculative.decoder import Stop
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.text.conversation import Conversation, Role, Token
+from spectui.tui.widgets import key_of
 
 AnswerEvent = (
     events.PromptEvaluated | events.TokenEmitted | events.RoundFinished | events.GenerationFinished
@@ -129,7 +132,11 @@ class ConversationController:
         if not self.is_answering:
             return
         stopped = isinstance(event.error, CancelledError)
-        reason = "stopped before the first token" if stopped else explain_failure(event)
+        reason = (
+            "stopped before the first token"
+            if stopped
+            else explain_failure(event, self._transcript.app)
+        )
         self.flush()
         self._text.end_turn("")
         self.say("notice", f"{reason}. {advice}" if advice else reason)
@@ -222,8 +229,9 @@ def describe_answer(
     return ", ".join(parts)
 
 
-def explain_failure(event: events.EngineFailed) -> str:
+def explain_failure(event: events.EngineFailed, app: DOMNode) -> str:
     """Return the failure as a sentence."""
     if event.trace is None:
         return str(event.error)
-    return f"{event.error}; this is a defect of spectui's, and the log (F8) has more"
+    log = key_of(app, "app.log")
+    return f"{event.error}; this is a defect of spectui's, and the log ({log}) has more"

@@ -244,7 +244,7 @@ class LiveScreen(Screen[None]):
 
     def action_load_again(self) -> None:
         """Load the models again."""
-        self.session.load_again()
+        self.session.lost.load_again()
 
     def action_rejected(self) -> None:
         """Show or hide what the target refused."""
@@ -266,8 +266,10 @@ class LiveScreen(Screen[None]):
 
     def action_draft(self) -> None:
         """Draft on or off."""
-        self.session.toggle_draft()
-        if self.setup is not None and self.activity is Activity.ANSWERING:
+        if self.setup is None:
+            return
+        self.session.speculate(self.setup.wanted if self.setup.speculation is None else None)
+        if self.activity is Activity.ANSWERING:
             word = "off" if self.setup.speculation is None else "on"
             self.notify(f"The draft is {word} from the next answer on; this one goes on as it is.")
 

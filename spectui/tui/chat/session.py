@@ -7,15 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spectui.demo import DemoModel, DemoProgress
+from spectui.demo import DemoProgress
 from spectui.engine import events
 from spectui.errors import (
     CancelledError,
     DoesNotFitError,
-    EngineDiedError,
-    EngineLostError,
-    ReadsFromDiskError,
-    SpectuiError,
 )
 from spectui.live.chat import SessionStore
 from spectui.live.setup import (
@@ -25,237 +21,22 @@ from spectui.live.setup import (
     LiveSetup,
     ModelsLost,
     ModelsRestored,
-    Pair,
     RamMeasured,
 )
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.sessions import Session
-from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
+from spectui.speculative.mtp import ONLY_SERVER
 from spectui.tui.chat.conversation import ConversationController, explain_failure
-from spectui.tui.question import QuestionScreen
+from spectui.tui.chat.loading import LostModels, PairLoader
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
     from spectui.tui.chat.screen import LiveScreen
 
-_RELOADS = "Ctrl+R loads the models again, as your next prompt does"
-_SEARCH_RELOADS = "The search loads the models again"
-_SEES = "the log (F8) has llama.cpp's last lines."
-
 Takers = dict[type, Callable[[Any], None]]
 """Handlers of events of other threads, by the events' types."""
-
-
-class PairLoader:
-    """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
-
-    def __init__(
-        self,
-        session: "SessionController",
-        launch: Launch,
-        threads: Threads,
-        choose_models: Callable[[str | None], None],
-    ) -> None:
-        """Start without a model.
-
-        Args:
-            session: takes over when a pair is loaded.
-            launch: options of the command line.
-            threads: build demo models.
-            choose_models: opens the picker, with a reason if something failed.
-        """
-        self._session = session
-        self._screen = session.screen
-        self.launch = launch
-        self._threads = threads
-        self._choose_models = choose_models
-        self.target: events.ModelLoaded | None = None
-        self._mtp_layers = 0
-        """Those of what was loaded last."""
-        self._pair: Pair | None = None
-        """The pair that was asked for last."""
-        self._resumed: Session | None = None
-        """A stored conversation that is taken up with the pair."""
-        self._building: DemoModel | None = None
-        """Demo target that is being built, to be loaded then."""
-        self._no_engine: str | None = None
-        """Why there is none."""
-
-    def begin(self, launch: Launch | None = None) -> None:
-        """Load what ``launch`` or the command line names, or let the user choose."""
-        self.launch = launch or self.launch
-        if self.launch.demo is not None:
-            self._build(self.launch.demo)
-        elif self.launch.pair is not None:
-            self.load(self.launch.pair)
-        else:
-            self._screen.activity = Activity.NO_MODEL
-            self._choose_models(None)
-
-    def _build(self, demo: DemoModel) -> None:
-        self._end_build()
-        self.target = None
-        self._building = demo
-        self._screen.activity = Activity.LOADING
-        self._screen.loading_bars.set_part("demo models", None)
-        self._threads.build_demo(demo)
-
-    def _end_build(self) -> None:
-        """End the build: its remaining messages are ignored."""
-        if self._building is not None:
-            self._building = None
-            self._threads.stop_demo()
-
-    def cancel_build(self) -> bool:
-        """End the build of demo models; False if there is none."""
-        is_building = self._building is not None
-        if is_building:
-            self._end_build()
-            self.fail("The build of the demo models was cancelled.")
-        return is_building
-
-    def resume(self, session: Session, pair: Pair) -> None:
-        """Load a stored conversation's pair and take the conversation up."""
-        self._resumed = session
-        self.load(pair)
-
-    def load(self, pair: Pair, *, from_disk: bool = False) -> None:
-        """Load a pair in place of what is loaded.
-
-        Args:
-            pair: what to load.
-            from_disk: whether weights may be read from disk again and again.
-        """
-        self._end_build()
-        self._pair = pair
-        engine = self._session.engine
-        if self._no_engine is not None:
-            self.fail(self._no_engine)
-            return
-        if engine is None:
-            # Still being imported: ``begin`` comes when it has started.
-            self.launch = replace(self.launch, pair=pair, demo=None)
-            return
-        self.target = None
-        self._screen.loading_bars.finish()
-        try:
-            setup = self._make_setup(pair)
-            engine.load(setup, from_disk=from_disk or self.launch.from_disk)
-        except SpectuiError as error:
-            self.fail(str(error))
-            return
-        self._screen.setup = setup
-        self._screen.activity = Activity.LOADING
-        self._screen.loading_bars.set_part(pair.target.name, 0.0)
-        self._session.conversation.begin()
-        self._session.tally.reset()
-
-    def _make_setup(self, pair: Pair) -> LiveSetup:
-        setup = self.launch.make_setup(pair)
-        if self._resumed is None:
-            return setup
-        load, settings = self._resumed.header.load, self._resumed.settings
-        if load is not None and load.target.path == pair.target:
-            # What is placed otherwise than last time may not fit any more.
-            setup = setup.loaded_as(load)
-        speculation = None if settings is None else settings.speculation
-        # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
-        resumed = replace(setup, speculation=speculation)
-        return setup if resumed.drafting is None else resumed
-
-    def take(self, event: StartFailed | DemoProgress | DemoBuilt | events.LoadProgress) -> None:
-        """Take how far models are, or that there will be none."""
-        match event:
-            case StartFailed():
-                if self._session.engine is None:
-                    self._no_engine = event.reason
-                self._building = None
-                self.fail(event.reason)
-            case DemoProgress() if self._building is not None:
-                self._screen.loading_bars.set_part(f"demo {event.model}", event.fraction)
-            case DemoBuilt() if self._building is not None:
-                target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
-                self.load(Pair(target=target, draft=draft))
-            case events.LoadProgress():
-                self._screen.loading_bars.set_part(event.path.name, event.fraction)
-
-    def loaded(self, event: events.ModelLoaded) -> None:
-        """Go on with the draft, or begin to chat."""
-        setup, engine = self._screen.setup, self._session.engine
-        if setup is None or engine is None:
-            return
-        self._session.tally.loaded(event.role, event.memory)
-        if event.role is events.Role.TARGET:
-            self.target = event
-        self._mtp_layers = event.mtp_layers
-        self._screen.setup = setup = replace(setup, schedule=self.possible(setup.schedule))
-        if event.role is events.Role.TARGET and setup.draft is not None:
-            self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
-            engine.load_draft(setup.draft, mtp=setup.has_mtp_file)
-            return
-        self._finish()
-        self._session.ready()
-
-    def possible(self, wanted: Schedule) -> Schedule:
-        """The schedule that what was loaded last can run."""
-        return effective_schedule(wanted, self._mtp_layers)
-
-    def _finish(self) -> None:
-        self._screen.loading_bars.finish()
-        self._session.measure_baseline()
-        resumed, self._resumed = self._resumed, None
-        if resumed is not None:
-            self._session.conversation.resume(resumed)
-            if resumed.settings is not None:
-                self._session.speculate(resumed.settings.speculation)
-
-    def refuse(self, error: DoesNotFitError) -> None:
-        """Say that there is no room for the pair, or ask whether to load what would be slow."""
-        pair = self._pair
-        if self.target is not None or pair is None:
-            self.fail(str(error))
-            return
-        is_slow = isinstance(error, ReadsFromDiskError)
-        reason = f"{error.reason}." if isinstance(error, ReadsFromDiskError) else f"{error}."
-        self._screen.loading_bars.finish()
-        self._screen.activity = Activity.NO_MODEL
-
-        def answered(loads: bool | None) -> None:  # noqa: FBT001 - a screen's result
-            if loads:
-                self.load(pair, from_disk=True)
-            else:
-                self.fail(None)
-
-        question = QuestionScreen(
-            reason, yes="Load it all the same" if is_slow else None, no="Choose another pair"
-        )
-        self._screen.app.push_screen(question, answered)
-
-    def fail(self, reason: str | None) -> None:
-        """Go on without a draft if only that could not be loaded; else let the user choose.
-
-        Args:
-            reason: what to say; None where it has been said.
-        """
-        self._screen.loading_bars.finish()
-        if reason is not None and self.target is not None and self._screen.setup is not None:
-            left = replace(self._screen.setup, draft=None)
-            self._screen.setup = replace(left, speculation=left.drafting)
-            self._finish()
-            runs = (
-                "The target runs without a draft" if left.drafting is None else "It is not needed"
-            )
-            self._session.conversation.say("notice", f"{reason.rstrip('.')}. {runs}.")
-            self._session.ready()
-            return
-        self._resumed = None
-        self._screen.setup = None
-        self._screen.activity = Activity.NO_MODEL
-        self._choose_models(reason)
 
 
 class SessionController:
@@ -288,6 +69,7 @@ class SessionController:
         store = SessionStore(warn, enabled=launch.settings.keep_sessions)
         self.conversation = ConversationController(screen.transcript, store, self.tally)
         self.loader = PairLoader(self, launch, threads, choose_models)
+        self.lost = LostModels(self, warn)
         self._queued: str | None = None
         """A prompt that waits for the pair, or for the end of an answer."""
 
@@ -300,11 +82,6 @@ class SessionController:
     def can_measure(self) -> bool:
         """Whether there is a target to measure."""
         return self.screen.activity in {Activity.READY, Activity.ANSWERING}
-
-    def measure_baseline(self) -> None:
-        """Measure the target alone, when nobody waits for it."""
-        if self.engine is not None:
-            self.engine.measure_baseline()
 
     def ready(self) -> None:
         """Enter the idle state, and send the prompt that waits for it."""
@@ -343,20 +120,15 @@ class SessionController:
 
     def stop(self) -> None:
         """End the answer or the load. A prompt that waits for it goes back to the user."""
-        self._put_back()
+        self.put_back()
         if not self.loader.cancel_build() and self.engine is not None:
             self.engine.stop()
 
-    def _put_back(self) -> None:
+    def put_back(self) -> None:
+        """Give a prompt that waits back to the user."""
         if self._queued is not None:
             self.screen.prompt.put_back(self._queued)
             self._queued = None
-
-    def load_again(self) -> None:
-        """Load the models that were lost."""
-        if self.engine is not None and self.screen.activity is Activity.LOST:
-            self.screen.activity = Activity.LOADING
-            self.engine.load_again()
 
     def new_chat(self) -> None:
         """Begin another conversation with the same pair."""
@@ -394,11 +166,6 @@ class SessionController:
         resting = drafting or self.setup.wanted
         self.screen.setup = replace(self.setup, speculation=drafting, resting=resting)
 
-    def toggle_draft(self) -> None:
-        """Let the next answer use the draft, or not."""
-        if self.setup is not None:
-            self.speculate(self.setup.wanted if self.setup.speculation is None else None)
-
     @property
     def takers(self) -> Takers:
         """Handlers of the events of the session."""
@@ -411,8 +178,8 @@ class SessionController:
             events.ModelLoaded: self.loader.loaded,
             events.GenerationFinished: self._finished,
             events.EngineFailed: self._failed,
-            ModelsLost: self._lost_idly,
-            ModelsRestored: self._restored,
+            ModelsLost: self.lost.happened,
+            ModelsRestored: self.lost.restored,
             BaselineMeasured: self.tally.baseline,
             RamMeasured: self.tally.ram_measured,
             Snapshot: self.tally.snapshot,
@@ -424,35 +191,6 @@ class SessionController:
         self.engine = event.session
         self.engine.records_chats = self.loader.launch.settings.record_chats
         self.loader.begin()
-
-    @property
-    def _is_lost(self) -> bool:
-        return self.engine is not None and self.engine.is_lost
-
-    def _lost_idly(self, event: ModelsLost) -> None:
-        if self.screen.activity is Activity.READY and self._is_lost:
-            self._lose(f"{event.error}. {self._advice(event.error)}")
-        else:
-            self._warn(f"{event.error}.")
-
-    def _lose(self, notice: str | None) -> None:
-        """Wait until the user wants the models back."""
-        if notice is not None:
-            self.conversation.say("notice", notice)
-        self._put_back()
-        self.screen.loading_bars.finish()
-        self.screen.activity = Activity.LOST
-
-    def _advice(self, error: SpectuiError) -> str:
-        """What comes after the end of the process with the models, and where more is told."""
-        if not isinstance(error, EngineDiedError) or isinstance(error, EngineLostError):
-            return ""
-        return f"{_RELOADS if self._is_lost else _SEARCH_RELOADS}; {_SEES}"
-
-    def _restored(self, _event: ModelsRestored) -> None:
-        if self.screen.activity is Activity.LOADING:
-            self.screen.loading_bars.finish()
-            self.ready()
 
     def _begun(self, event: events.PromptEvaluated) -> None:
         # What another process had to load first.
@@ -469,24 +207,24 @@ class SessionController:
         self._warn(event.reason)
 
     def _failed(self, event: events.EngineFailed) -> None:
+        reason = explain_failure(event, self.screen.app)
+        if isinstance(event.error, CancelledError) and not self.conversation.is_answering:
+            reason = "The load was cancelled."
         if self.conversation.is_answering:
-            self.conversation.fail(event, self._advice(event.error))
+            self.conversation.fail(event, self.lost.advice(event.error))
             self.screen.loading_bars.finish()
-            if self._is_lost:
-                self._lose(None)
+            if self.lost.are_lost:
+                self.lost.wait(None)
             else:
                 self.ready()
-        elif self._is_lost:
-            cancelled = isinstance(event.error, CancelledError)
-            reason = "The load was cancelled" if cancelled else explain_failure(event)
-            self._lose(f"{reason}. {_RELOADS}.")
-        elif self.screen.activity is Activity.LOADING and isinstance(event.error, DoesNotFitError):
+        elif self.lost.are_lost:
+            self.lost.wait(f"{reason.rstrip('.')}. {self.lost.reloads}.")
+        elif self.screen.activity is not Activity.LOADING:
+            self._warn(explain_failure(event, self.screen.app))
+        elif isinstance(event.error, DoesNotFitError):
             self.loader.refuse(event.error)
-        elif self.screen.activity is Activity.LOADING:
-            cancelled = isinstance(event.error, CancelledError)
-            self.loader.fail("The load was cancelled." if cancelled else explain_failure(event))
         else:
-            self._warn(explain_failure(event))
+            self.loader.fail(reason)
 
     def flush(self) -> None:
         """Bring everything that has come so far to screen and disk."""

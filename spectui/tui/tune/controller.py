@@ -159,7 +159,7 @@ class TuneController:
             return
         if self.state.paused:
             # Whatever was lost meanwhile.
-            self._app.session.load_again()
+            self._app.session.lost.load_again()
             engine.tuning.resume()
         else:
             engine.tuning.pause()

@@ -119,6 +119,10 @@ class HistoryPlot(Vertical):
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())
         self._draw()
 
+    def on_unmount(self) -> None:
+        """Let go of the app, which would keep the plot for the next theme."""
+        self.app.theme_changed_signal.unsubscribe(self)
+
     def on_resize(self, _event: Resize) -> None:
         """Fit the sparks."""
         self._draw()

@@ -18,7 +18,7 @@ from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
-from spectui.tui.widgets import KeyBar, hidden, key
+from spectui.tui.widgets import KeyBar, hidden, key, key_of
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class TuneScreen(Screen[Filled]):
         introduction = self.query_one("#introduction", Static)
         introduction.display = is_empty
         if is_empty:
-            introduction.update(words.introduction(_key_of(self, "tune.start")))
+            introduction.update(words.introduction(key_of(self, "tune.start")))
         self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
         if self.focused is None and not is_empty:
             self.query_one(TrialsTable).focus()
@@ -330,10 +330,3 @@ class TuneScreen(Screen[Filled]):
         if found != self._available:
             self._available = found
             self.refresh_bindings()
-
-
-def _key_of(screen: TuneScreen, binding_id: str) -> str:
-    """The key in use, which may not be the one that is built in."""
-    bound = (active.binding for active in screen.active_bindings.values())
-    found = next((binding for binding in bound if binding.id == binding_id), None)
-    return "Start" if found is None else screen.app.get_key_display(found)

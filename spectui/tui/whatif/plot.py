@@ -294,6 +294,10 @@ class WhatIfPlot(Vertical):
         self.query_one("#chart").display = is_ascii
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())
 
+    def on_unmount(self) -> None:
+        """Let go of the app, which would keep the plot for the next theme."""
+        self.app.theme_changed_signal.unsubscribe(self)
+
     def on_resize(self, _event: Resize) -> None:
         """Fit the chart."""
         self.call_after_refresh(self._draw)

@@ -17,7 +17,16 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
-from spectui.tune.studies.records import OWNER, from_plain, stored
+from spectui.tune.studies.lease import has_ended
+from spectui.tune.studies.records import (
+    OUTCOME,
+    OWNER,
+    PROMISE,
+    SPEC,
+    check_study,
+    from_plain,
+    stored,
+)
 from spectui.tune.studies.storage import (
     check_writable,
     close_storage,
@@ -28,7 +37,6 @@ from spectui.tune.studies.storage import (
     storage_errors,
     usual_storage,
 )
-from spectui.tune.studies.study import OUTCOME, PROMISE, SPEC, check_study
 from spectui.tune.trials import TrialRecord
 
 REPORT = "report"
@@ -151,6 +159,16 @@ def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStora
         close_storage(studies)
 
 
+def has_study(storage: str | None, name: str) -> bool:
+    """Whether there is a study of exactly that name.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+    """
+    with opened(storage) as (_url, studies):
+        return name in optuna.get_all_study_names(studies)
+
+
 def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[TrialRecord, ...]]:
     """All trials of studies that have begun, by the study's name.
 
@@ -238,7 +256,8 @@ def is_gone(owner: Any) -> bool:  # noqa: ANN401 - as a storage keeps it
     """Whether the process that a trial names has ended; one of another machine may live."""
     with suppress(KeyError, TypeError, ValueError, OverflowError):
         is_here = owner["host"] == os.uname().nodename
-        return is_here and (owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"]))
+        is_over = owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"])
+        return is_here and (is_over or has_ended(owner))
     return True
 
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import optuna
+from optuna.storages import BaseStorage
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.tune.studies import records
-from spectui.tune.studies.storage import close_storage, open_storage, storage_errors
+from spectui.tune.studies.listing import opened
 from spectui.tune.trials import TrialRecord, TrialState, best_trial
 
-GROUP = "/"
-"""Stands between a study's name and that of a group of other machines."""
+_UNSIGNED = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,34 +50,44 @@ class MachineResult:
         }
 
 
-def compare_machines(url: str, name: str) -> tuple[MachineResult, ...]:
-    """Results by machine of a study and its groups, the study's own first.
+def compare_machines(storage: str | None, name: str) -> tuple[MachineResult, ...]:
+    """Results by machine of a study, or of that which a group is beside, and of its groups.
+
+    The study's own rows come first.
 
     Raises:
         BadInputError: the storage cannot be used.
     """
-    storage = open_storage(url)
-    try:
-        with storage_errors(url):
-            names = [
-                one
-                for one in optuna.get_all_study_names(storage)
-                if one == name or one.startswith(f"{name}{GROUP}")
-            ]
-            found = [of_study(optuna.load_study(study_name=one, storage=storage)) for one in names]
-    finally:
-        close_storage(storage)
-    rows = [row for study in found for row in study]
-    return tuple(sorted(rows, key=lambda row: (row.study != name, row.study, row.host)))
+    with opened(storage) as (_url, studies):
+        return _of_storage(studies, name)
 
 
-def of_study(study: optuna.Study) -> list[MachineResult]:
+def _of_storage(storage: BaseStorage, name: str) -> tuple[MachineResult, ...]:
+    names = optuna.get_all_study_names(storage)
+    beside = name.rpartition(records.GROUP)[0]
+    name = beside if beside in names else name
+    found = [
+        row
+        for one in names
+        if one == name or one.startswith(f"{name}{records.GROUP}")
+        for row in _of_study(optuna.load_study(study_name=one, storage=storage))
+    ]
+    return tuple(sorted(found, key=lambda row: (row.study != name, row.study, row.host)))
+
+
+def several(rows: tuple[MachineResult, ...]) -> tuple[MachineResult, ...]:
+    """The rows where they are of more than one machine, else none."""
+    signed = {(row.study, row.host) for row in rows if row.host != _UNSIGNED}
+    return rows if len(signed) > 1 else ()
+
+
+def _of_study(study: optuna.Study) -> list[MachineResult]:
     """Results by machine of one study."""
     by_host: dict[str, list[TrialRecord]] = {}
     for trial in study.get_trials(deepcopy=False):
         record = records.record_of(trial)
         if record is not None and record.state is TrialState.COMPLETE:
-            host = trial.user_attrs.get(records.OWNER, {}).get("host", "unknown")
+            host = trial.user_attrs.get(records.OWNER, {}).get("host", _UNSIGNED)
             by_host.setdefault(host, []).append(record)
     return [_of_machine(study.study_name, host, found) for host, found in by_host.items()]
 

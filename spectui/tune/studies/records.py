@@ -8,16 +8,89 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 
+from spectui.errors import UsageError
 from spectui.measure.arm import Arm
-from spectui.options.stored import current
+from spectui.measure.comparable import differences, of_any_machine, wherever_built
+from spectui.options.stored import check_schema, current
 from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
+GROUP = "/"
+"""Stands between a study's name and that of a group of other machines."""
+SPEC = "spec"
+"""Under which a study keeps what its trials have in common."""
+PLACEMENTS = "placements"
+"""Under which it keeps where the target lies beside each draft."""
+SCHEMA = "schema"
+"""Under which it keeps the version of all this; nothing where an older spectui made it."""
+STUDY_SCHEMA = "spectui.study/1"
+ARGUMENTS = "arguments"
+"""Under which it keeps the options of its search, for workers to repeat."""
+OUTCOME = "outcome"
+"""Under which it keeps what it advised."""
+PROMISE = "promise"
+"""Under which it keeps what its best setting gained, for ``verify``."""
 OWNER = "owner"
 """Under which a trial keeps the process that measures it."""
 RECORD = "record"
 """Under which it keeps what was measured."""
+
+
+def check_study(name: str, attributes: Mapping[str, Any]) -> None:
+    """Refuse a study that this spectui does not read.
+
+    Raises:
+        BadInputError: a newer one made it, or it was not imported whole.
+    """
+    check_schema(
+        attributes.get(SCHEMA, STUDY_SCHEMA),
+        STUDY_SCHEMA,
+        f"the study {name}",
+        what="study",
+        advice="delete it with spectui studies delete, or give another --study",
+    )
+
+
+def check_same(
+    name: str, known: Mapping[str, Any], spec: Mapping[str, Any], *, joins: bool = False
+) -> None:
+    """Refuse to mix trials that cannot be compared.
+
+    Args:
+        name: name of the study.
+        known: what its trials have in common.
+        spec: what new ones would have.
+        joins: whether a worker would measure them beside another process.
+
+    Raises:
+        UsageError: says what differs, and what to do.
+    """
+    if joins:
+        known, spec = wherever_built(known), wherever_built(spec)
+    known = {key: known.get(key) for key in spec}
+    is_here = known.get("machine") == spec.get("machine")
+    if not (is_here and known.get("gpu")):
+        # Earlier studies say nothing of it, and another machine is enough.
+        known.pop("gpu", None)
+        spec = {key: value for key, value in spec.items() if key != "gpu"}
+    differing = differences(known, spec)
+    if differing is None:
+        return
+    if joins:
+        beside = ""
+        if not is_here or known.get("gpu") != spec.get("gpu"):
+            beside = "; --group NAME keeps this machine's trials as a study of its own beside it"
+            if of_any_machine(known) != of_any_machine(spec):
+                beside += ", of the same models, prompts and settings"
+        raise UsageError(
+            f"the study {name} was made {differing}, so that what this one would measure cannot be "
+            f"compared{beside or '; give what it was made with'}"
+        )
+    raise UsageError(
+        f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
+        "so choose another --study"
+    )
 
 
 def store(trial: optuna.Trial, record: TrialRecord) -> None:

@@ -9,6 +9,7 @@ import glob
 import hashlib
 import logging
 import os
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -44,7 +45,17 @@ _QUIET = 2
 _PAUSE = threading.Event()
 """Never set."""
 _GRPC = "grpc://"
+_CLASS = re.compile(r"^\([\w.]+\) ")
 _PSYCOPG = "postgresql+psycopg"
+_OPENING_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+_RESTARTS = (
+    "Connection refused",
+    "shutting down",
+    "starting up",
+    "terminating connection",
+    "closed the connection",
+)
+"""What is said of a connection to a database that starts or stops."""
 _OF_THE_CACHE = ("_get_trials", "_create_new_trial", "_set_trial_param")
 """Operations that Optuna's cache before a database takes."""
 
@@ -151,14 +162,16 @@ def _open_database(address: URL) -> BaseStorage:
     options = {"pool_pre_ping": True, "connect_args": limits}
     # Text of the URL with its password: it stays in this process.
     url = address.render_as_string(hide_password=False)
-    for attempt in range(2):
+    for wait_s in _OPENING_WAITS_S:
         try:
             return optuna.storages.RDBStorage(url, engine_kwargs=options)
-        except SQLAlchemyError:
-            # Another one has made the tables meanwhile.
-            if attempt:
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            # The first time another one may have made the tables meanwhile.
+            said = f"{error} {error.__cause__}"
+            if wait_s and not any(words in said for words in _RESTARTS):
                 raise
-    raise AssertionError
+            _PAUSE.wait(wait_s)
+    return optuna.storages.RDBStorage(url, engine_kwargs=options)
 
 
 def _with_driver(url: str) -> URL:
@@ -393,15 +406,17 @@ def _unusable(storage: str, error: Exception) -> BadInputError:
     lines = str(error).splitlines() or [type(error).__name__]
     # SQLAlchemy may begin with when it happened.
     reason = next((one for one in lines if any(word in one for word in _ADVICE)), lines[0])
-    # Drivers repeat the address.
-    reason = without_passwords(reason.replace(storage, "it"))
+    # Drivers repeat the address, and SQLAlchemy heads what they say with the name of a class.
+    reason = without_passwords(_CLASS.sub("", reason.replace(storage, "it")))
     advice = next((advice for word, advice in _ADVICE.items() if word in reason), _USUAL_ADVICE)
     return BadInputError(
         f"the storage {without_passwords(storage)} cannot be used ({reason}); {advice}"
     )
 
 
-_USUAL_ADVICE = "check --storage, or leave it out to use a file of spectui's own"
+_USUAL_ADVICE = (
+    f"check --storage and {STORAGE_VARIABLE}; without both, spectui uses a file of its own"
+)
 _ADVICE = {
     "disk is full": "make room there; what was stored before is kept",
     "disk I/O error": "make room there, or check the disk; what was stored before is kept",

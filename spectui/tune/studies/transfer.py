@@ -24,17 +24,21 @@ from spectui.reading import read_file
 from spectui.tune.experts import Placements
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.listing import REPORT, Report, opened
-from spectui.tune.studies.records import ARM, OFF, OWNER, RECORD, decoded
-from spectui.tune.studies.storage import check_writable, lock_study
-from spectui.tune.studies.study import (
+from spectui.tune.studies.records import (
+    ARM,
+    OFF,
     OUTCOME,
+    OWNER,
     PLACEMENTS,
     PROMISE,
+    RECORD,
     SCHEMA,
     SPEC,
     STUDY_SCHEMA,
     check_study,
+    decoded,
 )
+from spectui.tune.studies.storage import check_writable, lock_study
 from spectui.tune.trials import TrialRecord
 from spectui.writing import write_new_file
 

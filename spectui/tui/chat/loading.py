@@ -1,0 +1,300 @@
+"""Brings models up: builds the demo's, loads a pair, and loads again what was lost."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spectui.demo import DemoModel, DemoProgress
+from spectui.engine import events
+from spectui.errors import (
+    DoesNotFitError,
+    EngineDiedError,
+    EngineLostError,
+    ReadsFromDiskError,
+    SpectuiError,
+)
+from spectui.live.setup import Activity, Launch, LiveSetup, ModelsLost, ModelsRestored, Pair
+from spectui.options.setup import Schedule
+from spectui.sessions import Session
+from spectui.speculative.mtp import effective_schedule
+from spectui.tui.question import QuestionScreen
+from spectui.tui.threads import DemoBuilt, StartFailed, Threads
+from spectui.tui.widgets import key_of
+
+if TYPE_CHECKING:
+    from spectui.tui.chat.session import SessionController
+
+
+class PairLoader:
+    """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
+
+    def __init__(
+        self,
+        session: "SessionController",
+        launch: Launch,
+        threads: Threads,
+        choose_models: Callable[[str | None], None],
+    ) -> None:
+        """Start without a model.
+
+        Args:
+            session: takes over when a pair is loaded.
+            launch: options of the command line.
+            threads: build demo models.
+            choose_models: opens the picker, with a reason if something failed.
+        """
+        self._session = session
+        self._screen = session.screen
+        self.launch = launch
+        self._threads = threads
+        self._choose_models = choose_models
+        self.target: events.ModelLoaded | None = None
+        self._mtp_layers = 0
+        """Those of what was loaded last."""
+        self._pair: Pair | None = None
+        """The pair that was asked for last."""
+        self._resumed: Session | None = None
+        """A stored conversation that is taken up with the pair."""
+        self._building: DemoModel | None = None
+        """Demo target that is being built, to be loaded then."""
+        self._no_engine: str | None = None
+        """Why there is none."""
+
+    def begin(self, launch: Launch | None = None) -> None:
+        """Load what ``launch`` or the command line names, or let the user choose."""
+        self.launch = launch or self.launch
+        if self.launch.demo is not None:
+            self._build(self.launch.demo)
+        elif self.launch.pair is not None:
+            self.load(self.launch.pair)
+        else:
+            self._screen.activity = Activity.NO_MODEL
+            self._choose_models(None)
+
+    def _build(self, demo: DemoModel) -> None:
+        self._end_build()
+        self.target = None
+        self._building = demo
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part("demo models", None)
+        self._threads.build_demo(demo)
+
+    def _end_build(self) -> None:
+        """End the build: its remaining messages are ignored."""
+        if self._building is not None:
+            self._building = None
+            self._threads.stop_demo()
+
+    def cancel_build(self) -> bool:
+        """End the build of demo models; False if there is none."""
+        is_building = self._building is not None
+        if is_building:
+            self._end_build()
+            self.fail("The build of the demo models was cancelled.")
+        return is_building
+
+    def resume(self, session: Session, pair: Pair) -> None:
+        """Load a stored conversation's pair and take the conversation up."""
+        self._resumed = session
+        self.load(pair)
+
+    def load(self, pair: Pair, *, from_disk: bool = False) -> None:
+        """Load a pair in place of what is loaded.
+
+        Args:
+            pair: what to load.
+            from_disk: whether weights may be read from disk again and again.
+        """
+        self._end_build()
+        self._pair = pair
+        engine = self._session.engine
+        if self._no_engine is not None:
+            self.fail(self._no_engine)
+            return
+        if engine is None:
+            # Still being imported: ``begin`` comes when it has started.
+            self.launch = replace(self.launch, pair=pair, demo=None)
+            return
+        self.target = None
+        self._screen.loading_bars.finish()
+        try:
+            setup = self._make_setup(pair)
+            engine.load(setup, from_disk=from_disk or self.launch.from_disk)
+        except SpectuiError as error:
+            self.fail(str(error))
+            return
+        self._screen.setup = setup
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part(pair.target.name, 0.0)
+        self._session.conversation.begin()
+        self._session.tally.reset()
+
+    def _make_setup(self, pair: Pair) -> LiveSetup:
+        setup = self.launch.make_setup(pair)
+        if self._resumed is None:
+            return setup
+        load, settings = self._resumed.header.load, self._resumed.settings
+        if load is not None and load.target.path == pair.target:
+            # What is placed otherwise than last time may not fit any more.
+            setup = setup.loaded_as(load)
+        speculation = None if settings is None else settings.speculation
+        # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
+        resumed = replace(setup, speculation=speculation)
+        return setup if resumed.drafting is None else resumed
+
+    def take(self, event: StartFailed | DemoProgress | DemoBuilt | events.LoadProgress) -> None:
+        """Take how far models are, or that there will be none."""
+        match event:
+            case StartFailed():
+                if self._session.engine is None:
+                    self._no_engine = event.reason
+                self._building = None
+                self.fail(event.reason)
+            case DemoProgress() if self._building is not None:
+                self._screen.loading_bars.set_part(f"demo {event.model}", event.fraction)
+            case DemoBuilt() if self._building is not None:
+                target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
+                self.load(Pair(target=target, draft=draft))
+            case events.LoadProgress():
+                self._screen.loading_bars.set_part(event.path.name, event.fraction)
+
+    def loaded(self, event: events.ModelLoaded) -> None:
+        """Go on with the draft, or begin to chat."""
+        setup, engine = self._screen.setup, self._session.engine
+        if setup is None or engine is None:
+            return
+        self._session.tally.loaded(event.role, event.memory)
+        if event.role is events.Role.TARGET:
+            self.target = event
+        self._mtp_layers = event.mtp_layers
+        self._screen.setup = setup = replace(setup, schedule=self.possible(setup.schedule))
+        if event.role is events.Role.TARGET and setup.draft is not None:
+            self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
+            engine.load_draft(setup.draft, mtp=setup.has_mtp_file)
+            return
+        self._finish()
+        self._session.ready()
+
+    def possible(self, wanted: Schedule) -> Schedule:
+        """The schedule that what was loaded last can run."""
+        return effective_schedule(wanted, self._mtp_layers)
+
+    def _finish(self) -> None:
+        self._screen.loading_bars.finish()
+        if self._session.engine is not None:
+            self._session.engine.measure_baseline()
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            self._session.conversation.resume(resumed)
+            if resumed.settings is not None:
+                self._session.speculate(resumed.settings.speculation)
+
+    def refuse(self, error: DoesNotFitError) -> None:
+        """Say that there is no room for the pair, or ask whether to load what would be slow."""
+        pair = self._pair
+        if self.target is not None or pair is None:
+            self.fail(str(error))
+            return
+        is_slow = isinstance(error, ReadsFromDiskError)
+        reason = f"{error.reason}." if isinstance(error, ReadsFromDiskError) else f"{error}."
+        self._screen.loading_bars.finish()
+        self._screen.activity = Activity.NO_MODEL
+
+        def answered(loads: bool | None) -> None:  # noqa: FBT001 - a screen's result
+            if loads:
+                self.load(pair, from_disk=True)
+            else:
+                self.fail(None)
+
+        question = QuestionScreen(
+            reason, yes="Load it all the same" if is_slow else None, no="Choose another pair"
+        )
+        self._screen.app.push_screen(question, answered)
+
+    def fail(self, reason: str | None) -> None:
+        """Go on without a draft if only that could not be loaded; else let the user choose.
+
+        Args:
+            reason: what to say; None where it has been said.
+        """
+        self._screen.loading_bars.finish()
+        if reason is not None and self.target is not None and self._screen.setup is not None:
+            left = replace(self._screen.setup, draft=None)
+            self._screen.setup = replace(left, speculation=left.drafting)
+            self._finish()
+            runs = (
+                "The target runs without a draft" if left.drafting is None else "It is not needed"
+            )
+            self._session.conversation.say("notice", f"{reason.rstrip('.')}. {runs}.")
+            self._session.ready()
+            return
+        self._resumed = None
+        self._screen.setup = None
+        self._screen.activity = Activity.NO_MODEL
+        self._choose_models(reason)
+
+
+class LostModels:
+    """Says that the process with the models has ended, and has another one load them."""
+
+    def __init__(self, session: "SessionController", warn: Callable[[str], None]) -> None:
+        """Lose nothing yet.
+
+        Args:
+            session: goes on once the models are back.
+            warn: shows a sentence.
+        """
+        self._session = session
+        self._screen = session.screen
+        self._warn = warn
+
+    @property
+    def are_lost(self) -> bool:
+        """Whether they are gone, and nothing loads them by itself."""
+        return self._session.engine is not None and self._session.engine.is_lost
+
+    @property
+    def reloads(self) -> str:
+        """How the user gets them back."""
+        by = key_of(self._screen, "live.load_again")
+        return f"{by} loads the models again, as your next prompt does"
+
+    def happened(self, event: ModelsLost) -> None:
+        """Say that they went while nobody waited for them."""
+        if self._screen.activity is Activity.READY and self.are_lost:
+            self.wait(f"{event.error}. {self.advice(event.error)}")
+        else:
+            self._warn(f"{event.error}.")
+
+    def wait(self, notice: str | None) -> None:
+        """Wait until the user wants them back.
+
+        Args:
+            notice: what to say; None where it has been said.
+        """
+        if notice is not None:
+            self._session.conversation.say("notice", notice)
+        self._session.put_back()
+        self._screen.loading_bars.finish()
+        self._screen.activity = Activity.LOST
+
+    def advice(self, error: SpectuiError) -> str:
+        """What comes after the end of their process, and where more is told; "" after others."""
+        if not isinstance(error, EngineDiedError) or isinstance(error, EngineLostError):
+            return ""
+        log = key_of(self._screen.app, "app.log")
+        reloads = self.reloads if self.are_lost else "The search loads the models again"
+        return f"{reloads}; the log ({log}) has llama.cpp's last lines."
+
+    def load_again(self) -> None:
+        """Load them."""
+        engine = self._session.engine
+        if engine is not None and self._screen.activity is Activity.LOST:
+            self._screen.activity = Activity.LOADING
+            engine.load_again()
+
+    def restored(self, _event: ModelsRestored) -> None:
+        """Go on: another process has them."""
+        if self._screen.activity is Activity.LOADING:
+            self._screen.loading_bars.finish()
+            self._session.ready()
