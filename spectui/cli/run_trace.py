@@ -143,23 +143,13 @@ def _write(
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not keep_text:
         recorded = bare(recorded)
-    path = out or _new_file(recorded)
-    kept, problem = path, None
-    try:
-        if out is not None and not tracing.interrupted:
-            write_trace(recorded, path)
-        else:
-            # Neither an interrupted one nor one without a name replaces another file.
-            kept = write_beside(recorded, path, word=None if out is None else "interrupted")
-    except BadInputError as error:
-        # What was counted and timed is told all the same.
-        problem = error
+    path, problem = _keep(recorded, out, whole=not tracing.interrupted)
     n_prompts = len(recorded.recordings)
     n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
     document = {
         "schema": "spectui.recorded/1",
         "spectui": recorded.spectui,
-        **or_reason("trace", None if problem else str(kept), str(problem)),
+        **or_reason("trace", None if problem else str(path), str(problem)),
         "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
@@ -169,7 +159,7 @@ def _write(
         "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
-    text = _summary(tracing, n_tokens) + ("" if problem else f"\n{kept}")
+    text = _summary(tracing, n_tokens) + ("" if problem else f"\n{path}")
     text = "\n".join((*notes, text))
     if tracing.costs:
         text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
@@ -179,9 +169,26 @@ def _write(
     if tracing.interrupted:
         written = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
         if tracing.error is not None:
-            complain(f"what is complete was written to {kept}: {written}")
+            complain(f"what is complete was written to {path}: {written}")
             raise tracing.error
-        raise CancelledError(_interrupted(out or kept, kept, written))
+        raise CancelledError(_interrupted(out or path, path, written))
+
+
+def _keep(recorded: Trace, out: Path | None, *, whole: bool) -> tuple[Path, BadInputError | None]:
+    """Write a trace; return where it is, or should be, and why it could not be written.
+
+    The error is returned so that the figures can be printed before it is raised.
+    """
+    path = out or _new_file(recorded)
+    try:
+        if out is None or not whole:
+            # Neither an interrupted one nor one without a name replaces another file.
+            path = write_beside(recorded, path, word=None if out is None else "interrupted")
+        else:
+            write_trace(recorded, path)
+    except BadInputError as error:
+        return path, error
+    return path, None
 
 
 def _interrupted(path: Path, kept: Path, written: str) -> str:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from spectui.cores import default_threads
 from spectui.engine import events
-from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
+from spectui.engine.commands import Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import ModelLoaded
-from spectui.engine.guard import request_of
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.thread import EngineClient, EngineThread, Priority
+from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, EngineDiedError, UsageError
+from spectui.live.idle import IdleBaseline, PairInspector
+from spectui.live.pair import LoadedPair, max_draft, tuning_setup
 from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
 from spectui.live.setup import (
     BaselineMeasured,
@@ -28,32 +28,18 @@ from spectui.live.setup import (
     RamMeasured,
     TuningChanged,
 )
-from spectui.measure.workload import tokenize
-from spectui.models.ranking import ModelInspected
 from spectui.monitor.dram import RamGauge
-from spectui.options.request import check_lengths
-from spectui.options.setup import GREEDY, ModelOptions, Schedule, Setup
-from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt, builtin_suite
+from spectui.options.setup import ModelOptions, Schedule
+from spectui.prompts import Prompt
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.record import Trace
 from spectui.tune.backends import InProcess
 from spectui.tune.background import BackgroundTuning
-from spectui.tune.candidates import Candidate, drafter_name
+from spectui.tune.candidates import drafter_name
 from spectui.tune.progress import TuningState
 from spectui.tune.setup import Limits
-from spectui.tune.space import SearchSpace, longest_draft
-from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
-
-_BASELINE_TOKENS = 24
-_TUNED_TOKENS = 64
-"""Tokens that a search continues each prompt with."""
-_BASELINE_TEXT = (
-    "The lighthouse stood at the end of a long stone pier. Every evening the keeper climbed the "
-    "stairs, lit the lamp, and wrote the weather of the day into a book."
-)
-
+from spectui.tune.tuning import Tuning
 
 SessionEvent = (
     events.Event
@@ -64,89 +50,6 @@ SessionEvent = (
     | ModelsLost
     | ModelsRestored
 )
-
-
-def _max_draft(setup: LiveSetup) -> int:
-    """Longest draft to load for: what tuning may try, and what the user asks for, if it fits."""
-    longest, context = longest_draft(setup.context), setup.context
-    wanted = 0 if setup.speculation is None else setup.speculation.longest
-    return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
-
-
-def _is_mtp(speculation: Speculation | None) -> bool:
-    return speculation is not None and speculation.is_mtp
-
-
-def _tuning_setup(
-    engine: Engine,
-    setup: LiveSetup,
-    target: ModelLoaded,
-    candidate: Candidate,
-    prompts: tuple[Prompt, ...],
-    *,
-    limits: Limits,
-    path: Path | None,
-    depths: tuple[int, ...],
-) -> TuningSetup:
-    """The search for the best drafting of a loaded pair, for a server of the same setup."""
-    workload = tokenize(
-        engine,
-        prompts,
-        n_predict=_TUNED_TOKENS,
-        sampling=replace(setup.sampling, ignore_eos=False),
-        n_ctx=target.n_ctx,
-        remedy=target.remedy,
-    )
-    check_lengths((), depths, n_predict=_TUNED_TOKENS, n_ctx=target.n_ctx, remedy=target.remedy)
-    return TuningSetup(
-        off=Setup(
-            target=setup.target,
-            draft=None,
-            context=setup.context,
-            speculation=None,
-            extra=setup.extra,
-        ),
-        candidates=(candidate,),
-        mtp_layers=target.mtp_layers,
-        workload=workload,
-        space=SearchSpace(
-            drafts=(candidate.name,),
-            max_draft=longest_draft(setup.context),
-            mtp_layers=target.mtp_layers,
-            mtp_files=candidate.mtp_file,
-        ),
-        schedule=setup.schedule,
-        limits=limits,
-        command=CommandOptions(extra=setup.extra),
-        prompts=path,
-        is_chat=path is None and prompts != builtin_suite(),
-        depths=depths,
-    )
-
-
-class PairInspector:
-    """Checks which drafts fit a target, in the engine's idle time."""
-
-    def __init__(self, engine: EngineThread, sink: Callable[[ModelInspected], None]) -> None:
-        """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
-        self._sink = sink
-        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
-
-    def compare(self, setup: Setup) -> None:
-        """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
-        if setup.draft is not None:
-            target, draft = setup.target.path, setup.draft.path
-            request = request_of(setup).beside(setup.draft)
-            self.client.submit(ComparePair(target=target, draft=draft, request=request))
-
-    def forget(self) -> None:
-        """Cancel comparisons that are still waiting: another target is looked at."""
-        self.client.stop()
-
-    def _on_event(self, event: events.Event) -> None:
-        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, ModelInspected):
-            self._sink(event)
 
 
 class LiveSession:
@@ -181,13 +84,10 @@ class LiveSession:
         """The answer that is asked for, while its prompt is tokenized."""
         self.tuning: BackgroundTuning | None = None
         """The last search of the present pair."""
-        self._target: events.ModelLoaded | None = None
-        self._draft: events.ModelLoaded | None = None
+        self._pair = LoadedPair()
         self._recorder: ChatRecorder | None = None
         self.records_chats = True
         """Whether answers are recorded; to be told before a pair is loaded."""
-        self._is_warm = False
-        """Whether the target has decoded something since it was loaded."""
         self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
         self._n_threads = 1
         self._from_disk = False
@@ -217,8 +117,7 @@ class LiveSession:
             return handle
 
         self._chat = self._engine.connect(of_epoch(self._on_chat))
-        background = of_epoch(self._on_background)
-        self._background = self._engine.connect(background, Priority.BACKGROUND)
+        self._idle = IdleBaseline(self._engine, of_epoch(self._on_background))
 
     def load(self, setup: LiveSetup, *, from_disk: bool = False) -> None:
         """Load the target in place of the loaded one, whatever that one is doing.
@@ -232,7 +131,7 @@ class LiveSession:
         Raises:
             UsageError: the batch has no room for a draft.
         """
-        self.max_draft = max_draft = _max_draft(setup)
+        self.max_draft = longest = max_draft(setup)
         self.rpc = setup.target.devices.rpc
         self._n_threads = setup.context.threads or default_threads()
         self._from_disk = from_disk
@@ -242,24 +141,26 @@ class LiveSession:
         with self._lock:
             self._epoch += 1
             self._discard()
-            for client in (self._chat, self._background):
+            for client in (self._chat, self._idle.client):
                 client.quit()
                 self._engine.disconnect(client)
             self.inspector.forget()
             self._end_recording()
-            self.tuning = self._turn = self._target = self._draft = None
-            self._is_warm = self.is_lost = False
+            self.tuning = self._turn = None
+            self._pair = LoadedPair()
+            self.is_lost = False
             self._is_loading = True
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
+            is_mtp = setup.speculation is not None and setup.speculation.is_mtp
             mtp_file = setup.has_mtp_file
             self._chat.submit(
                 LoadTarget(
                     options=setup.target,
                     context=setup.context,
-                    max_draft=max_draft,
-                    mtp=_is_mtp(setup.speculation) and not mtp_file,
+                    max_draft=longest,
+                    mtp=is_mtp and not mtp_file,
                     mtp_file=mtp_file,
                     draft=setup.draft,
                     from_disk=from_disk,
@@ -281,7 +182,7 @@ class LiveSession:
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
-        self._background.submit(Tokenize(text=_BASELINE_TEXT))
+        self._idle.measure()
 
     def send(
         self, setup: LiveSetup, messages: tuple[tuple[str, str], ...], text: str | None = None
@@ -291,28 +192,13 @@ class LiveSession:
             prompt=(),
             n_predict=setup.n_predict,
             sampling=setup.sampling,
-            speculation=self._usable(setup.speculation),
+            speculation=self._pair.usable(setup.speculation),
             schedule=setup.schedule,
             conversation=True,
         )
         with self._lock:
             self._turn = turn
             self._chat.submit(Tokenize(text=text, messages=messages))
-
-    def _usable(self, speculation: Speculation | None) -> Speculation | None:
-        """The given speculation if the drafter it needs is loaded, else None."""
-        if speculation is None or (speculation.needs_draft and self._draft is None):
-            return None
-        loaded = (self._target, self._draft)
-        has_mtp = any(one is not None and one.mtp_layers > 0 for one in loaded)
-        return None if speculation.is_mtp and not has_mtp else speculation
-
-    @property
-    def _drafter(self) -> events.ModelLoaded | None:
-        """The model that drafts: the draft, else the target if it was loaded with MTP layers."""
-        if self._draft is not None:
-            return self._draft
-        return self._target if self._target is not None and self._target.mtp_layers else None
 
     def stop(self) -> None:
         """Cancel what the chat has under way: a load or an answer."""
@@ -338,12 +224,12 @@ class LiveSession:
             path: path of the prompts; None for the built-in ones and for turns of the chat.
             depths: lengths of prompts to measure the best setting at.
         """
-        candidate = self._candidate(setup)
-        if self._target is None or candidate is None:
+        target, candidate = self._pair.target, self._pair.candidate(setup)
+        if target is None or candidate is None:
             raise ValueError("tuning needs a loaded pair")
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
-        target, keeps_trace, epoch = self._target, self.records_chats, self._epoch
+        keeps_trace, epoch = self.records_chats, self._epoch
         command = LoadTarget(
             options=setup.target,
             context=setup.context,
@@ -353,7 +239,7 @@ class LiveSession:
 
         def prepare(engine: Engine) -> Tuning:
             limits = Limits(n_trials=n_trials)
-            found = _tuning_setup(
+            found = tuning_setup(
                 engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
             )
             return Tuning(
@@ -371,25 +257,10 @@ class LiveSession:
 
         self.tuning = BackgroundTuning(self._engine, prepare, on_change, n_trials=n_trials)
 
-    def _candidate(self, setup: LiveSetup) -> Candidate | None:
-        """The drafter as a search takes it."""
-        drafter = self._drafter
-        if drafter is None:
-            return None
-        options = setup.target if drafter is self._target else setup.draft
-        if options is None:
-            return None
-        return Candidate(
-            name=drafter_name(drafter),
-            options=options,
-            loaded=drafter,
-            is_mtp_file=drafter is self._draft and drafter.mtp_layers > 0,
-        )
-
     def close(self) -> None:
         """Cancel everything and free the models."""
         self.stop()
-        for client in (self._chat, self._background, self.inspector.client):
+        for client in (self._chat, self._idle.client, self.inspector.client):
             client.quit()
         self._end_recording()
         if self.tuning is not None:
@@ -403,12 +274,9 @@ class LiveSession:
                 if not self._restored():
                     self._generate(event.tokens)
                 return
-            case events.ModelLoaded(role=role):
+            case events.ModelLoaded():
                 self._is_loading = False
-                if role is events.Role.TARGET:
-                    self._target = event
-                else:
-                    self._draft = event
+                self._pair.add(event)
                 self._begin_recording()
             case events.EngineFailed(error=error):
                 if isinstance(error, EngineDiedError) and not self._is_loading:
@@ -431,8 +299,9 @@ class LiveSession:
         is_searching = tuning is not None and tuning.is_running and not tuning.paused
         if self._worker is not None and not is_searching:
             self.is_lost = True
-            for client in self._idle_clients():
-                client.hold()
+            self._idle.client.hold()
+            if self._recorder is not None:
+                self._recorder.client.hold()
 
     def _lose_idly(self, error: EngineDiedError) -> None:
         self._lose()
@@ -442,21 +311,17 @@ class LiveSession:
         """Go on after a loss; tell whether that is all that was asked for."""
         if not self.is_lost:
             return False
-        self.is_lost = self._is_warm = False
-        for client in self._idle_clients():
-            client.release()
+        self.is_lost = False
+        if self._recorder is not None:
+            self._recorder.client.release()
         self._post(ModelsRestored())
-        self.measure_baseline()
+        self._idle.begin_again()
         return self._turn is None
-
-    def _idle_clients(self) -> tuple[EngineClient, ...]:
-        recorder = () if self._recorder is None else (self._recorder.client,)
-        return (self._background, *recorder)
 
     def _begin_recording(self) -> None:
         """Start recording answers with the present drafter, if any: each load may change it."""
         self._end_recording()
-        drafter, target = self._drafter, self._target
+        drafter, target = self._pair.drafter, self._pair.target
         if not self.records_chats or drafter is None or target is None:
             return
 
@@ -492,7 +357,7 @@ class LiveSession:
         Raises:
             UsageError: nothing is recorded, or the pair is gone.
         """
-        target, drafter = self._target, self._drafter
+        target, drafter = self._pair.target, self._pair.drafter
         if target is None or drafter is None or drafter_name(drafter) != recording.draft:
             raise UsageError("the pair that this was recorded with is no longer loaded")
         return chat_trace(recording, target=target, drafter=drafter, schedule=schedule, costs=costs)
@@ -512,27 +377,9 @@ class LiveSession:
     def _on_background(self, event: events.Event) -> None:
         if self._recorder is not None:
             self._recorder.hear_baseline(event)
-        match event:
-            case events.Tokenized():
-                self._background.submit(
-                    Generate(
-                        prompt=event.tokens,
-                        n_predict=_BASELINE_TOKENS + 1,
-                        sampling=replace(GREEDY, ignore_eos=True),
-                    )
-                )
-            case events.GenerationFinished() if not self._is_warm:
-                # The first tokens after a load are slower than the rest: they touch the weights.
-                self._is_warm = True
-                self.measure_baseline()
-            case events.GenerationFinished():
-                rounds, speed = event.result.counters.n_rounds, event.result.tokens_per_s
-                if speed is not None and rounds:
-                    step_s = event.result.counters.times.verify_s / rounds
-                    self._post(BaselineMeasured(tokens_per_s=speed, step_s=step_s))
-                self._gauge.ask(self._n_threads)
-            case events.EngineFailed(error=EngineDiedError() as error):
-                self._lose_idly(error)
-            case events.EngineFailed() | events.CommandRestarted() | _:
-                # Cancelled, or no target any more: there is no baseline then.
-                return
+        if isinstance(event, events.EngineFailed) and isinstance(event.error, EngineDiedError):
+            self._lose_idly(event.error)
+        measured = self._idle.measured(event)
+        if measured is not None:
+            self._post(measured)
+            self._gauge.ask(self._n_threads)

@@ -6,6 +6,7 @@ from functools import partial
 
 from spectui.errors import SpectuiError
 from spectui.known import Known
+from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Run
 from spectui.measure.server_backend import ServerBackend
@@ -65,15 +66,7 @@ def measure_slots(
             if left_s() < _race_s(result):
                 left_out.append(n_slots)
                 continue
-            backend = open_backend(n_slots)
-            backend.load(best.draft)
-            measured = compare(
-                measurer_of(backend, workload, Schedule.SERVER),
-                best.speculation,
-                repeats=1,
-                on_run=on_run,
-                watch=Known(MachineWatch(rpc=backend.rpc)),
-            )
+            measured = _compared(open_backend(n_slots), best, workload, on_run)
             found.append(judged(n_slots=n_slots, found=measured))
             if measured.ended is not None:
                 break
@@ -81,6 +74,20 @@ def measure_slots(
         return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=error)
     ended = found[-1].found.ended
     return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=ended)
+
+
+def _compared(
+    backend: ServerBackend, best: Arm, workload: Workload, on_run: Callable[[Run], None]
+) -> Comparison:
+    """The winner against off on one backend."""
+    backend.load(best.draft)
+    return compare(
+        measurer_of(backend, workload, Schedule.SERVER),
+        best.speculation,
+        repeats=1,
+        on_run=on_run,
+        watch=Known(MachineWatch(rpc=backend.rpc)),
+    )
 
 
 def _race(result: TuneResult, workload: Workload) -> Comparison:

@@ -1,0 +1,387 @@
+"""The search of ``spectui tune``: with the engine in this process, or through llama-server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from spectui.cli.click_options import given_words
+from spectui.cli.defaults import given_extra
+from spectui.cli.given import Models
+from spectui.cli.interrupts import interrupts
+from spectui.cli.options_common import BackendKind
+from spectui.cli.progress import Progress
+from spectui.cli.request import RunOptions
+from spectui.cli.served_session import (
+    check_schedule,
+    served_extra,
+    with_slot_context,
+    with_slots,
+)
+from spectui.cli.session import (
+    find_candidates,
+    held_devices,
+    load_models,
+    open_engine,
+    place_target,
+    tokenized,
+)
+from spectui.cli.taken import taken
+from spectui.cli.tune_present import PresentArm, arm_of, present_of
+from spectui.cli.tune_report import Tuned
+from spectui.cli.tune_request import (
+    TuneOptions,
+    space_of,
+    takes_mtp,
+)
+from spectui.cli.tune_slots import slots_measured
+from spectui.engine.commands import LoadTarget
+from spectui.engine.fitting import with_n_cpu_moe
+from spectui.engine.guard import request_of
+from spectui.engine.placing import left_open
+from spectui.format import bytes_text
+from spectui.llama.planned import PlanRequest
+from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
+from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_bytes
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
+from spectui.measure.workload import Workload, served_workload
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
+from spectui.options.request import check_lengths
+from spectui.options.setup import ModelOptions, Setup
+from spectui.prompts import Prompt
+from spectui.server import LlamaClient
+from spectui.server.binary import ServerBinary
+from spectui.tune.backends import InProcess, Served
+from spectui.tune.candidates import Candidate
+from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.experts import ExpertPlan, plan_experts
+from spectui.tune.result import TuneResult
+from spectui.tune.setup import Limits
+from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.studies.sampling import Sampler
+from spectui.tune.studies.study import StudyOptions
+from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """A search on prompts, before its models are found."""
+
+    shared: RunOptions
+    options: TuneOptions
+    limits: Limits
+    prompts: Sequence[Prompt]
+    progress: Progress
+    joins: StudyOptions | None = None
+
+    def here(self) -> Tuned:
+        """Load the models and search with the engine in this process."""
+        shared, models = self.shared, find_candidates(self.shared, self.progress)
+        asked = present_of()
+        longest = 0 if asked is None else asked.longest
+        shared, models, experts, command = self._placed(models, longest)
+        with_mtp = takes_mtp(shared, self.options) and experts is None
+        with open_engine(shared, self.progress) as engine:
+            target, candidates = load_models(
+                engine, shared, models, self.progress, command, takes_mtp=with_mtp
+            )
+            self._check_lengths(target.n_ctx, target.remedy)
+            space = space_of(
+                self.options,
+                target.mtp_layers,
+                candidates,
+                max_draft=longest_draft(command.context),
+                placements=None if experts is None else experts.placements,
+            )
+            present = None if asked is None else arm_of(asked, candidates, shared, space)
+            setup = self._setup(
+                _alone(shared, command.options, given_extra()),
+                candidates,
+                _beginning_with(present, space),
+                tokenized(engine, self.prompts, shared, target),
+                mtp_layers=target.mtp_layers,
+            )
+            tuning = Tuning(replace(setup, experts=experts), InProcess(engine, target, command))
+            result = self._run(tuning)
+        return Tuned(
+            tuning=tuning,
+            result=result,
+            target=target.document(),
+            backend=ENGINE,
+            alteration=target.info.alteration,
+            memory_bytes=models.memory_bytes,
+            present=present,
+        )
+
+    def _placed(
+        self, models: Models, longest: int
+    ) -> tuple[RunOptions, Models, ExpertPlan | None, LoadTarget]:
+        """Plan where layers and experts lie; return how drafts and the target are loaded.
+
+        Args:
+            models: models of the run.
+            longest: longest draft of the present setting.
+        """
+        shared, context = self.shared, self.shared.context
+        max_draft = longest_draft(context)
+        experts = None
+        if Parameter.N_CPU_MOE not in self.options.parameters():
+            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
+        else:
+            target = shared.target_options(models.target)
+            request = PlanRequest(target=target, context=context, max_draft=max_draft)
+            drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
+            experts, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
+            models = models.without(refused)
+        if experts is not None:
+            # So that every draft can be examined beside it.
+            target = with_n_cpu_moe(target, experts.placements.most)
+        command = LoadTarget(
+            options=target,
+            context=context,
+            max_draft=max(max_draft, longest),
+            mtp_file=bool(models.mtp_files),
+        )
+        return shared, models, experts, command
+
+    def served(self, binary: ServerBinary) -> Tuned:
+        """Search through llama-server.
+
+        Raises:
+            ServerError: the server without speculation does not start, or nothing was measured.
+            UsageError: there is nothing to search.
+        """
+        shared = self.shared
+        check_schedule(shared)
+        models = find_candidates(shared, self.progress)
+        target = look_at(left_open(shared.target_options(models.target), shared.fit))
+        drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
+        alone = _alone(shared, target.options, served_extra())
+        off = with_slot_context(alone, self.options.slots[0])
+        # What the binary has no words for is said before anything is started.
+        measuring_arguments(off, binary)
+        candidates, space, mtp_layers = self._served_space(binary, target, drafts)
+        asked = present_of()
+        present = None if asked is None else arm_of(asked, candidates, shared, space)
+        placed = {name: one.options for name, one in drafts.items()}
+        with held_devices(shared), self._fleet(binary, off, placed) as fleet:
+            n_ctx = off.context.ctx_size
+            self._check_lengths(n_ctx, "raise -c")
+            backend = ServerBackend(
+                fleet,
+                off,
+                placed,
+                redoes_rounds=target.redoes_rounds,
+                tells_reading=binary.tells_reading,
+            )
+            setup = self._setup(
+                off,
+                candidates,
+                _beginning_with(present, space),
+                self._served_workload(fleet.of(off), off),
+                mtp_layers=mtp_layers,
+            )
+            backend.company = tuple(item.tokens for item in setup.workload.items)
+            tuning = Tuning(setup, Served(backend, binary, target, drafts))
+            result = self._run(tuning)
+            by_slots = slots_measured(self.options, setup, result, backend, self.progress)
+        return Tuned(
+            tuning=tuning,
+            result=result,
+            target=target.document(n_ctx),
+            backend=served_by(
+                binary,
+                _server_arguments(backend, binary, result.best),
+                keeps_both=fleet.keeps_off,
+                n_starts=fleet.n_starts,
+            ),
+            alteration=target.alteration,
+            memory_bytes=models.memory_bytes,
+            present=present,
+            by_slots=by_slots,
+        )
+
+    def _fleet(self, binary: ServerBinary, off: Setup, drafts: Mapping[str, ModelOptions]) -> Fleet:
+        """The servers, of which none is started yet; says what they cost."""
+        options = self.options
+        widest = replace(off, n_slots=max(options.slots))
+        on = [request_of(widest).beside(draft) for draft in drafts.values()]
+        stays = keeps_off(widest, on, wanted=options.keeps_both)
+        self.progress.say(_plan(options, off.target.path, keeps_off=stays))
+        return open_fleet(
+            binary,
+            keeps_off=stays,
+            timeout_s=options.timeout,
+            say=self.progress.say,
+            name=lambda setup: _arm_of(setup, drafts).label,
+            from_disk=self.shared.yes,
+        )
+
+    def _served_space(
+        self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ServedModel]
+    ) -> tuple[tuple[Candidate, ...], SearchSpace, int]:
+        """Candidates, what is searched of them, and the target's MTP layers that may draft.
+
+        Raises:
+            UsageError: there is nothing to search.
+        """
+        takes_layers = takes_mtp(self.shared, self.options) and self.shared.takes_mtp
+        mtp_layers = target.mtp_layers if takes_layers else 0
+        candidates = [
+            Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
+        ]
+        if mtp_layers:
+            candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
+        known = binary.accepted.drafters
+        space = space_of(
+            self.options,
+            mtp_layers,
+            candidates,
+            max_draft=longest_draft(self.shared.context),
+            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
+            readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
+        )
+        return tuple(candidates), space, mtp_layers
+
+    def _served_workload(self, server: LlamaClient, off: Setup) -> Workload:
+        """The prompts as tokens of a server, each text once."""
+        return served_workload(
+            server,
+            self.prompts,
+            n_predict=self.shared.n_predict,
+            sampling=self.shared.sampling_for(off.target.path),
+            n_ctx=off.context.ctx_size,
+            say=self.progress.say,
+        )
+
+    def _setup(
+        self,
+        off: Setup,
+        candidates: tuple[Candidate, ...],
+        space: SearchSpace,
+        workload: Workload,
+        *,
+        mtp_layers: int,
+    ) -> TuningSetup:
+        """Setup of the search for the best setting beside ``off``."""
+        shared, options, command = self.shared, self.options, taken()
+        dialect = Dialect(options.dialect)
+        return TuningSetup(
+            off=off,
+            candidates=candidates,
+            mtp_layers=mtp_layers,
+            workload=workload,
+            space=space,
+            schedule=shared.schedule,
+            limits=self.limits,
+            min_gain=options.min_gain,
+            study=self.joins
+            or StudyOptions(
+                name=options.study,
+                storage=options.storage,
+                sampler=Sampler(options.sampler),
+                seed=shared.sampling.seed,
+                must_exist=options.resume,
+                arguments=_kept_words(),
+            ),
+            command=CommandOptions(
+                dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
+            )
+            if command is None
+            else CommandOptions(
+                dialect=dialect,
+                is_pinned=options.pin,
+                extra=with_slots(command.kept, options.parallel),
+                given=command.given,
+                start=command.start,
+            ),
+            prompts=shared.prompts,
+            requests=options.requests,
+            depths=options.depths,
+        )
+
+    def _check_lengths(self, n_ctx: int, remedy: str) -> None:
+        options, n_predict = self.options, self.shared.n_predict
+        check_lengths(
+            options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
+        )
+
+    def _run(self, tuning: Tuning) -> TuneResult:
+        """Search; say what happens."""
+
+        def on_event(event: TuneEvent) -> None:
+            if isinstance(event, SearchEnded):
+                interrupts.hold()
+            if isinstance(event, StudyOpened) and event.greedy_twin is not None:
+                self.progress.announce(
+                    f"a study of the same pair with greedy sampling is there ({event.greedy_twin});"
+                    " --temp 0 goes on with it"
+                )
+            if isinstance(event, Notice):
+                self.progress.announce(event.text)
+            self.progress.on_tune(event)
+
+        result = tuning.run(on_event)
+        if result.not_kept is not None:
+            self.progress.say(result.not_kept)
+        return result
+
+
+_NOT_KEPT = frozenset(
+    {
+        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
+        *("yes", "min_gain", "repeats", "requests", "depths", "pin", "server_url", "command_line"),
+    }
+)
+"""Options of this process alone, and the command of ``--from``, which may hold secrets."""
+
+
+def _kept_words() -> dict[str, Any]:
+    """Options that workers have to repeat."""
+    given = given_words()
+    found = {name: value for name, value in given.items() if name not in _NOT_KEPT}
+    if given.get("backend") != BackendKind.SERVER:
+        found.pop("server_bin", None)
+    return {**found, **({"from": True} if "command_line" in given else {})}
+
+
+def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:
+    """The search space with the user's present setting, which is tried first."""
+    return space if present is None else replace(space, present=present.arm)
+
+
+def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:
+    draft = next((name for name, options in drafts.items() if options == setup.draft), None)
+    return Arm(draft=draft, speculation=setup.speculation)
+
+
+def _server_arguments(
+    backend: ServerBackend, binary: ServerBinary, best: Arm | None
+) -> dict[str, tuple[str, ...]]:
+    """Arguments of the servers without speculation and with the best setting."""
+    found = {"off": measuring_arguments(backend.setup(None), binary)}
+    if best is not None and best.speculation is not None:
+        backend.load(best.draft)
+        found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
+    return found
+
+
+def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> Setup:
+    """Setup of the target alone."""
+    context = shared.context
+    return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
+
+
+def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
+    """Description of the search's cost."""
+    size = bytes_text(size_bytes(target))
+    begun = (
+        f"up to {options.trials} trials through llama-server; nothing is replayed, and each new "
+        "setting starts a server"
+    )
+    if keeps_off:
+        return f"{begun} ({size} of target to load), beside the one without speculation"
+    return f"{begun} and then the one without speculation again ({size} of target to load each)"

@@ -1,0 +1,119 @@
+"""The loaded pair of a live session: what drafts in it, and the search for its drafting."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from spectui.engine.driver import Engine
+from spectui.engine.events import ModelLoaded, Role
+from spectui.live.setup import LiveSetup
+from spectui.measure.workload import tokenize
+from spectui.options.request import check_lengths
+from spectui.options.setup import Setup
+from spectui.options.speculation import Speculation
+from spectui.prompts import Prompt, builtin_suite
+from spectui.tune.candidates import Candidate, drafter_name
+from spectui.tune.setup import Limits
+from spectui.tune.space import SearchSpace, longest_draft
+from spectui.tune.tuning import CommandOptions, TuningSetup
+
+_TUNED_TOKENS = 64
+"""Tokens that a search continues each prompt with."""
+
+
+@dataclass(slots=True)
+class LoadedPair:
+    """The loaded models; None where there is none, or not yet."""
+
+    target: ModelLoaded | None = None
+    draft: ModelLoaded | None = None
+
+    def add(self, loaded: ModelLoaded) -> None:
+        """Take the place of what was loaded in the same role."""
+        if loaded.role is Role.TARGET:
+            self.target = loaded
+        else:
+            self.draft = loaded
+
+    @property
+    def drafter(self) -> ModelLoaded | None:
+        """The model that drafts: the draft, else the target if it was loaded with MTP layers."""
+        if self.draft is not None:
+            return self.draft
+        return self.target if self.target is not None and self.target.mtp_layers else None
+
+    def usable(self, speculation: Speculation | None) -> Speculation | None:
+        """The given speculation if the drafter it needs is loaded, else None."""
+        if speculation is None or (speculation.needs_draft and self.draft is None):
+            return None
+        loaded = (self.target, self.draft)
+        has_mtp = any(one is not None and one.mtp_layers > 0 for one in loaded)
+        return None if speculation.is_mtp and not has_mtp else speculation
+
+    def candidate(self, setup: LiveSetup) -> Candidate | None:
+        """The drafter as a search takes it."""
+        drafter = self.drafter
+        if drafter is None:
+            return None
+        options = setup.target if drafter is self.target else setup.draft
+        if options is None:
+            return None
+        return Candidate(
+            name=drafter_name(drafter),
+            options=options,
+            loaded=drafter,
+            is_mtp_file=drafter is self.draft and drafter.mtp_layers > 0,
+        )
+
+
+def max_draft(setup: LiveSetup) -> int:
+    """Longest draft to load for: what tuning may try, and what the user asks for, if it fits."""
+    longest, context = longest_draft(setup.context), setup.context
+    wanted = 0 if setup.speculation is None else setup.speculation.longest
+    return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
+
+
+def tuning_setup(
+    engine: Engine,
+    setup: LiveSetup,
+    target: ModelLoaded,
+    candidate: Candidate,
+    prompts: tuple[Prompt, ...],
+    *,
+    limits: Limits,
+    path: Path | None,
+    depths: tuple[int, ...],
+) -> TuningSetup:
+    """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    workload = tokenize(
+        engine,
+        prompts,
+        n_predict=_TUNED_TOKENS,
+        sampling=replace(setup.sampling, ignore_eos=False),
+        n_ctx=target.n_ctx,
+        remedy=target.remedy,
+    )
+    check_lengths((), depths, n_predict=_TUNED_TOKENS, n_ctx=target.n_ctx, remedy=target.remedy)
+    return TuningSetup(
+        off=Setup(
+            target=setup.target,
+            draft=None,
+            context=setup.context,
+            speculation=None,
+            extra=setup.extra,
+        ),
+        candidates=(candidate,),
+        mtp_layers=target.mtp_layers,
+        workload=workload,
+        space=SearchSpace(
+            drafts=(candidate.name,),
+            max_draft=longest_draft(setup.context),
+            mtp_layers=target.mtp_layers,
+            mtp_files=candidate.mtp_file,
+        ),
+        schedule=setup.schedule,
+        limits=limits,
+        command=CommandOptions(extra=setup.extra),
+        prompts=path,
+        is_chat=path is None and prompts != builtin_suite(),
+        depths=depths,
+    )
