@@ -45,7 +45,7 @@ _END_S = 10.0
 
 
 class ProtocolError(Exception):
-    """What arrived is no message that the receiver takes."""
+    """The received bytes are no message that the receiver takes."""
 
 
 class SilentError(OSError):
@@ -237,7 +237,7 @@ def _end_with_parent() -> None:
 
 
 def _plain(value: object) -> object:
-    """What MessagePack has no form of."""
+    """Encode a value that MessagePack has no form of."""
     match value:
         case Path():
             # A name need not be valid UTF-8.

@@ -125,12 +125,12 @@ class RunOptions:
 
     @property
     def fit(self) -> Fit | None:
-        """What may be chosen of the target's placement; None where it is given."""
+        """Parts of the target's placement that are free to choose; None where it is given."""
         return fit_of(self.placement)
 
     @property
     def margins(self) -> Fit:
-        """What stays free on devices, however the target is placed."""
+        """Memory that stays free on devices, however the target is placed."""
         return margins_of(self.placement)
 
     def target_options(self, path: Path) -> ModelOptions:

@@ -212,7 +212,7 @@ def _summary(found: Tuned) -> list[str]:
 
 
 def _notes(found: Tuned) -> Iterator[str]:
-    """What a reader of the verdict has to know of how it was measured."""
+    """Notes on the measurement that a reader of the verdict has to know."""
     result, setup = found.result, found.tuning.setup
     if found.alteration is not None:
         yield f"{found.alteration}."

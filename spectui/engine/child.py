@@ -45,7 +45,7 @@ class Start:
     """The first message."""
 
     margins: Fit | None
-    """What stays free on GPUs; None for the usual."""
+    """Memory that stays free on GPUs; None for the default."""
 
 
 @dataclass(frozen=True, slots=True)

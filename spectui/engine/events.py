@@ -59,7 +59,7 @@ class ModelLoaded:
 
     @property
     def remedy(self) -> str:
-        """What to do where its context is too short."""
+        """The remedy where its context is too short."""
         is_full = self.n_ctx >= self.info.n_ctx_train
         return "the model was trained for no more" if is_full else "raise -c"
 
@@ -124,7 +124,7 @@ class RoundPrice:
 
     @classmethod
     def of(cls, finished: Round) -> "RoundPrice":
-        """What a round has cost."""
+        """The price of a finished round."""
         return cls(
             n_drafted=finished.n_drafted,
             n_steps=finished.n_steps,
@@ -281,7 +281,7 @@ class MemoryPaused:
 
     @property
     def text(self) -> str:
-        """What happens now."""
+        """The step under way."""
         return self.reason or "memory is there again, it goes on"
 
 

@@ -55,7 +55,7 @@ class Fitted:
 
     @property
     def sentence(self) -> str | None:
-        """What was chosen, in words; None where everything fits as it is."""
+        """The choice in words; None where everything fits as it is."""
         if self.failure is not None:
             return f"--fit chooses nothing, as in llama-server: {self.failure}"
         if not self.rooms:
@@ -90,7 +90,7 @@ def beside(target: ModelOptions, draft: ModelOptions) -> ModelOptions:
 def fitted(
     planner: Planner, request: PlanRequest, options: Fit | None, *, open_context: bool = False
 ) -> Fitted | None:
-    """What ``--fit`` chooses for a request; None where there is nothing to choose.
+    """The choice of ``--fit`` for a request; None where there is nothing to choose.
 
     Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
 

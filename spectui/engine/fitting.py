@@ -1,4 +1,4 @@
-"""What would fit: the largest context, experts in RAM, layers on the GPUs."""
+"""Settings that would fit: the largest context, experts in RAM, layers on the GPUs."""
 
 from collections.abc import Callable
 from dataclasses import replace

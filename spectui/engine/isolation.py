@@ -112,7 +112,7 @@ class ProcessWorker:
         self._patience = _told_patience() if patience is None else patience
         self._child: Child | None = None
         self._target: LoadTarget | None = None
-        """What is loaded, or is to be loaded again."""
+        """The models that are loaded, or are to be loaded again."""
         self._draft: LoadDraft | None = None
         self._is_loaded = True
         """Whether the child has what is to be loaded."""

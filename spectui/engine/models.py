@@ -137,7 +137,7 @@ class LoadedModels:
         return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
 
     def warnings(self, role: Role) -> tuple[str, ...]:
-        """What the machine did not allow when a model was loaded, a sentence each."""
+        """Requests that the machine refused when a model was loaded, a sentence each."""
         if role is Role.TARGET:
             return (*self.target.model.warnings, *self.target.warnings)
         return self.draft_context.model.warnings

@@ -242,7 +242,7 @@ def _emitted(rounds: Iterable[Round]) -> list[int]:
 
 
 def _choices(written: Sequence[int], known: Iterable[tuple[int, Sequence[int]]]) -> tuple[int, ...]:
-    """What the target alone chose after the text so far, as far as it can be told.
+    """The target's own choice after the text so far, as far as it can be told.
 
     After the first difference of a segment, and where it decoded less, the text itself.
     """

@@ -206,7 +206,7 @@ class MemoryGate(Closing):
         tell(None)
 
     def _shortage(self, factor: float, stalled_share: float) -> str | None:
-        """What is short; None for nothing."""
+        """The memory that is short; None for none."""
         now, share = self._look()
         for name, floor in self._floors.items():
             free = now.free_bytes.get(name)

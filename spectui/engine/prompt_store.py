@@ -53,7 +53,7 @@ class PromptStore:
         self._kept: dict[_Key, _Kept] = {}
         self._n_asked = 0
         self._run: set[Tokens] = set()
-        """What the present run has asked for."""
+        """Prompts that the present run has asked for."""
         self._asked: dict[int, tuple[int, ...]] = {}
         """By the prompt's hash: at which requests it was asked for, the last few."""
 

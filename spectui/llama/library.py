@@ -100,7 +100,7 @@ AbortListener = Callable[[str], bool]
 
 
 class Aborts:
-    """What llama.cpp ends the process for: a failed assertion, an RPC server that is gone.
+    """An end that llama.cpp gives the process: a failed assertion, an RPC server that is gone.
 
     Native code cannot be gone back into from there. Where somebody takes charge, the thread waits
     for ever in place of the end, with all that it holds, and the rest of the process lives.

@@ -182,7 +182,7 @@ class Model(Closing):
         self._model = self._loaded(params, on_progress, cancelled)
         self._overridden = tuple(_overridden(options, native_log.tail()))
         self.warnings = tuple(_unlocked(options, native_log.tail()))
-        """What the machine does not allow, a sentence each."""
+        """Requests that the machine refused, a sentence each."""
 
     def _loaded(
         self,

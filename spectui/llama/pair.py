@@ -38,7 +38,7 @@ class TargetContext(Context):
     prompt_logits: Logits | None = None
     """[n_vocab] logits of a restored prompt, which a restored cache lacks."""
     warnings: Sequence[str] = ()
-    """What the machine does not allow its threads."""
+    """Requests of its threads that the machine refused."""
     _follower: Follower | None = None
     _pools: ThreadPools | None = None
 

@@ -74,7 +74,7 @@ class ThreadPools(Closing):
             n_threads: its threads per token, where the options leave the number open.
         """
         self.warnings: list[str] = []
-        """What the machine does not allow, a sentence each."""
+        """Requests that the machine refused, a sentence each."""
         self._set_niceness(options.cpu.prio)
         own = batch = self._params(options.cpu, n_threads, "")
         if options.threads_batch:
@@ -108,7 +108,7 @@ class ThreadPools(Closing):
         return found
 
     def _allowed(self, cpu: CpuOptions, suffix: str) -> CpuOptions:
-        """What of the options this machine allows."""
+        """The part of the options that this machine allows."""
         can_pin = hasattr(os, "sched_setaffinity")
         usable = tuple(one for one in cpu.cpus if not can_pin or may_run_on(one))
         if usable != cpu.cpus:

@@ -58,7 +58,7 @@ class Comparison:
     """None with temperature: rounding may then move a sample without a margin to judge it by.
     None also if it ended early."""
     disturbance: Known[DisturbanceSummary] = UNWATCHED
-    """What the rest of the machine did meanwhile."""
+    """Load of the rest of the machine meanwhile."""
     ended: BaseException | None = field(default=None, compare=False)
     """Reason for an early end."""
 

@@ -1,4 +1,4 @@
-"""What rounds would cost that were only counted, from what rounds of their kinds have cost.
+"""Predicted costs of rounds that were only counted, from measured rounds of the same kinds.
 
 Prices are in tokens of the target alone, as the segments show them in which both sides took turns,
 so that the machine's speed does not matter.
@@ -58,7 +58,7 @@ class Prices:
         self._least = float(min(1.0, medians.min()))
 
     def cost(self, rounds: Sequence[RoundPrice]) -> float:
-        """What rounds cost, in tokens of the target alone; their seconds are not looked at."""
+        """Costs of rounds, in tokens of the target alone; their seconds are not looked at."""
         if not rounds:
             return 0.0
         kinds = _kinds(rounds)

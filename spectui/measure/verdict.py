@@ -329,7 +329,7 @@ class _Case:
 
     @property
     def _cap(self) -> str:
-        """What the numbers were cut at, if any was."""
+        """The values that numbers were cut at, if any was."""
         if not self.measured.is_capped or self.measured.ceiling is None:
             return ""
         most = gain_percent(_gain(self.measured.ceiling), 1)
@@ -348,7 +348,7 @@ class _Case:
         return f" ± {(high - low) / 2:.{decimals}f}"
 
     def _takes(self, more: int | None) -> str:
-        """What would decide it."""
+        """The measurement that would decide it."""
         if more is None:
             return "it is too close to call with any reasonable number of prompts"
         time = ""

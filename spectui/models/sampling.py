@@ -42,7 +42,7 @@ def model_sampling(path: Path) -> dict[str, float]:
 
 
 def unmeasured_sampling(path: Path) -> dict[str, str]:
-    """What the file asks for and the engine's samplers lack, in words, by the option's name.
+    """Options that the file asks for and the engine's samplers lack, in words, by name.
 
     Only what changes the output; nothing of a file that cannot be read.
     """

@@ -71,7 +71,7 @@ _UNREAD = Reading(None, "not read yet")
 
 
 class Slow(NamedTuple):
-    """What changes slowly, or costs much to read, as it was last read."""
+    """Readings that change slowly, or cost much, as they were last read."""
 
     n_throttles: Reading = _UNREAD
     """Times that the processor slowed itself down, since the machine was started."""

@@ -125,7 +125,7 @@ def _length_text(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """What the rest of the machine did between two marks."""
+    """Load of the rest of the machine between two marks."""
 
     wall_s: float
     """Without sleep."""
@@ -256,7 +256,7 @@ class Disturbance:
 
 
 def between(before: Mark, after: Mark) -> Disturbance:
-    """What the rest of the machine did from one mark to a later one."""
+    """Load of the rest of the machine from one mark to a later one."""
     then, now = before.clocks, after.clocks
     wall_s = now.monotonic_s - then.monotonic_s
     slept_s, jumped_s = _clocks_apart(before, after)

@@ -214,7 +214,7 @@ _GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "n_cpu_ffn", "tensor_split"
 
 
 def fit_of(values: Mapping[str, Any]) -> Fit | None:
-    """What may be chosen of the target's placement, from values of ``catalogue.RUN``.
+    """Parts of the target's placement that are free to choose, from values of ``catalogue.RUN``.
 
     Returns:
         None where the placement is given, and with ``--fit off``.
@@ -228,7 +228,7 @@ def fit_of(values: Mapping[str, Any]) -> Fit | None:
 
 
 def margins_of(values: Mapping[str, Any]) -> Fit:
-    """What stays free on devices, whether or not there is anything to choose.
+    """Memory that stays free on devices, whether or not there is anything to choose.
 
     Raises:
         UsageError: a margin is no number.

@@ -193,7 +193,7 @@ class ModelOptions:
     cache_type_v_mtp: str = "f16"
     """``-ctvd`` of the same."""
     fit: Fit | None = None
-    """What llama-server may choose of a target's placement: what stands here was chosen so, and a
+    """Parts of a target's placement that llama-server may choose: a value here was chosen so, and a
     command leaves it to the server. None where everything was given."""
 
     @property

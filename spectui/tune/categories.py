@@ -22,7 +22,7 @@ from spectui.tune.trials import TrialRecord, TrialState, levelled
 _MIN_PER_CATEGORY = 2
 """Prompts of a category of which one can choose and another judge."""
 _LEVEL = 0.97
-"""What chose in one half is judged in the other, so that the halves are not quite independent. Of
+"""A choice made in one half is judged in the other: the halves are not quite independent. Of
 settings that are all alike, profiles were recommended in up to 2.2 of 100 simulated searches; with
 95 % in up to 3."""
 

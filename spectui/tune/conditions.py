@@ -26,7 +26,7 @@ class Conditions:
     temperatures_c: tuple[Reading, Reading]
     """Hottest sensor before and after."""
     disturbance: DisturbanceSummary
-    """What the rest of the machine did meanwhile."""
+    """Load of the rest of the machine meanwhile."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class Depths:
         return None
 
     def at(self, n_tokens: int) -> Depth | None:
-        """What was measured at a length."""
+        """Measurements at a length."""
         return next((one for one in self.found if one.n_tokens == n_tokens), None)
 
     def document(self) -> Json:
@@ -252,7 +252,7 @@ class DepthRuns:
         return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
     def conclude(self) -> Depths:
-        """What was measured, also after an interrupt."""
+        """The measurements so far, also after an interrupt."""
         return Depths(
             found=tuple(sorted(self._found, key=lambda one: one.length)),
             left_out=tuple(self._left_out),

@@ -160,7 +160,7 @@ class TemperatureRuns:
         )
 
     def conclude(self) -> Temperatures:
-        """What is predicted, also after an interrupt."""
+        """The predictions so far, also after an interrupt."""
         return Known(tuple(self._found)) if self._found else Known(None, self._reason)
 
 

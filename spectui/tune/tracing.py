@@ -99,7 +99,7 @@ class Tracing:
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     interrupted: bool
     error: SpectuiError | None = None
-    """What ended it early; None where nobody but the user did."""
+    """The error that ended it early; None where only the user did."""
 
 
 class Tracer:

@@ -150,7 +150,7 @@ class Tuning:
         self.space = setup.space
         """Search space, with the placements that the study keeps once it was opened."""
         self.machines: tuple[MachineResult, ...] = ()
-        """What each machine has measured, once the search has ended; nothing where one has all."""
+        """Measurements by machine, once the search has ended; empty where one has all."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
         """Search, and keep what was found.

@@ -17,7 +17,7 @@ from spectui.speculative.counters import Counters
 from spectui.verify.builds import Builds
 
 Sample = tuple[tuple[int, ...], int]
-"""What an answer follows from, with one setting: tokens of the prompt, and which sample it is."""
+"""Key of an answer with one setting: tokens of the prompt, and which sample it is."""
 
 _FEW = 4
 """Near ties are rare: one is likely only if at most one prompt in this many differs."""

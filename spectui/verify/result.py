@@ -52,7 +52,7 @@ class Verified:
     counts_reason: str | None = None
     """Reason why no counts were compared."""
     disturbance: Known[DisturbanceSummary] = UNWATCHED
-    """What the rest of the machine did while the servers decoded."""
+    """Load of the rest of the machine while the servers decoded."""
     ended: BaseException | None = field(default=None, compare=False)
     """The error that ended it early."""
 

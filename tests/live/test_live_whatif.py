@@ -406,9 +406,7 @@ def test_only_the_newest_answers_are_kept(chat: Chat) -> None:
     chat.record(max_tokens=40)
     for n_predict in (10, 20, 15):
         chat.ask(turn(n_predict))
-    state = chat.state(
-        lambda state: recorded(2)(state) and state.recordings[-1].id == "answer-3"
-    )
+    state = chat.state(lambda state: recorded(2)(state) and state.recordings[-1].id == "answer-3")
     assert [len(recording.output) for recording in state.recordings] == [20, 15]
     assert [recording.id for recording in state.recordings] == ["answer-2", "answer-3"]
     assert [heard.n_decoded for heard in state.runs] == [19, 14]

@@ -279,7 +279,7 @@ class LostModels:
         self._screen.activity = Activity.LOST
 
     def advice(self, error: SpectuiError) -> str:
-        """What comes after the end of their process, and where more is told; "" after others."""
+        """The next step after the end of their process, and where more is told; "" after others."""
         if not isinstance(error, EngineDiedError) or isinstance(error, EngineLostError):
             return ""
         log = key_of(self._screen.app, "app.log")

@@ -388,7 +388,7 @@ def _dram(state: TrafficState, pen: Pen) -> Block:
 
 
 def _beside_limit(left: Line, limit: DramLimit | None, pen: Pen) -> tuple[Line, Lines]:
-    """What is read, with its limit at the right; and a line about that, if it says too little."""
+    """A reading, with its limit at the right; and a line about that, if it says too little."""
     if limit is None or not limit.is_measured:
         rate = pen.rate(None if limit is None else limit.bytes_per_s)
         return pen.spread(left, ((f"best {rate}", Look.MUTED),)), ()

@@ -38,7 +38,7 @@ class Filled:
 
 
 def _depth_problem(depths: Sequence[str]) -> str | None:
-    """What is wrong with the depths; None if nothing is."""
+    """The error in the depths; None if there is none."""
     if all(depth.isascii() and depth.isdecimal() and int(depth) <= INT_MAX for depth in depths):
         return None
     return "Depths are numbers of tokens with commas between them, such as 0,4096,16384."

@@ -30,7 +30,7 @@ _PAUSE = threading.Event()
 
 
 class Phase(StrEnum):
-    """What a study has for workers."""
+    """State of a study, as workers see it."""
 
     PREPARING = "preparing"
     TRIALS = "trials"
@@ -138,7 +138,7 @@ class Conducting(Closing):
                 )
 
     def offered(self) -> Offer:
-        """What there is for workers: nothing more once who conducts the study is gone."""
+        """Work for workers: nothing more once the study's conductor is gone."""
         with storage_errors(self._url):
             attrs = self._study.user_attrs
             offer = records.from_plain(attrs.get(_OFFER), Offer) or Offer(phase=Phase.PREPARING)

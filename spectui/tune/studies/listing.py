@@ -59,7 +59,7 @@ class StudyState(StrEnum):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``tune`` printed in the end."""
+    """The report that ``tune`` printed at the end."""
 
     schema: Literal["spectui.report/1"] = "spectui.report/1"
     text: str
@@ -207,7 +207,7 @@ def keep_report(storage: str | None, name: str, text: str, document: Json) -> No
 
 
 def kept_report(storage: str | None, name: str) -> Report | None:
-    """What ``tune`` printed in the end; None where that is not kept.
+    """The report that ``tune`` printed at the end; None where that is not kept.
 
     Raises:
         BadInputError: the storage cannot be used.

@@ -1,4 +1,4 @@
-"""What each machine has measured of a study, and of those of other hardware beside it."""
+"""Measurements of a study by machine, and of the studies of other hardware beside it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

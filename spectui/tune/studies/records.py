@@ -168,7 +168,7 @@ def id_of(trial: optuna.trial.FrozenTrial | optuna.Trial) -> int:
 
 
 def record_of(trial: optuna.trial.FrozenTrial) -> TrialRecord | None:
-    """What is kept of a trial; None where it has not begun."""
+    """The stored part of a trial; None where it has not begun."""
     return _decode(trial) if RECORD in trial.user_attrs else None
 
 

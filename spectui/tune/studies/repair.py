@@ -1,4 +1,4 @@
-"""What is wrong with a storage of studies, and what can be saved of it. Nothing is ever deleted."""
+"""Damage of a storage of studies, and what can be saved of it. Nothing is ever deleted."""
 
 import json
 import os
@@ -68,7 +68,7 @@ _TIDY = (
         "other.study_id = trials.study_id AND other.trial_id < trials.trial_id)"
     ),
 )
-"""What a new file needs to be whole in itself after rows were lost."""
+"""Statements that make a new file consistent after rows were lost."""
 
 
 def repair(storage: str | None, *, dry_run: bool) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _copied(path: Path, folder: Path) -> Path:
 
 
 def _problems(copy: Path) -> list[str]:
-    """What SQLite finds wrong; nothing where the file is whole."""
+    """Errors that SQLite finds; nothing where the file is whole."""
     try:
         with closing(sqlite3.connect(copy)) as connection:
             found = connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})").fetchall()

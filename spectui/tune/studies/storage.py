@@ -55,7 +55,7 @@ _RESTARTS = (
     "terminating connection",
     "closed the connection",
 )
-"""What is said of a connection to a database that starts or stops."""
+"""Words in errors of a connection to a database that starts or stops."""
 _OF_THE_CACHE = ("_get_trials", "_create_new_trial", "_set_trial_param")
 """Operations that Optuna's cache before a database takes."""
 
@@ -423,11 +423,11 @@ _ADVICE = {
     "readonly database": "make it and its folder writable, or give another --storage",
     "malformed": "spectui studies repair saves what can be read of it",
 }
-"""What to do, by a word of SQLite's."""
+"""Remedies, by a word of SQLite's."""
 
 
 def _of_another_optuna(error: Exception) -> str | None:
-    """What to do about tables of another version of Optuna's; None where they are not that."""
+    """The remedy for tables of another version of Optuna; None where they are not that."""
     text = str(error)
     if not isinstance(error, RuntimeError) or "table schema" not in text:
         return None

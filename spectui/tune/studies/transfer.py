@@ -58,7 +58,7 @@ _KINDS: dict[str, Any] = {
     PROMISE: Promise,
     REPORT: Report,
 }
-"""What a study keeps, and in which form."""
+"""Attributes of a study, with their types."""
 
 
 class _Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class _Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _MARKS: dict[str, Any] = {RECORD: TrialRecord, OWNER: _Owner, OFF: bool, ARM: Arm}
-"""What a trial keeps."""
+"""Attributes of a trial, with their types."""
 
 
 class _Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
