@@ -17,6 +17,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.tune.search import Search
 from spectui.tune.studies.conducting import Offer, Phase
 from spectui.tune.studies.lease import RENEW_S, STALE_S, Watch, has_ended, this_process
+from spectui.tune.studies.listing import StudyState, list_studies
 from spectui.tune.studies.machines import compare_machines
 from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.storage import close_storage, open_storage
@@ -212,6 +213,8 @@ def test_other_hardware_is_refused_or_kept_beside(url: str) -> None:
     assert [(row.study, row.n_trials) for row in rows] == [("s", 4), ("s/laptop", 4)]
     gains = [row.speedup.estimate for row in rows if row.speedup is not None]
     assert gains[0] > 1 > gains[1]
+    states = {entry.name: entry.state(url) for entry in list_studies(url)}
+    assert states["s/laptop"] is StudyState.GROUP
 
 
 def test_a_worker_of_other_models_is_refused(url: str) -> None:

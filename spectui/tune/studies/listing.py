@@ -19,6 +19,7 @@ from spectui.paths import STORAGE_VARIABLE
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.lease import has_ended
 from spectui.tune.studies.records import (
+    GROUP,
     OUTCOME,
     OWNER,
     PROMISE,
@@ -53,6 +54,8 @@ class StudyState(StrEnum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     """It was stopped, or its process ended: the same command goes on."""
+    GROUP = "group"
+    """Trials of other hardware beside another study: it has no end of its own."""
     WORKED_ON = "being worked on"
     UNREADABLE = "not readable"
     """Made by a newer spectui, or not imported whole."""
@@ -88,6 +91,8 @@ class StudyEntry:
             return StudyState.UNREADABLE
         if is_locked(storage or usual_storage(), self.name):
             return StudyState.WORKED_ON
+        if self.outcome is None and GROUP in self.name:
+            return StudyState.GROUP
         is_done = self.outcome is not None and not self.outcome.interrupted
         return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
 
