@@ -154,7 +154,7 @@ class BaseApp(OrderedApp[None]):
             "ctrl+z",
             "app.suspend",
             "Suspend",
-            "Stop all of spectui, and go back to the shell; its fg goes on",
+            "Suspend spectui and go back to the shell, whose fg brings it back",
             action="suspend_process",
         ),
     ]

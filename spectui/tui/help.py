@@ -143,7 +143,8 @@ class HelpScreen(ModalScreen[None]):
             table.add_row(Text(_PLACES.get(place, place), style="bold"), "", "")
             for action in actions:
                 table.add_row(
-                    Text(str(action.key_display), style="reverse"),
+                    # A span: the style of a whole text would fill its cell.
+                    Text.assemble((f" {action.key_display} ", "reverse")),
                     Text(action.tooltip or action.description),
                     Text(str(action.id), style="dim"),
                 )

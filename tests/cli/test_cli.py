@@ -216,9 +216,13 @@ def test_tune_explains_its_verdict_and_looks_at_the_categories(
     assert profiles["reason"].startswith("One setting for all")
     assert not profiles["recommended"]
     terms = document["explanation_terms"]
-    assert terms["speedup"] == document["best"]["speedup"]
-    assert terms["speedup_source"] == "measured"
-    assert 0 < terms["alpha"] <= 1
+    if terms is None:
+        # Of tiny models beside other programs, all of the gain can be noise.
+        assert document["explanation"].startswith("Not explained: ")
+    else:
+        assert terms["speedup"] == document["best"]["speedup"]
+        assert terms["speedup_source"] == "measured"
+        assert 0 < terms["alpha"] <= 1
     # Of six prompts, three choose.
     assert sum(row["trials"]["n_prompts"] for row in document["per_category"]) == 3
     for row in document["per_category"]:
