@@ -5,7 +5,8 @@ the process with the models, or one that plans memory. Some kills are aimed: at 
 process with the models has just begun to load, and when the storage is being written. After every
 death of the program nothing of it may run any longer, the storage must be whole, and every trial
 that was finished must still be there; the next start has to go on with the study. Several searches
-run side by side, each in a folder of its own.
+run side by side, each in a folder of its own. Kills that follow one another quickly meet many loads
+and few finished trials; ``--wait 3 12 --tokens 24`` meets many.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from benchmarks.soak import (
     side_by_side,
 )
 
-_LONGEST_S = 2.5
+_WAIT_S = (0.05, 2.5)
 _AIM_S = 6.0
 """Seconds for which a moment that is aimed at is waited for."""
 _LOOK_S = 0.002
@@ -46,6 +47,8 @@ class Killed(Soak):
     """Searches that are killed."""
 
     tickets: Tickets
+    wait_s: tuple[float, float] = _WAIT_S
+    """Least and most seconds before a kill, or before the moment of one is looked for."""
     kills: Counter[str] = field(default_factory=Counter)
     moments: Counter[str] = field(default_factory=Counter)
     """Kills by what was aimed at."""
@@ -76,9 +79,9 @@ class Killed(Soak):
     def wait(self, program: "subprocess.Popen[str]") -> bool:
         """Wait for the next moment to kill; tell whether the program still runs then."""
         aim = self.chance.choice(("load", "store", "any", "any"))
-        if aim == "any":
-            self._sleep(program, self.chance.uniform(0.05, _LONGEST_S))
-        else:
+        if aim == "any" or self.wait_s != _WAIT_S:
+            self._sleep(program, self.chance.uniform(*self.wait_s))
+        if aim != "any":
             self._aim(program, aim)
         self._aimed = aim
         return program.poll() is None
@@ -127,12 +130,17 @@ def _is_documented(_code: int, said: str) -> bool:
 
 
 def main() -> None:
-    """Kill, count and write ``results/soak_kills.json``."""
+    """Kill, count and write ``results/soak_kills.json``, or that of ``--result``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--searches", type=int, default=4, help="searches side by side")
+    parser.add_argument(
+        "--wait", type=float, nargs=2, default=_WAIT_S, metavar="S", help="seconds before a kill"
+    )
+    parser.add_argument("--tokens", type=int, help="tokens per prompt: few end many trials")
+    parser.add_argument("--result", default="soak_kills", help="name of the results' file")
     arguments = parser.parse_args()
     began_s, shared = time.monotonic(), shared_memory()
     tickets = Tickets(arguments.kills)
@@ -142,15 +150,24 @@ def main() -> None:
             folder = Path(name) / str(n)
             folder.mkdir()
             chance = random.Random(f"{arguments.seed} {n}")  # noqa: S311 - no secret
-            soaks.append(Killed(folder=folder, chance=chance, tickets=tickets))
+            soaks.append(
+                Killed(
+                    folder=folder,
+                    chance=chance,
+                    tickets=tickets,
+                    wait_s=tuple(arguments.wait),
+                    arguments=() if arguments.tokens is None else ("-n", str(arguments.tokens)),
+                )
+            )
         side_by_side(soaks, lambda soak: soak.run(began_s + 60 * arguments.minutes))
     kills = sum((one.kills for one in soaks), Counter[str]())
     faults = [fault for one in soaks for fault in one.faults]
     faults += [{"what": "shared memory is left", "name": one} for one in shared_memory() - shared]
     took_s = time.monotonic() - began_s
     write_results(
-        "soak_kills",
+        arguments.result,
         {
+            "wait_s": list(arguments.wait),
             "searches_side_by_side": len(soaks),
             "kills": dict(sorted(kills.items())),
             "aimed_at": dict(sorted(sum((one.moments for one in soaks), Counter[str]()).items())),
