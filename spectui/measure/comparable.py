@@ -24,6 +24,7 @@ _WORDS = {
     "extra": "with other arguments for llama-server",
     "backend": "with another backend",
 }
+_UNLISTED = "with this machine's GPUs, which the driver does not list now (see nvidia-smi)"
 _ANY = "with other settings"
 """Of conditions that only another version of spectui has."""
 _GROUPS = {"context": "options", "sampling": "sampling"}
@@ -50,6 +51,8 @@ _LATER = frozenset(
     }
 )
 """Fields that came when there were studies, of which each is what its default says."""
+_HOST = "host"
+"""The machine without its GPUs: it tells a GPU that is not listed from another machine."""
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
@@ -62,16 +65,17 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     Returns:
         None where nothing differs.
     """
-    differing = sorted(key for key in {*known, *spec} if known.get(key) != spec.get(key))
-    return " and ".join(_words(key, known.get(key), spec.get(key)) for key in differing) or None
+    differing = sorted(key for key in {*known, *spec} - {_HOST} if known.get(key) != spec.get(key))
+    words = {key: _words(key, known.get(key), spec.get(key)) for key in differing}
+    if known.get(_HOST) is not None and known.get(_HOST) == spec.get("machine"):
+        words["machine"] = _UNLISTED
+    return " and ".join(words.values()) or None
 
 
 def _words(key: str, known: object, spec: object) -> str:
     if isinstance(known, dict) and isinstance(spec, dict):
         if key == "backend":
             return _of_backend(known, spec)
-        if key == "gpu":
-            return f"with another GPU driver ({known.get('driver')}, here {spec.get('driver')})"
         if key in _GROUPS:
             return f"with other {_GROUPS[key]}{_flags(known, spec)}"
         if key == "target" and known.get("file") == spec.get("file"):
@@ -99,11 +103,16 @@ def _of_target(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 
 def _flags(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """Options that fill the fields which differ, in brackets."""
+    """Options that fill the fields which differ, in brackets; numbers with both values."""
     names = {one.parameter: one.flags[0] for one in RUN} | _FLAGS
     differing = sorted(key for key in {*known, *spec} if known.get(key) != spec.get(key))
-    flags = list(dict.fromkeys(names[key] for key in differing if key in names))
-    return f" ({', '.join(flags)})" if flags else ""
+    flags = []
+    for key in differing:
+        before, now = known.get(key), spec.get(key)
+        if key in names:
+            is_number = all(type(one) in {int, float} for one in (before, now))
+            flags.append(f"{names[key]} {before}, here {now}" if is_number else names[key])
+    return f" ({'; '.join(dict.fromkeys(flags))})" if flags else ""
 
 
 def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
@@ -117,7 +126,7 @@ def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 def of_any_machine(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions that machines of other hardware can share: neither devices nor placement."""
-    found = {key: value for key, value in spec.items() if key not in {"machine", "gpu"}}
+    found = {key: value for key, value in spec.items() if key not in {"machine", _HOST}}
     if isinstance(spec.get("llama.cpp"), list):
         found["llama.cpp"] = spec["llama.cpp"][:2]
     if isinstance(spec.get("target"), dict):
@@ -163,7 +172,7 @@ def as_stored(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def spec_digest(spec: dict[str, Any]) -> str:
     """Eight characters that stand for what makes trials comparable."""
-    return digest(spec)[:8]
+    return digest({key: value for key, value in spec.items() if key != _HOST})[:8]
 
 
 def digest(value: object) -> str:

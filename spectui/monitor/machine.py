@@ -2,10 +2,11 @@
 
 import hashlib
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
+import pynvml
 
 from spectui.documents import Json, encoded
 from spectui.monitor import nvml
@@ -24,6 +25,8 @@ class Machine:
     """Physical cores."""
     memory_bytes: int
     gpus: tuple[str, ...]
+    gpu_problem: str | None = None
+    """Why an NVIDIA driver that is there lists no GPUs; None where it does."""
 
     @property
     def fingerprint(self) -> str:
@@ -32,18 +35,30 @@ class Machine:
         parts = (self.cpu, str(self.n_cores), str(round(self.memory_bytes / _GIB)), *self.gpus)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
+    @property
+    def conditions(self) -> dict[str, str]:
+        """Its part of the conditions under which measurements compare.
+
+        ``host`` is the fingerprint that it has while a driver does not list the GPUs.
+        """
+        host = {"host": replace(self, gpus=()).fingerprint} if self.gpus else {}
+        return {"machine": self.fingerprint, **host}
+
     def document(self) -> Json:
         """Its fields, and its fingerprint, as JSON."""
-        return {"fingerprint": self.fingerprint, **encoded(self)}
+        found = {"fingerprint": self.fingerprint, **encoded(self)}
+        return {key: value for key, value in found.items() if key != "gpu_problem" or value}
 
 
 def this_machine() -> Machine:
     """Read the hardware; parts that cannot be read are left out."""
+    gpus, problem = _gpu_names()
     return Machine(
         cpu=_cpu_name(),
         n_cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
-        gpus=_gpu_names(),
+        gpus=gpus,
+        gpu_problem=problem,
     )
 
 
@@ -56,11 +71,12 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpu_names() -> tuple[str, ...]:
+def _gpu_names() -> tuple[tuple[str, ...], str | None]:
+    """Names of the GPUs, and why there are none; for a fingerprint that is a machine without."""
     try:
         with nvml.session():
             handles = [nvml.by_index(index) for index in range(nvml.count())]
-            return tuple(nvml.name(handle) for handle in handles)
-    except NvmlError:
-        # No driver or no permission: for the fingerprint that is a machine without a GPU.
-        return ()
+            return tuple(nvml.name(handle) for handle in handles), None
+    except NvmlError as error:
+        is_absent = error.code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+        return (), None if is_absent else error.reason("its GPUs")

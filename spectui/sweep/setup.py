@@ -77,7 +77,7 @@ def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, An
     """
     target, context, sampling = setup.base.target, setup.base.context, setup.sampling
     spec = {
-        "machine": setup.machine.fingerprint,
+        **setup.machine.conditions,
         "backend": backend,
         "target": {key: value for key, value in _identity(target).items() if key not in _OF_CELLS},
         "drafts": {name: _identity(options) for name, options in setup.drafts.items()},

@@ -33,7 +33,7 @@ def study_spec(
     if searches_experts:
         given["placement"]["n_cpu_moe"] = None
     spec = {
-        "machine": machine.fingerprint,
+        **machine.conditions,
         "llama.cpp": [binding_version(), llama_cpp_version(), *sorted(buffer_types())],
         "target": given,
         "drafts": {
@@ -75,7 +75,7 @@ def served_spec(
         workload: prompts to decode.
     """
     spec = {
-        "machine": machine.fingerprint,
+        **machine.conditions,
         "backend": "server",
         "server": server,
         "target": _served_identity(off.target, sizes_bytes),

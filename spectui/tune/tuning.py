@@ -19,6 +19,7 @@ from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.requests import usual_shape
 from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
+from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
 from spectui.options.request import RequestShape
@@ -255,6 +256,9 @@ class Tuning:
             if on_event is not None and threading.get_ident() == own:
                 on_event(Notice(text=text))
 
+        problem = this_machine().gpu_problem
+        if problem is not None:
+            say(f"the NVIDIA GPUs do not count as part of this machine now: {problem}")
         study = TuningStudy(
             self.name,
             options,

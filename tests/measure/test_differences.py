@@ -6,7 +6,13 @@ from spectui.measure.comparable import differences
 
 SERVER = {"name": "server", "path": "/a", "version": "b1", "build": {"size_bytes": 1}}
 ENGINE = {"name": "engine", "llama.cpp": ["1"]}
-SPEC = {"machine": "m", "backend": SERVER, "target": {"file": "t"}, "prompts": "p"}
+SPEC = {
+    "machine": "m",
+    "backend": SERVER,
+    "target": {"file": "t"},
+    "prompts": "p",
+    "context": {"threads": 1, "flash_attn": "auto"},
+}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +25,10 @@ SPEC = {"machine": "m", "backend": SERVER, "target": {"file": "t"}, "prompts": "
         ({"backend": ENGINE}, "with another backend"),
         ({"prompts": "q", "machine": "n"}, "on another machine and with other prompts"),
         ({"target": {}}, "with another target"),
+        (
+            {"context": {"threads": 2, "flash_attn": "on"}},
+            "with other options (-fa; -t 1, here 2)",
+        ),
         ({"new": 1}, "with other settings"),
     ],
     ids=str,

@@ -11,13 +11,16 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from spectui.errors import UsageError
 from spectui.known import Known
+from spectui.measure.comparable import differences, spec_digest
 from spectui.monitor import nvidia
 from spectui.monitor.machine import this_machine
 from spectui.monitor.metrics import RETRY_S, SlowMeter, link_limit_bytes_per_s
 from spectui.monitor.nvidia import NvidiaGpus
 from spectui.monitor.nvml import NvmlError
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle, pci_address
+from spectui.tune.studies.records import check_same
 from tests.support.constructed import snapshots
 from tests.support.nvml import MIB, StandIn, environment, until
 
@@ -649,8 +652,25 @@ def test_the_machine_names_its_gpus(nvml: StandIn) -> None:
 def test_a_machine_whose_driver_fails_has_no_gpus(nvml: StandIn) -> None:
     nvml.add_gpu()
     nvml.rule("nvmlDeviceGetName", code=pynvml.NVML_ERROR_NO_PERMISSION)
-    assert this_machine().gpus == ()
+    machine = this_machine()
+    assert machine.gpus == ()
+    assert machine.gpu_problem == "no permission: the driver hides its GPUs from this user"
     assert nvml.sessions() == 0
+
+
+def test_a_gpu_that_the_driver_does_not_list_is_no_other_machine(nvml: StandIn) -> None:
+    nvml.add_gpu()
+    with_gpu = this_machine().conditions
+    nvml.rule("nvmlInit", code=pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    without = this_machine().conditions
+    assert differences(with_gpu, without) == (
+        "with this machine's GPUs, which the driver does not list now (see nvidia-smi)"
+    )
+    assert differences(without, with_gpu) == "on another machine"
+    # Names of studies are those from before the host was kept.
+    assert spec_digest(with_gpu) == spec_digest({"machine": with_gpu["machine"]})
+    with pytest.raises(UsageError, match=r"made with this machine's GPUs, which the driver does"):
+        check_same("s", with_gpu, without)
 
 
 # -- the library itself, as a program of its own finds it

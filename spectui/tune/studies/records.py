@@ -68,18 +68,13 @@ def check_same(
     """
     if joins:
         known, spec = wherever_built(known), wherever_built(spec)
-    known = {key: known.get(key) for key in spec}
-    is_here = known.get("machine") == spec.get("machine")
-    if not (is_here and known.get("gpu")):
-        # Earlier studies say nothing of it, and another machine is enough.
-        known.pop("gpu", None)
-        spec = {key: value for key, value in spec.items() if key != "gpu"}
+    known = {key: known.get(key) for key in {*spec, "host"}}
     differing = differences(known, spec)
     if differing is None:
         return
     if joins:
         beside = ""
-        if not is_here or known.get("gpu") != spec.get("gpu"):
+        if known.get("machine") != spec.get("machine"):
             beside = "; --group NAME keeps this machine's trials as a study of its own beside it"
             if of_any_machine(known) != of_any_machine(spec):
                 beside += ", of the same models, prompts and settings"
