@@ -88,7 +88,7 @@ class _Kind:
 
 _TWICE = "has ended its process twice"
 _STORAGE = _Kind(
-    sentence=r"the storage sqlite:.* cannot be used \(.*\); check --storage",
+    sentence=r"the storage sqlite:.* cannot be used \(.*\); (check --storage|make room there)",
     codes=frozenset({3}),
     has_trial=False,
 )
@@ -115,7 +115,12 @@ _KINDS = {
         codes=frozenset({1, 4}),
         has_log=False,
     ),
-    "nvml": _Kind(sentence=r"(?!)", has_trial=False),
+    "nvml": _Kind(
+        # Until the next start finds the GPU again.
+        sentence=r"the study soak-\d+ was made with this machine's GPUs, which the driver does ",
+        codes=frozenset({2}),
+        has_trial=False,
+    ),
     "database locked": _STORAGE,
     "database away": _STORAGE,
     "disk full": _STORAGE,

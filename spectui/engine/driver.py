@@ -58,8 +58,8 @@ class Engine(Closing):
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for one in this process.
-            gate: lets nothing be decoded while memory is short, and is closed with this; None for
-                whatever comes.
+            gate: lets nothing be loaded or measured while memory is short, and is closed with
+                this; None for whatever comes.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -91,12 +91,11 @@ class Engine(Closing):
             draft=draft,
             from_disk=self._from_disk,
         )
-        return self._call(command, ModelLoaded)
+        return self._load(command)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        command = commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
-        return self._call(command, ModelLoaded)
+        return self._load(commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
 
     def unload_draft(self) -> None:
         """Free the draft."""
@@ -160,16 +159,31 @@ class Engine(Closing):
         else:
             self._thread.close()
 
+    def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> ModelLoaded:
+        if self._gate is None:
+            return self._call(command, ModelLoaded)
+        self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
+        loaded = self._call(command, ModelLoaded)
+        self._gate.settle()
+        return loaded
+
     def _measure(self, command: commands.Command, kind: type[Answer]) -> Answer:
         if self._gate is None:
             return self._call(command, kind)
-        n_stopped = self.client.n_stopped
         return self._gate.measure(
             lambda: self._call(command, kind),
-            tell=lambda reason: self.on_event(MemoryPaused(reason=reason)),
+            tell=self._tell_pause,
             again=lambda: self.on_event(CommandRestarted()),
-            is_over=lambda: self.client.n_stopped != n_stopped,
+            is_over=self._whether_stopped(),
         )
+
+    def _tell_pause(self, reason: str | None) -> None:
+        self.on_event(MemoryPaused(reason=reason))
+
+    def _whether_stopped(self) -> Callable[[], bool]:
+        """Tells whether it was stopped since this was asked for."""
+        n_stopped = self.client.n_stopped
+        return lambda: self.client.n_stopped != n_stopped
 
     def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
         self._drain()
@@ -189,8 +203,6 @@ class Engine(Closing):
             raise answer.error
         if not isinstance(answer, kind):
             raise TypeError(f"the engine answered {command} with {answer}")
-        if isinstance(answer, ModelLoaded) and self._gate is not None:
-            self._gate.settle()
         return answer
 
     def _next(self) -> Event:

@@ -1,4 +1,4 @@
-"""A gate before each measurement, which is closed while memory is short.
+"""A gate before each load and measurement, which is closed while memory is short.
 
 Memory is short where RAM, within all cgroup limits, or a GPU that the models use has next to
 nothing left: then the kernel or the driver ends somebody soon. So it is where processes wait for
@@ -29,8 +29,8 @@ from spectui.monitor.nvml import NvmlError
 MOST_S = 600.0
 """Seconds for which memory may stay short."""
 _FLOORS = {"RAM": 256 << 20}
-"""Bytes below which a memory is short; half of what it had when all was loaded, where that is less:
-a pair that leaves little was wanted so."""
+"""Bytes below which a memory is short; half of what it had at first, and when all was loaded, where
+that is less: a pair that leaves little was wanted so."""
 _GPU_FLOOR_BYTES = 64 << 20
 _OURS_BYTES = 32 << 20
 """A GPU of which a load takes less is another's."""
@@ -107,7 +107,7 @@ class SystemMemory(Closing):
 
 
 class MemoryGate(Closing):
-    """Lets measurements through while there is memory. Used by one thread."""
+    """Lets loads and measurements through while there is memory. Used by one thread."""
 
     def __init__(
         self,
@@ -131,7 +131,10 @@ class MemoryGate(Closing):
         self._sleep = sleep
         self._before = self._last = self._memory.read()
         self._last_s = clock()
-        self._floors = dict(_FLOORS)
+        self._floors = {
+            name: min(most, self._before.free_bytes.get(name, most) // 2)
+            for name, most in _FLOORS.items()
+        }
         self.n_pauses = 0
         self.waited_s = 0.0
         """Seconds for which it was closed."""
@@ -166,7 +169,7 @@ class MemoryGate(Closing):
             MemoryShortError: memory stays short.
         """
         for _repeat in range(_MOST_REPEATS):
-            self._wait(tell, is_over)
+            self.wait(tell, is_over)
             done = run()
             passed_s = self._clock() - self._last_s
             if self._from_disk or passed_s < _EVERY_S:
@@ -174,11 +177,12 @@ class MemoryGate(Closing):
             if _stalled_share(self._last, self._memory.read(), passed_s) < _STALLED_SHARE:
                 return done
             again()
-        self._wait(tell, is_over)
+        self.wait(tell, is_over)
         # The watch over the machine says what it is worth.
         return run()
 
-    def _wait(self, tell: Callable[[str | None], None], is_over: Callable[[], bool]) -> None:
+    def wait(self, tell: Callable[[str | None], None], is_over: Callable[[], bool]) -> None:
+        """Wait while memory is short; arguments and errors are those of ``measure``."""
         began_s = self._clock()
         if began_s - self._last_s < _EVERY_S:
             return

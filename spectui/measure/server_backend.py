@@ -11,6 +11,7 @@ from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
 from spectui.measure.backend import one_after_the_other
+from spectui.measure.server_memory import ServerMemory
 from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -72,6 +73,11 @@ class Servers(Protocol):
         """Number of servers started so far."""
         ...
 
+    @property
+    def memory(self) -> ServerMemory | None:
+        """Waits while memory is short; None for servers that spectui has not started."""
+        ...
+
     def of(self, setup: Setup) -> LlamaClient:
         """The server of a setup."""
         ...
@@ -92,8 +98,6 @@ class Servers(Protocol):
 class ServerBackend:
     """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
-    n_interruptions = 0
-    waited_s = 0.0
     n_cpu_moe = None
 
     def __init__(
@@ -136,6 +140,16 @@ class ServerBackend:
         self.n_beside_off: int | None = int(servers.keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
+
+    @property
+    def n_interruptions(self) -> int:
+        """Number of times that memory was short."""
+        return 0 if self._servers.memory is None else self._servers.memory.n_pauses
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that servers waited for memory."""
+        return 0.0 if self._servers.memory is None else self._servers.memory.waited_s
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
@@ -182,22 +196,27 @@ class ServerBackend:
 
         Raises:
             HopelessError: it does not run as it was started.
+            MemoryShortError: memory stays short.
             ServerError: it does not start, or fails; it is ended then.
         """
+        memory = self._servers.memory
+        if memory is None:
+            return self._together(commands)
+        # What a start takes of the memory is no reason to measure again.
+        self._started(self.setup(commands[0].speculation), commands)
+        return memory.measure(lambda: self._together(commands))
+
+    def _together(self, commands: Sequence[Generate]) -> list[tuple[GenerationResult, float]]:
         setup = self.setup(commands[0].speculation)
-        prompts = {command.prompt for command in commands}
-        # It would draft what it answered then.
-        if not prompts.isdisjoint(self._had.get(setup, ())):
-            self._servers.end(setup)
         try:
-            done = self._completed(self._started(setup), commands, setup)
+            done = self._completed(self._started(setup, commands), commands, setup)
             for one, _took_s in done:
                 self._servers.check(setup, one)
         except ServerError:
             self._servers.end(setup)
             raise
         if remembers(setup.speculation):
-            self._had.setdefault(setup, set()).update(prompts)
+            self._had.setdefault(setup, set()).update(one.prompt for one in commands)
         if setup.used_draft is not None and not self._tells_reading:
             done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
         return [
@@ -224,7 +243,10 @@ class ServerBackend:
     def probe_margin(self, _command: ProbeMargin) -> None:
         """Return None: a server does not report how close a choice was."""
 
-    def _started(self, setup: Setup) -> LlamaClient:
+    def _started(self, setup: Setup, commands: Sequence[Generate]) -> LlamaClient:
+        # It would draft what it answered then.
+        if not self._had.get(setup, set()).isdisjoint(one.prompt for one in commands):
+            self._servers.end(setup)
         n_starts, began_s = self._servers.n_starts, self._clock()
         server = self._servers.of(setup)
         if self._servers.n_starts > n_starts:

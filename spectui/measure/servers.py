@@ -7,17 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, or_reason
-from spectui.engine.guard import Guard, request_of
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.format import bytes_text, counted
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
+from spectui.measure.server_memory import ServerMemory
 from spectui.measure.workload import WARM_UP_TOKENS
-from spectui.options.dialect import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server import Completion, LlamaClient, LlamaServer
@@ -53,10 +51,6 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
 
 _MOST_OF_NAME = 80
 _PREFIX = "LLAMA_ARG_"
-_PLACES = re.compile(
-    r"cache-type|ctx-size|device|ffn|fit|gpu|load-mode|mmap|moe|offload|override|rpc|split|swa"
-)
-"""Parts of names of options that spectui passes on unread, and that decide what lies where."""
 _DRAFTING = ("SPEC", "DRAFT")
 """Parts of the names of llama-server's variables for drafting."""
 
@@ -73,7 +67,7 @@ class Fleet(Closing):
         timeout_s: float,
         on_start: Callable[[Setup], None],
         on_ready: Callable[[LlamaServer], None],
-        guard: Guard | None = None,
+        memory: ServerMemory,
     ) -> None:
         """Start nothing yet.
 
@@ -85,7 +79,7 @@ class Fleet(Closing):
             timeout_s: most seconds for loading the models, and for an answer.
             on_start: told before a server is started.
             on_ready: given each server before anything is measured on it.
-            guard: is asked before a server is started; None for one that reads what is free then.
+            memory: is asked before a server is started, and closed with this.
         """
         self._binary = binary
         self._logs = logs
@@ -93,7 +87,8 @@ class Fleet(Closing):
         self._timeout_s = timeout_s
         self._on_start = on_start
         self._on_ready = on_ready
-        self._guard = guard or Guard(is_here=False)
+        self.memory = memory
+        """Lets measurements on these servers through while memory is not short."""
         self._alive: dict[Setup, LlamaServer] = {}
         self.n_starts = 0
 
@@ -104,6 +99,7 @@ class Fleet(Closing):
             BadInputError: the binary has no words for what is asked for.
             DoesNotFitError: its models have no room, or not beside the other server.
             HopelessError: it speculates, and should not.
+            MemoryShortError: memory stays short.
             ServerError: it does not start.
             UsageError: an RPC server is gone, or serves somebody else: it would wait for ever.
         """
@@ -112,7 +108,7 @@ class Fleet(Closing):
             self._make_room(setup)
             for endpoint in setup.target.devices.rpc:
                 ensure_free(endpoint)
-            self._ask_guard(setup)
+            self._ask_for_memory(setup)
             self._on_start(setup)
             self.n_starts += 1
             server = LlamaServer(
@@ -129,6 +125,7 @@ class Fleet(Closing):
                 if setup.is_off:
                     _check_alone(server, self._binary.path)
                 self._on_ready(server)
+                self.memory.settle()
             except BaseException:
                 self.end(setup)
                 raise
@@ -150,7 +147,7 @@ class Fleet(Closing):
 
     def close(self) -> None:
         """End all running servers."""
-        self._guard.close()
+        self.memory.close()
         for setup in tuple(self._alive):
             self.end(setup)
 
@@ -160,17 +157,9 @@ class Fleet(Closing):
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
         return self._logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
 
-    def _ask_guard(self, setup: Setup) -> None:
-        """Refuse servers without room, as far as plans of this llama.cpp are theirs.
-
-        Raises:
-            DoesNotFitError: there is none.
-        """
-        names = (item.name for item in divide(setup.extra))
-        if self._binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
-            return
+    def _ask_for_memory(self, setup: Setup) -> None:
         try:
-            self._guard.check(request_of(setup))
+            self.memory.begin(setup, self._binary.dialect)
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -201,7 +190,7 @@ def open_fleet(
         binary: the user's llama-server.
         keeps_off: as ``Fleet``.
         timeout_s: as ``Fleet``.
-        say: told of every start.
+        say: told of every start, and of waiting for memory.
         name: name of what a server speculates with.
         from_disk: whether servers may read weights from disk again and again.
     """
@@ -223,7 +212,7 @@ def open_fleet(
         timeout_s=timeout_s,
         on_start=started,
         on_ready=warm_up,
-        guard=Guard(is_here=False, from_disk=from_disk),
+        memory=ServerMemory(say, from_disk=from_disk),
     )
 
 
@@ -283,6 +272,7 @@ class RunningServers(Closing):
 
     keeps_off = True
     n_starts = 0
+    memory = None
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
         """Take over both servers; closing leaves them running.

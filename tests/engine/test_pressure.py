@@ -14,41 +14,19 @@ import pytest
 
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.engine.events import CommandRestarted, Event, MemoryPaused
-from spectui.engine.pressure import MOST_S, MemoryGate, MemoryReading, SystemMemory
+from spectui.engine.events import CommandRestarted, Event, LoadProgress, MemoryPaused
+from spectui.engine.pressure import MOST_S, SystemMemory
 from spectui.errors import CancelledError, MemoryShortError
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, MAX_DRAFT, small_context
+from tests.support.memory import GIB, Scripted
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath, write_tiny
 
 pytest_plugins = ("tests.support.fixtures",)
 
 MIB = 1 << 20
-GIB = 1 << 30
 CGROUPS = Path("/sys/fs/cgroup/memory")
-
-
-class Scripted(SystemMemory):
-    """Memory as a test says; a look takes no time, a sleep as long as it is told."""
-
-    def __init__(self) -> None:
-        self.ram = 8 * GIB
-        self.gpu: int | None = None
-        self.stalled_s = 0.0
-        self.now_s = 0.0
-        self.on_sleep: Callable[[float], None] = lambda _now_s: None
-
-    def read(self) -> MemoryReading:
-        free = {"RAM": self.ram, **({} if self.gpu is None else {"GPU 0": self.gpu})}
-        return MemoryReading(free_bytes=free, limit="memory.max", stalled_s=self.stalled_s)
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-        self.on_sleep(self.now_s)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 @pytest.fixture
@@ -61,9 +39,7 @@ class Gated:
 
     def __init__(self, memory: Scripted, *, from_disk: bool = False) -> None:
         self.memory = memory
-        self.gate = MemoryGate(
-            memory, from_disk=from_disk, clock=lambda: memory.now_s, sleep=memory.sleep
-        )
+        self.gate = memory.gate(from_disk=from_disk)
         self.told: list[str | None] = []
         self.n_again = 0
         self.is_over = False
@@ -194,8 +170,7 @@ def test_an_engine_pauses_between_commands_and_the_pause_is_no_time_of_its(
     memory: Scripted, tiny: TinyPath
 ) -> None:
     told: list[Event] = []
-    gate = MemoryGate(memory, clock=lambda: memory.now_s, sleep=memory.sleep)
-    with Engine(told.append, gate=gate) as engine:
+    with Engine(told.append, gate=memory.gate()) as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(512), max_draft=MAX_DRAFT)
         memory.ram = 0
         memory.now_s += 1
@@ -208,6 +183,24 @@ def test_an_engine_pauses_between_commands_and_the_pause_is_no_time_of_its(
     paused = [one.reason for one in told if isinstance(one, MemoryPaused)]
     assert [one is None for one in paused] == [False, True]
     assert not any(isinstance(one, CommandRestarted) for one in told)
+
+
+def test_a_load_waits_for_memory_and_is_not_repeated(memory: Scripted, tiny: TinyPath) -> None:
+    told: list[Event] = []
+    with Engine(told.append, gate=memory.gate()) as engine:
+        memory.ram = 100 * MIB
+        memory.now_s += 1
+        memory.on_sleep = lambda _now_s: setattr(memory, "ram", 8 * GIB)
+        options = ModelOptions(path=tiny(TARGET))
+        engine.load_target(options, small_context(512), max_draft=MAX_DRAFT)
+        (began,) = (n for n, one in enumerate(told) if isinstance(one, MemoryPaused) and one.reason)
+        assert not any(isinstance(one, LoadProgress) for one in told[:began])
+        assert engine.n_interruptions == 1
+        memory.ram = 100 * MIB
+        memory.now_s += 1
+        memory.on_sleep = lambda _now_s: engine.stop()
+        with pytest.raises(CancelledError, match="while memory was short"):
+            engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
 
 
 HOG = """

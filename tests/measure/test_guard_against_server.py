@@ -12,6 +12,7 @@ from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import BufferKind, parse_buffers
+from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet
 from spectui.options.drafters import DraftMtp, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
@@ -96,7 +97,10 @@ def test_a_pair_that_it_runs_is_not_refused(
             timeout_s=60.0,
             on_start=lambda _setup: None,
             on_ready=lambda _server: None,
-            guard=None if free is None else Guard(lambda _gpus: free, is_here=False),
+            memory=ServerMemory(
+                pytest.fail,
+                guard=None if free is None else Guard(lambda _gpus: free, is_here=False),
+            ),
         )
 
     with fleet(None) as plenty:

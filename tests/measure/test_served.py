@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
-from spectui.errors import ServerError
+from spectui.engine.pressure import MemoryGate
+from spectui.errors import MemoryShortError, ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
 from spectui.measure.server_backend import ServerBackend, remembers, result_of
+from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
@@ -31,6 +33,7 @@ from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.race_runs import ApartRuns, RaceRuns
 from spectui.tune.spec import served_spec
+from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items
 
@@ -134,8 +137,13 @@ class Fleets:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.started: list[Setup] = []
+        self.told: list[str] = []
+        """Of waiting for memory."""
+        self.gate: MemoryGate | None = None
+        """Of the next fleet; None for one that reads this machine's memory."""
 
     def open(self, *, keeps_off: bool, manner: str = "is good", n_good: int = 1_000_000) -> Fleet:
+        self.told.clear()
         binary = write_server(self._folder / "llama-server", manner, n_good=n_good)
         return Fleet(
             examine(str(binary)),
@@ -144,6 +152,7 @@ class Fleets:
             timeout_s=20.0,
             on_start=self.started.append,
             on_ready=lambda _server: None,
+            memory=ServerMemory(self.told.append, gate=self.gate),
         )
 
     def alive(self) -> list[psutil.Process]:
@@ -212,6 +221,63 @@ def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Flee
         assert servers.generate(command).n_decoded == 3
         assert fleets.started == [ONE, ONE]
         assert servers.move_s > 0
+
+
+def test_starts_and_requests_wait_for_memory(fleets: Fleets) -> None:
+    memory = Scripted()
+    fleets.gate = memory.gate()
+
+    def short_for(seconds: float) -> None:
+        memory.ram = 0
+        memory.now_s += 1
+        ends_s = memory.now_s + seconds
+        memory.on_sleep = lambda now_s: setattr(memory, "ram", 8 * GIB if now_s > ends_s else 0)
+
+    with fleets.open(keeps_off=True) as fleet:
+        servers = decoding(fleet)
+        command = Generate(prompt=(1, 2), n_predict=4)
+        n_before = []
+        for _twice in range(2):
+            short_for(5)
+            assert servers.generate(command).n_decoded == 3
+            n_before.append(servers.n_interruptions)
+    assert n_before == [1, 2]
+    assert 2 * 5 < servers.waited_s < 2 * 20
+    paused = "paused, because RAM has 0 B left below memory.max; it goes on once there is memory"
+    assert [one.startswith(paused) for one in fleets.told] == [True, False, True, False]
+    assert fleets.told[1] == "memory is there again, it goes on"
+
+
+def test_what_a_server_measured_while_programs_waited_for_memory_is_measured_again(
+    fleets: Fleets,
+) -> None:
+    memory = Scripted()
+    fleets.gate = memory.gate()
+    with fleets.open(keeps_off=True) as fleet:
+        servers = decoding(fleet)
+
+        def stall() -> list[float]:
+            memory.now_s += 10
+            memory.stalled_s += 5 * (not measured)
+            measured.append(memory.now_s)
+            return measured
+
+        measured: list[float] = []
+        assert servers.generate(Generate(prompt=(1, 2), n_predict=4)).n_decoded == 3
+        assert fleet.memory.measure(stall) is measured
+    assert len(measured) == 2
+    assert "measured again, because programs waited for memory meanwhile" in fleets.told
+
+
+def test_memory_that_stays_short_ends_a_search_through_servers(fleets: Fleets) -> None:
+    memory = Scripted()
+    fleets.gate = memory.gate()
+    with fleets.open(keeps_off=True) as fleet:
+        memory.ram = 0
+        memory.now_s += 1
+        with pytest.raises(MemoryShortError, match="memory stayed short for 10 min"):
+            decoding(fleet).generate(Generate(prompt=(1, 2), n_predict=4))
+        assert fleets.started == []
 
 
 def test_the_log_of_a_server_that_failed_is_kept_under_its_name(
