@@ -30,8 +30,6 @@ from tests.support.models import CLOSE_DRAFT, TARGET, write_tiny
 _GONE_S = 20.0
 ENDS_S = 300.0
 """Seconds in which a search that nobody disturbs has ended."""
-_N_TRIALS = 5
-_N_PREDICT = 200
 _SHARED = Path("/dev/shm")  # noqa: S108 - looked at, never written to
 _OWN_SHARED = ("psm_", "sem.", "spectui", "torch_", "pym-")
 
@@ -47,6 +45,10 @@ class Soak:
     arguments: tuple[str, ...] = ()
     """More of them for ``tune``."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    n_trials: int = 5
+    """Of each study."""
+    n_predict: int = 200
+    """Tokens of each prompt."""
     storage: Path = field(init=False)
     """File of the studies."""
     n_studies: int = 0
@@ -54,6 +56,8 @@ class Soak:
     """How searches ended that were not killed themselves."""
     finished: dict[str, dict[int, str]] = field(default_factory=dict)
     """Finished trials of every study, as first seen."""
+    n_found_again: int = 0
+    """Finished trials that a later look has found again, counted at every look."""
     faults: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,11 +83,12 @@ class Soak:
     def start(self) -> "subprocess.Popen[str]":
         """Start the search, or go on with it."""
         given = ("-m", "target.gguf", "-md", "draft.gguf", "--prompts", "prompts.jsonl")
-        sizes = ("-n", str(_N_PREDICT), "-c", "1024", "-t", "1", "--trials", str(_N_TRIALS))
-        stored = ("--study", self.study, "--storage", f"sqlite:///{self.storage}")
+        sizes = ("-n", str(self.n_predict), "-c", "1024", "-t", "1")
+        stored = ("--study", self.study, "--storage", self._url)
+        search = ("--trials", str(self.n_trials), *stored, *self.arguments)
         own = {"SPECTUI_HOME": str(self.folder / "home"), "TMPDIR": str(self.temporary)}
         return subprocess.Popen(
-            [sys.executable, "-m", "spectui", "tune", *given, *sizes, *stored, *self.arguments],
+            [sys.executable, "-m", "spectui", "tune", *given, *sizes, *search],
             cwd=self.folder,
             env={**os.environ, **own, **self.environment},
             stdout=subprocess.DEVNULL,
@@ -109,20 +114,35 @@ class Soak:
         if whole != "ok":
             self.fault("the storage is damaged", said=whole)
             return
-        url = f"sqlite:///{self.storage}"
-        # Those before were seen when they ended, and nobody has opened them since.
-        if self.study in optuna.get_all_study_names(url):
-            self._compare(self.study, url)
+        self._look()
 
     def check_all(self) -> None:
         """See that no finished trial of any study was lost since."""
         self.check()
         for name in self.finished:
-            self._compare(name, f"sqlite:///{self.storage}")
+            self._compare(name)
 
-    def _compare(self, name: str, url: str) -> None:
+    def look_meanwhile(self) -> None:
+        """Take down what is finished while the search runs: whatever happens next may not lose it.
+
+        Not before a first check: until then the search may still be making the tables.
+        """
+        if self.finished:
+            self._look()
+
+    @property
+    def _url(self) -> str:
+        return f"sqlite:///{self.storage}"
+
+    def _look(self) -> None:
+        # Studies before were seen when they ended, and nobody has opened them since.
+        if self.study in optuna.get_all_study_names(self._url):
+            self._compare(self.study)
+
+    def _compare(self, name: str) -> None:
         known = self.finished.setdefault(name, {})
-        trials = optuna.load_study(study_name=name, storage=url).get_trials(deepcopy=False)
+        study = optuna.load_study(study_name=name, storage=self._url)
+        trials = study.get_trials(deepcopy=False)
         records = [trial.user_attrs.get("record", {}) for trial in trials]
         found = {
             record["number"]: json.dumps(record, sort_keys=True)
@@ -130,7 +150,9 @@ class Soak:
             if record.get("state") == "complete"
         }
         for number, record in known.items():
-            if found.get(number) != record:
+            if found.get(number) == record:
+                self.n_found_again += 1
+            else:
                 self.fault("a finished trial is lost or altered", trial=number, of=name)
         known |= found
 

@@ -6,7 +6,8 @@ process with the models has just begun to load, and when the storage is being wr
 death of the program nothing of it may run any longer, the storage must be whole, and every trial
 that was finished must still be there; the next start has to go on with the study. Several searches
 run side by side, each in a folder of its own. Kills that follow one another quickly meet many loads
-and few finished trials; ``--wait 3 12 --tokens 24`` meets many.
+and few finished trials. With ``--wait`` there is time between two kills, and whatever is finished
+is taken down right before the second; ``--tokens 16 --trials 40`` has many trials end meanwhile.
 """
 
 import argparse
@@ -15,9 +16,11 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -78,9 +81,14 @@ class Killed(Soak):
 
     def wait(self, program: "subprocess.Popen[str]") -> bool:
         """Wait for the next moment to kill; tell whether the program still runs then."""
-        aim = self.chance.choice(("load", "store", "any", "any"))
-        if aim == "any" or self.wait_s != _WAIT_S:
+        waits_always = self.wait_s != _WAIT_S
+        # Whoever waits first comes too late for the loads.
+        aims = ("store", "any") if waits_always else ("load", "store", "any", "any")
+        aim = self.chance.choice(aims)
+        if aim == "any" or waits_always:
             self._sleep(program, self.chance.uniform(*self.wait_s))
+        if waits_always:
+            self.look_meanwhile()
         if aim != "any":
             self._aim(program, aim)
         self._aimed = aim
@@ -137,50 +145,67 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--searches", type=int, default=4, help="searches side by side")
     parser.add_argument(
-        "--wait", type=float, nargs=2, default=_WAIT_S, metavar="S", help="seconds before a kill"
+        "--wait",
+        type=float,
+        nargs=2,
+        default=_WAIT_S,
+        metavar=("LOW", "HIGH"),
+        help="seconds before a kill",
     )
-    parser.add_argument("--tokens", type=int, help="tokens per prompt: few end many trials")
+    parser.add_argument("--trials", type=int, default=Soak.n_trials, help="of each study")
+    parser.add_argument("--tokens", type=int, default=Soak.n_predict, help="of each prompt")
     parser.add_argument("--result", default="soak_kills", help="name of the results' file")
     arguments = parser.parse_args()
     began_s, shared = time.monotonic(), shared_memory()
-    tickets = Tickets(arguments.kills)
     with tempfile.TemporaryDirectory() as name:
-        soaks = []
-        for n in range(arguments.searches):
-            folder = Path(name) / str(n)
-            folder.mkdir()
-            chance = random.Random(f"{arguments.seed} {n}")  # noqa: S311 - no secret
-            soaks.append(
-                Killed(
-                    folder=folder,
-                    chance=chance,
-                    tickets=tickets,
-                    wait_s=tuple(arguments.wait),
-                    arguments=() if arguments.tokens is None else ("-n", str(arguments.tokens)),
-                )
-            )
+        soaks = _searches(Path(name), arguments)
         side_by_side(soaks, lambda soak: soak.run(began_s + 60 * arguments.minutes))
-    kills = sum((one.kills for one in soaks), Counter[str]())
-    faults = [fault for one in soaks for fault in one.faults]
-    faults += [{"what": "shared memory is left", "name": one} for one in shared_memory() - shared]
-    took_s = time.monotonic() - began_s
+    found = _counted(soaks, shared_memory() - shared)
+    took_s, n_kills = time.monotonic() - began_s, found["n_kills"]
     write_results(
         arguments.result,
         {
             "wait_s": list(arguments.wait),
             "searches_side_by_side": len(soaks),
-            "kills": dict(sorted(kills.items())),
-            "aimed_at": dict(sorted(sum((one.moments for one in soaks), Counter[str]()).items())),
-            "n_kills": kills.total(),
-            "ends": dict(sorted(sum((one.ends for one in soaks), Counter[str]()).items())),
-            "n_studies": sum(len(one.finished) for one in soaks),
-            "n_finished_trials": sum(len(one) for soak in soaks for one in soak.finished.values()),
-            "faults": faults,
+            **found,
             "took_s": round(took_s, 1),
-            "s_per_kill": round(took_s / max(kills.total(), 1), 2),
-            "met": not faults and kills.total() >= arguments.kills,
+            "s_per_kill": round(took_s / max(n_kills, 1), 2),
+            "met": not found["faults"] and n_kills >= arguments.kills,
         },
     )
+
+
+def _searches(folder: Path, arguments: argparse.Namespace) -> list[Killed]:
+    tickets, soaks = Tickets(arguments.kills), []
+    for n in range(arguments.searches):
+        own = folder / str(n)
+        own.mkdir()
+        one = Killed(
+            folder=own,
+            chance=random.Random(f"{arguments.seed} {n}"),  # noqa: S311 - no secret
+            tickets=tickets,
+            wait_s=tuple(arguments.wait),
+            n_trials=arguments.trials,
+            n_predict=arguments.tokens,
+        )
+        soaks.append(one)
+    return soaks
+
+
+def _counted(soaks: Sequence[Killed], shared: set[str]) -> dict[str, Any]:
+    kills = sum((one.kills for one in soaks), Counter[str]())
+    faults = [fault for one in soaks for fault in one.faults]
+    faults += [{"what": "shared memory is left", "name": one} for one in shared]
+    return {
+        "kills": dict(sorted(kills.items())),
+        "aimed_at": dict(sorted(sum((one.moments for one in soaks), Counter[str]()).items())),
+        "n_kills": kills.total(),
+        "ends": dict(sorted(sum((one.ends for one in soaks), Counter[str]()).items())),
+        "n_studies": sum(len(one.finished) for one in soaks),
+        "n_finished_trials": sum(len(one) for soak in soaks for one in soak.finished.values()),
+        "n_found_again": sum(one.n_found_again for one in soaks),
+        "faults": faults,
+    }
 
 
 if __name__ == "__main__":
