@@ -88,7 +88,10 @@ class _Kind:
 
 _TWICE = "has ended its process twice"
 _STORAGE = _Kind(
-    sentence=r"the storage sqlite:.* cannot be used \(.*\); (check --storage|make room there)",
+    sentence=(
+        r"the storage sqlite:.* cannot be used \(.*\); (check --storage|make room there)"
+        r"|.* cannot be written, and trials are kept there; make it writable"
+    ),
     codes=frozenset({3}),
     has_trial=False,
 )
