@@ -20,7 +20,6 @@ from spectui.cli.served_session import (
 )
 from spectui.cli.session import (
     find_candidates,
-    held_devices,
     load_models,
     open_engine,
     place_target,
@@ -167,7 +166,7 @@ class Search:
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
-        with held_devices(shared), self._fleet(binary, off, placed) as fleet:
+        with self._fleet(binary, off, placed) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(

@@ -6,19 +6,25 @@ other users run is not seen here; ``monitor/watch.py`` notices what disturbs.
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from filelock import FileLock, Timeout
 
 from spectui.errors import BadInputError, UsageError
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
-from spectui.options.setup import CpuOptions
+from spectui.options.setup import CpuOptions, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.writing import PRIVATE
 
 _held: set[str] = set()
 """Devices of this process, which may measure in several steps on the same ones."""
+
+
+def devices_held_for(setup: Setup) -> AbstractContextManager[None]:
+    """Keep the devices of a setup until the block ends; raises as ``devices_held``."""
+    uses_gpus = any(one.n_gpu_layers != 0 for one in setup.models)
+    return devices_held(setup.context.cpu, uses_gpus=uses_gpus)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from spectui.closing import Closing
@@ -13,6 +14,7 @@ from spectui.documents import Json, or_reason
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.format import bytes_text, counted
 from spectui.llama.rpc import ensure_free
+from spectui.measure.device_locks import devices_held_for
 from spectui.measure.served_models import size_bytes
 from spectui.measure.server_memory import ServerMemory
 from spectui.measure.workload import WARM_UP_TOKENS
@@ -90,6 +92,8 @@ class Fleet(Closing):
         self.memory = memory
         """Lets measurements on these servers through while memory is not short."""
         self._alive: dict[Setup, LlamaServer] = {}
+        self._devices = ExitStack()
+        """Keeps the devices for these servers alone."""
         self.n_starts = 0
 
     def of(self, setup: Setup) -> LlamaServer:
@@ -101,10 +105,12 @@ class Fleet(Closing):
             HopelessError: it speculates, and should not.
             MemoryShortError: memory stays short.
             ServerError: it does not start.
-            UsageError: an RPC server is gone, or serves somebody else: it would wait for ever.
+            UsageError: another spectui measures on a device of it, or an RPC server is gone or
+                serves somebody else: it would wait for ever.
         """
         if setup not in self._alive:
             arguments = measuring_arguments(setup, self._binary)
+            self._devices.enter_context(devices_held_for(setup))
             self._make_room(setup)
             for endpoint in setup.target.devices.rpc:
                 ensure_free(endpoint)
@@ -150,6 +156,7 @@ class Fleet(Closing):
         self.memory.close()
         for setup in tuple(self._alive):
             self.end(setup)
+        self._devices.close()
 
     def _failed_log(self, setup: Setup, arguments: Sequence[str]) -> Path:
         """Path of the log of a failed server: one per setup, which the next failure overwrites."""

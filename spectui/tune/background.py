@@ -13,6 +13,7 @@ from spectui.engine.events import Event, MemoryPaused
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
+from spectui.measure.device_locks import devices_held_for
 from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.tuning import Tuning
@@ -108,7 +109,8 @@ class BackgroundTuning:
                     self._state = replace(self._state, importance=importance)
                 self._sink(self._state)
 
-        result = tuning.run(on_event)
+        with devices_held_for(tuning.setup.off):
+            result = tuning.run(on_event)
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED,

@@ -10,15 +10,7 @@ import pytest
 from spectui.errors import UsageError
 from spectui.measure.device_locks import devices_held
 from spectui.options.setup import CpuOptions
-
-HOLD = """
-import sys
-from spectui.measure.device_locks import devices_held
-from spectui.options.setup import CpuOptions
-with devices_held(CpuOptions(cpus=(0,)), uses_gpus=False):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from tests.support.locks import HOLD
 
 
 @pytest.fixture
@@ -26,7 +18,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "subprocess.Popen[
     """Another process of the same user that measures on core 0."""
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"

@@ -1,7 +1,10 @@
 """Servers in the place of the engine: who is alive, in which order, what answers tell."""
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.engine.pressure import MemoryGate
-from spectui.errors import MemoryShortError, ServerError
+from spectui.errors import MemoryShortError, ServerError, UsageError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
@@ -33,6 +36,7 @@ from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.race_runs import ApartRuns, RaceRuns
 from spectui.tune.spec import served_spec
+from tests.support.locks import HOLD
 from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items
@@ -267,6 +271,25 @@ def test_what_a_server_measured_while_programs_waited_for_memory_is_measured_aga
         assert fleet.memory.measure(stall) is measured
     assert len(measured) == 2
     assert "measured again, because programs waited for memory meanwhile" in fleets.told
+
+
+def test_a_fleet_has_its_cores_for_itself(fleets: Fleets) -> None:
+    (core,) = list(os.sched_getaffinity(0))[:1]
+    program = [sys.executable, "-c", HOLD, str(core)]
+    with (
+        subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
+        fleets.open(keeps_off=True) as fleet,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(UsageError, match=f"another spectui measures on core {core}"):
+            fleet.of(ONE)
+        assert fleets.started == []
+        other.communicate()
+        assert fleet.of(ONE).is_ready(timeout_s=20.0)
+        held = [sys.executable, "-c", HOLD, str(core)]
+        refused = subprocess.run(held, capture_output=True, text=True, check=False)
+        assert "another spectui measures on core" in refused.stderr
 
 
 def test_memory_that_stays_short_ends_a_search_through_servers(fleets: Fleets) -> None:
