@@ -5,6 +5,8 @@ import os
 import queue
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -65,6 +67,7 @@ from spectui.tune.tuning import Tuning
 from tests.support.cli import Spectui
 from tests.support.engine import local_worker
 from tests.support.gemma4 import write_pair
+from tests.support.locks import HOLD
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
 from tests.support.scripted_server import write_server
@@ -434,6 +437,24 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     measured = watched.wait(BaselineMeasured)
     assert [event for event in watched.events if isinstance(event, BaselineMeasured)] == [measured]
     assert watched.events.index(TuningChanged(state=state)) < watched.events.index(measured)
+
+
+def test_a_search_does_not_measure_beside_another_spectui(
+    watched: Watched, setup: LiveSetup
+) -> None:
+    watched.load(setup)
+    core = min(os.sched_getaffinity(0))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        state = tuned(watched, setup)
+        other.communicate()
+    assert state.phase is Phase.FAILED
+    assert state.error is not None
+    assert state.error.startswith(f"another spectui measures on core {core}")
+    assert tuned(watched, setup).phase is Phase.FINISHED
 
 
 @pytest.mark.ci
