@@ -26,6 +26,7 @@ import msgspec
 from spectui import errors
 from spectui.closing import Closing
 from spectui.errors import SpectuiError
+from spectui.secret import environment_without_secrets
 
 MOST_BYTES = 64 << 20
 """Limit for a message: several times the texts of the largest vocabulary."""
@@ -167,6 +168,7 @@ class Child(Closing):
                 stderr=self._stderr,
                 pass_fds=(number,),
                 start_new_session=True,
+                env=environment_without_secrets(),
             )
 
     @property

@@ -1,5 +1,6 @@
 """Secrets in commands of others and in addresses: neither stored nor printed, ``***`` in place."""
 
+import os
 import re
 
 HIDDEN = "***"
@@ -30,6 +31,11 @@ def hidden(name: str, value: str) -> str:
         return f'{match[1]}"{HIDDEN}"' if is_secret(match[2]) else match[0]
 
     return _ENTRY.sub(entry, without_passwords(value))
+
+
+def environment_without_secrets() -> dict[str, str]:
+    """Variables of this process that hold no secret, for children that read files of others."""
+    return {name: value for name, value in os.environ.items() if hidden(name, value) == value}
 
 
 def without_passwords(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from spectui.closing import Closing
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
+from spectui.secret import environment_without_secrets
 
 _CHILD = Path(__file__).with_name("chat_template.py")
 _MOST_CHARACTERS = 1 << 20
@@ -71,6 +72,7 @@ class Templates(Closing):
                 stderr=subprocess.DEVNULL,
                 # Ctrl-C is for the parent, who ends the child.
                 start_new_session=True,
+                env=environment_without_secrets(),
             )
         pipes = self._process.stdin, self._process.stdout
         line = b""

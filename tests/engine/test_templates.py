@@ -83,6 +83,19 @@ def test_a_hostile_template_is_refused(kind: str, templates: Templates) -> None:
     assert templates.render(model("{{ messages[0].content }}"), ASKED) == "hello"
 
 
+def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "geheim")
+    monkeypatch.setenv("SPECTUI_STORAGE", "postgresql://me:geheim@db/studies")
+    monkeypatch.setenv("SPECTUI_TEST", "told")
+    before = {child.pid for child in psutil.Process().children()}
+    with Templates() as templates:
+        templates.render(model("a"), ASKED)
+        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+        environment = child.environ()
+    assert environment["SPECTUI_TEST"] == "told"
+    assert not any("geheim" in value for value in environment.values())
+
+
 def test_no_child_is_left() -> None:
     before = {child.pid for child in psutil.Process().children()}
     with Templates() as templates:
