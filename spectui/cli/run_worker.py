@@ -6,6 +6,7 @@ from typing import Any
 from spectui.cli.click_options import given_words
 from spectui.cli.machines_report import machines_document, machines_table
 from spectui.cli.output import complain, write_result
+from spectui.cli.repeated_options import repeated_options
 from spectui.cli.run_tune import tune
 from spectui.cli.tune import command as tune_command
 from spectui.errors import CancelledError, UsageError
@@ -40,14 +41,10 @@ def work(parsed: dict[str, Any]) -> None:
     waiting = _Waiting(parsed["time_budget"])
     name, kept = study_arguments(url, parsed["study"], waiting)
     own = {key: value for key, value in given_words().items() if key not in _OWN}
-    if kept.get("from") and "command_line" not in own:
-        raise UsageError(
-            f"the study {name} was begun with --from, whose command is not kept; give the same "
-            "--from here"
-        )
+    repeated = repeated_options(name, kept, own)
     if (left_s := waiting.left_s) is not None:
         own["time_budget"] = f"{left_s:.1f}s"
-    words = tune_command.words({"trials": str(_UNLIMITED), **kept, **own})
+    words = tune_command.words({"trials": str(_UNLIMITED), **repeated, **own})
     with tune_command.make_context("worker", words) as context:
         found = tune(
             context.params,

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from spectui.cli.click_options import given_words
 from spectui.cli.defaults import given_extra
 from spectui.cli.given import Models
 from spectui.cli.interrupts import interrupts
-from spectui.cli.options_common import BackendKind
 from spectui.cli.progress import Progress
+from spectui.cli.repeated_options import kept_options
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
     check_schedule,
@@ -284,7 +282,7 @@ class Search:
                 sampler=Sampler(options.sampler),
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
-                arguments=_kept_words(),
+                arguments=kept_options(),
             ),
             command=CommandOptions(
                 dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
@@ -327,24 +325,6 @@ class Search:
         if result.not_kept is not None:
             self.progress.say(result.not_kept)
         return result
-
-
-_NOT_KEPT = frozenset(
-    {
-        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "repeats", "requests", "depths", "pin", "server_url", "command_line"),
-    }
-)
-"""Options of this process alone, and the command of ``--from``, which may hold secrets."""
-
-
-def _kept_words() -> dict[str, Any]:
-    """Options that workers have to repeat."""
-    given = given_words()
-    found = {name: value for name, value in given.items() if name not in _NOT_KEPT}
-    if given.get("backend") != BackendKind.SERVER:
-        found.pop("server_bin", None)
-    return {**found, **({"from": True} if "command_line" in given else {})}
 
 
 def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:

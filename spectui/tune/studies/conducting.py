@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 import optuna
@@ -156,10 +155,10 @@ class Conducting(Closing):
                 self._study.set_user_attr(_CONDUCTOR, None)
 
 
-def study_arguments(
-    storage: str, wanted: str, wait: Callable[[str], None]
-) -> tuple[str, dict[str, Any]]:
+def study_arguments(storage: str, wanted: str, wait: Callable[[str], None]) -> tuple[str, object]:
     """Full name of a study that workers can join, and the options that it was begun with.
+
+    The options are as whoever wrote to the storage left them.
 
     Args:
         storage: URL of its storage.
