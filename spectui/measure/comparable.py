@@ -1,7 +1,7 @@
 """Whether earlier numbers compare with new ones: digests of conditions, and what differs. Pure."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -24,7 +24,7 @@ _WORDS = {
     "extra": "with other arguments for llama-server",
     "backend": "with another backend",
 }
-_UNLISTED = "with this machine's GPUs, which the driver does not list now (see nvidia-smi)"
+UNLISTED = "with this machine's GPUs, which the driver does not list now"
 _ANY = "with other settings"
 """Of conditions that only another version of spectui has."""
 _GROUPS = {"context": "options", "sampling": "sampling"}
@@ -53,6 +53,8 @@ _LATER = frozenset(
 """Fields that came when there were studies, of which each is what its default says."""
 _HOST = "host"
 """The machine without its GPUs: it tells a GPU that is not listed from another machine."""
+_DRIVER = "driver"
+"""Version of the GPUs' driver, of which earlier conditions say nothing."""
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
@@ -65,11 +67,26 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     Returns:
         None where nothing differs.
     """
-    differing = sorted(key for key in {*known, *spec} - {_HOST} if known.get(key) != spec.get(key))
+    compared = {*known, *spec} - {_HOST, _DRIVER}
+    differing = sorted(key for key in compared if known.get(key) != spec.get(key))
     words = {key: _words(key, known.get(key), spec.get(key)) for key in differing}
-    if known.get(_HOST) is not None and known.get(_HOST) == spec.get("machine"):
-        words["machine"] = _UNLISTED
+    if misses_gpus(known, spec):
+        words["machine"] = f"{UNLISTED} (see nvidia-smi)"
+    if has_other_driver(known, spec):
+        words[_DRIVER] = f"with another GPU driver ({known[_DRIVER]}, here {spec[_DRIVER]})"
     return " and ".join(words.values()) or None
+
+
+def misses_gpus(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Whether the machine of ``spec`` is that of ``known``, whose GPUs no driver lists now."""
+    return known.get(_HOST) is not None and known.get(_HOST) == spec.get("machine")
+
+
+def has_other_driver(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Whether the GPUs of one machine had another driver; no where one of the two is not known."""
+    before, now = known.get(_DRIVER), spec.get(_DRIVER)
+    is_here = known.get("machine") == spec.get("machine")
+    return is_here and None not in {before, now} and before != now
 
 
 def _words(key: str, known: object, spec: object) -> str:
@@ -126,7 +143,7 @@ def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 def of_any_machine(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions that machines of other hardware can share: neither devices nor placement."""
-    found = {key: value for key, value in spec.items() if key not in {"machine", _HOST}}
+    found = {key: value for key, value in spec.items() if key not in {"machine", _HOST, _DRIVER}}
     if isinstance(spec.get("llama.cpp"), list):
         found["llama.cpp"] = spec["llama.cpp"][:2]
     if isinstance(spec.get("target"), dict):
@@ -173,6 +190,26 @@ def as_stored(spec: Mapping[str, Any]) -> dict[str, Any]:
 def spec_digest(spec: dict[str, Any]) -> str:
     """Eight characters that stand for what makes trials comparable."""
     return digest({key: value for key, value in spec.items() if key != _HOST})[:8]
+
+
+def found_again(
+    spec: dict[str, Any],
+    name_of: Callable[[dict[str, Any]], str],
+    is_stored: Callable[[str], bool],
+) -> tuple[dict[str, Any], str]:
+    """Conditions to go on with, and the name that follows from them.
+
+    What was begun before drivers were kept has a name without the driver: it goes on under that.
+
+    Args:
+        spec: present conditions.
+        name_of: derives a name.
+        is_stored: whether measurements of that name are kept.
+    """
+    older = {key: value for key, value in spec.items() if key != _DRIVER}
+    if older != spec and is_stored(name_of(older)) and not is_stored(name_of(spec)):
+        return older, name_of(older)
+    return spec, name_of(spec)
 
 
 def digest(value: object) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class Machine:
     gpus: tuple[str, ...]
     gpu_problem: str | None = None
     """Why an NVIDIA driver that is there lists no GPUs; None where it does."""
+    driver: str | None = None
+    """Version of the NVIDIA driver that lists the GPUs; None where none does, or it is untold."""
 
     @property
     def fingerprint(self) -> str:
@@ -39,26 +42,30 @@ class Machine:
     def conditions(self) -> dict[str, str]:
         """Its part of the conditions under which measurements compare.
 
-        ``host`` is the fingerprint that it has while a driver does not list the GPUs.
+        ``host`` is the fingerprint that it has while a driver does not list the GPUs; ``driver``
+        is there where its version is known.
         """
         host = {"host": replace(self, gpus=()).fingerprint} if self.gpus else {}
-        return {"machine": self.fingerprint, **host}
+        driver = {} if self.driver is None else {"driver": self.driver}
+        return {"machine": self.fingerprint, **host, **driver}
 
     def document(self) -> Json:
         """Its fields, and its fingerprint, as JSON."""
         found = {"fingerprint": self.fingerprint, **encoded(self)}
-        return {key: value for key, value in found.items() if key != "gpu_problem" or value}
+        optional = {"gpu_problem", "driver"}
+        return {key: value for key, value in found.items() if key not in optional or value}
 
 
 def this_machine() -> Machine:
     """Read the hardware; parts that cannot be read are left out."""
-    gpus, problem = _gpu_names()
+    gpus, driver, problem = _gpus()
     return Machine(
         cpu=_cpu_name(),
         n_cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
         gpus=gpus,
         gpu_problem=problem,
+        driver=driver,
     )
 
 
@@ -71,12 +78,20 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpu_names() -> tuple[tuple[str, ...], str | None]:
-    """Names of the GPUs, and why there are none; for a fingerprint that is a machine without."""
+def _gpus() -> tuple[tuple[str, ...], str | None, str | None]:
+    """Names of the GPUs, their driver's version, and why there are none.
+
+    For a fingerprint a machine whose GPUs are not listed is one without.
+    """
     try:
         with nvml.session():
             handles = [nvml.by_index(index) for index in range(nvml.count())]
-            return tuple(nvml.name(handle) for handle in handles), None
+            names = tuple(nvml.name(handle) for handle in handles)
+            driver = None
+            with suppress(NvmlError):
+                # GPUs without it compare as those of which it was never kept.
+                driver = nvml.driver_version()
+            return names, driver if names else None, None
     except NvmlError as error:
         is_absent = error.code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
-        return (), None if is_absent else error.reason("its GPUs")
+        return (), None, None if is_absent else error.reason("its GPUs")

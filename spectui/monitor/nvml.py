@@ -137,6 +137,11 @@ def count() -> int:
     return int(call(pynvml.nvmlDeviceGetCount))
 
 
+def driver_version() -> str:
+    """Return the version of the driver."""
+    return _text(call(pynvml.nvmlSystemGetDriverVersion))
+
+
 def by_index(index: int) -> Handle:
     """Return GPU ``index``."""
     return Handle(call(pynvml.nvmlDeviceGetHandleByIndex, index))

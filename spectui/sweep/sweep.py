@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from spectui.documents import Json, or_reason
 from spectui.errors import (
@@ -17,6 +18,7 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.measure.arm import OFF
+from spectui.measure.comparable import found_again
 from spectui.measure.served_models import UNREAD, look_at
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -61,7 +63,11 @@ class Sweep:
         self.left_out = (*setup.left_out, *left_out)
         """Sentences on parts of the grid that cannot run here."""
         self.spec = sweep_spec(setup, backend_identity(setup))
-        self.name = setup.name or sweep_name(setup.base.target.path, self.spec)
+        if setup.name is None:
+            named = partial(sweep_name, setup.base.target.path)
+            self.spec, self.name = found_again(self.spec, named, _is_stored)
+        else:
+            self.name = setup.name
         self.visits = ordered(self.cells, setup.repeats, setup.sampling.seed)
         self.pending = self.visits
         """Visits that are left to be measured, in their order."""
@@ -75,7 +81,7 @@ class Sweep:
     @property
     def is_stored(self) -> bool:
         """Whether a sweep is stored under its name."""
-        return (sweep_folder(self.name) / "cells.jsonl").exists()
+        return _is_stored(self.name)
 
     @property
     def longest(self) -> int:
@@ -289,6 +295,10 @@ class Sweep:
         self._learn(record)
         self.pending = self.pending[1:]
         on_event(record)
+
+
+def _is_stored(name: str) -> bool:
+    return (sweep_folder(name) / "cells.jsonl").exists()
 
 
 def _model(spec: Json, options: ModelOptions) -> Json:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, Loading
+from spectui.measure.comparable import found_again
 from spectui.measure.measurer import Measurer
 from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.requests import usual_shape
@@ -170,6 +172,10 @@ class Tuning:
         """
         setup = self.setup
         with self._open(on_event) as study:
+            problem = this_machine().gpu_problem
+            if problem is not None:
+                without = "the NVIDIA GPUs do not count as part of this machine now"
+                on_event(Notice(text=f"{without}: {problem}"))
             if setup.experts is not None and study.space.placements is not None:
                 setup.experts.check(study.space.placements, study.name)
             twin = self._greedy_twin(study)
@@ -256,9 +262,12 @@ class Tuning:
             if on_event is not None and threading.get_ident() == own:
                 on_event(Notice(text=text))
 
-        problem = this_machine().gpu_problem
-        if problem is not None:
-            say(f"the NVIDIA GPUs do not count as part of this machine now: {problem}")
+        if options.name is None:
+            self._spec, self.name = found_again(
+                self._spec,
+                partial(study_name, self.setup.off.target.path),
+                partial(has_study, options.storage),
+            )
         study = TuningStudy(
             self.name,
             options,

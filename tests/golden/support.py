@@ -185,7 +185,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _MEASURED = {
     "spectui.monitor.machine._cpu_name": "A processor",
-    "spectui.monitor.machine._gpu_names": ((), None),
+    "spectui.monitor.machine._gpus": ((), None, None),
     "spectui.server.watch.locator.name_of": "python",
     "spectui.cores.usable_processors": 1 << 16,
     "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectui.measure.comparable import differences
+from spectui.measure.comparable import differences, found_again, of_any_machine, spec_digest
 
 SERVER = {"name": "server", "path": "/a", "version": "b1", "build": {"size_bytes": 1}}
 ENGINE = {"name": "engine", "llama.cpp": ["1"]}
@@ -40,3 +40,47 @@ def test_what_differs_is_named(now: dict[str, object], told: str | None) -> None
 def test_an_engine_of_another_llama_cpp() -> None:
     other = {"name": "engine", "llama.cpp": ["2"]}
     assert differences({"backend": ENGINE}, {"backend": other}) == "with another llama.cpp"
+
+
+GPU = {"machine": "m", "host": "h", "driver": "550"}
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "told"),
+    [
+        (GPU, GPU, None),
+        (GPU, {**GPU, "driver": "560"}, "with another GPU driver (550, here 560)"),
+        (GPU, {"machine": "n", "host": "i", "driver": "560"}, "on another machine"),
+        # Whoever never kept it, or is not told it, has nothing to compare.
+        ({"machine": "m"}, GPU, None),
+        (GPU, {"machine": "m", "host": "h"}, None),
+        (
+            GPU,
+            {"machine": "h"},
+            "with this machine's GPUs, which the driver does not list now (see nvidia-smi)",
+        ),
+    ],
+    ids=str,
+)
+def test_a_driver_differs_on_one_machine(
+    known: dict[str, object], now: dict[str, object], told: str | None
+) -> None:
+    assert differences(known, now) == told
+
+
+def test_a_group_takes_machines_with_other_drivers() -> None:
+    assert of_any_machine({**GPU, "prompts": "p"}) == {"prompts": "p"}
+
+
+def test_what_was_begun_before_drivers_were_kept_is_found_again() -> None:
+    older = {"machine": "m", "host": "h"}
+    before, now = spec_digest(older), spec_digest(GPU)
+    assert before == spec_digest({"machine": "m"}) != now
+    for stored, found in (
+        (set(), (GPU, now)),
+        ({before}, (older, before)),
+        ({now}, (GPU, now)),
+        ({before, now}, (GPU, now)),
+    ):
+        assert found_again(GPU, spec_digest, stored.__contains__) == found
+    assert found_again(older, spec_digest, {before}.__contains__) == (older, before)

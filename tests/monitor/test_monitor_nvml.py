@@ -658,6 +658,20 @@ def test_a_machine_whose_driver_fails_has_no_gpus(nvml: StandIn) -> None:
     assert nvml.sessions() == 0
 
 
+def test_the_machine_tells_the_version_of_its_driver(nvml: StandIn) -> None:
+    nvml.update_driver("550.54")
+    assert this_machine().driver is None
+    assert "driver" not in this_machine().document()
+    nvml.add_gpu()
+    machine = this_machine()
+    assert machine.document()["driver"] == machine.conditions["driver"] == "550.54"
+    nvml.rule("nvmlSystemGetDriverVersion", code=pynvml.NVML_ERROR_UNKNOWN)
+    untold = this_machine()
+    assert (untold.gpus, untold.driver) == (machine.gpus, None)
+    assert untold.fingerprint == machine.fingerprint
+    assert "driver" not in untold.conditions
+
+
 def test_a_gpu_that_the_driver_does_not_list_is_no_other_machine(nvml: StandIn) -> None:
     nvml.add_gpu()
     with_gpu = this_machine().conditions
@@ -669,8 +683,20 @@ def test_a_gpu_that_the_driver_does_not_list_is_no_other_machine(nvml: StandIn) 
     assert differences(without, with_gpu) == "on another machine"
     # Names of studies are those from before the host was kept.
     assert spec_digest(with_gpu) == spec_digest({"machine": with_gpu["machine"]})
-    with pytest.raises(UsageError, match=r"made with this machine's GPUs, which the driver does"):
+    with pytest.raises(UsageError, match="the NVIDIA driver was updated while it ran"):
         check_same("s", with_gpu, without)
+    nvml.rule("nvmlInit", code=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+    with pytest.raises(UsageError, match=r"list now: no NVIDIA driver is loaded, .*--group NAME"):
+        check_same("s", with_gpu, without, joins=True)
+
+
+def test_a_worker_with_another_driver_may_measure_beside(nvml: StandIn) -> None:
+    nvml.add_gpu()
+    nvml.update_driver("550.54")
+    before = this_machine().conditions
+    nvml.update_driver("560.28")
+    with pytest.raises(UsageError, match=r"\(550.54, here 560.28\).*; --group NAME keeps"):
+        check_same("s", before, this_machine().conditions, joins=True)
 
 
 # -- the library itself, as a program of its own finds it

@@ -57,6 +57,7 @@ class StandIn:
         self.library = library
         self._gpus = (StandInGpu * 8).in_dll(library, "stub_gpus")
         self._n_gpus = ctypes.c_int.in_dll(library, "stub_n_gpus")
+        self._driver = (ctypes.c_char * 80).in_dll(library, "stub_driver")
 
     def add_gpu(self, **fields: object) -> StandInGpu:
         """Plug in a GPU on a generation 3 link, whose counters cannot wrap unnoticed at 4 Hz."""
@@ -84,6 +85,10 @@ class StandIn:
             setattr(gpu, field, value)
         self._n_gpus.value = index + 1
         return gpu
+
+    def update_driver(self, version: str) -> None:
+        """Give the driver a version; until then it tells none."""
+        self._driver.value = version.encode()
 
     def reorder(self) -> None:
         """Swap the first two GPUs, as a driver may that finds them in another order."""

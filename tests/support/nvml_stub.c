@@ -99,6 +99,7 @@ typedef struct {
 
 EXPORT Gpu stub_gpus[MAX_GPUS];
 EXPORT int stub_n_gpus;
+EXPORT char stub_driver[80];
 
 static Rule rules[MAX_RULES];
 static int n_rules;
@@ -151,6 +152,7 @@ EXPORT void stub_reset(void) {
     stub_n_gpus = 0;
     memset(rules, 0, sizeof rules);
     memset(stub_gpus, 0, sizeof stub_gpus);
+    memset(stub_driver, 0, sizeof stub_driver);
     pthread_mutex_unlock(&lock);
 }
 
@@ -201,6 +203,12 @@ EXPORT const char *nvmlErrorString(int code) {
     static char text[32];
     snprintf(text, sizeof text, "stand-in error %d", code);
     return text;
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned int size) {
+    snprintf(text, size, "%s", stub_driver);
+    int code = enter("nvmlSystemGetDriverVersion", ANY_GPU);
+    return code == SUCCESS && stub_driver[0] == 0 ? NOT_SUPPORTED : code;
 }
 
 EXPORT int nvmlDeviceGetCount_v2(unsigned int *count) {

@@ -24,6 +24,7 @@ from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from tests.support.search import items, result
 
+MACHINE = Machine(cpu="A processor", n_cores=4, memory_bytes=1 << 30, gpus=())
 PLACE = Place()
 TASK = Task(n_predict=32)
 DEFAULT = Cell(task=TASK)
@@ -93,7 +94,13 @@ def failed(one: Cell, error: str = "it does not fit") -> VisitRecord:
     )
 
 
-def sweep(*draft_max: int, repeats: int = 1, retry_failed: bool = False) -> Sweep:
+def sweep(
+    *draft_max: int,
+    repeats: int = 1,
+    retry_failed: bool = False,
+    name: str | None = "s",
+    machine: Machine = MACHINE,
+) -> Sweep:
     """A sweep of a draft over its lengths, in which each look at the clock takes 6 seconds."""
     setup = SweepSetup(
         grid=Grid(name="", description="-", cells=(Axes(draft_max=draft_max),)),
@@ -108,9 +115,9 @@ def sweep(*draft_max: int, repeats: int = 1, retry_failed: bool = False) -> Swee
         sampling=SamplingConfig(temp=0.0),
         schedule=Schedule.SERVER,
         prompts=tuple(Prompt(id=f"p{n}", category="x", text=str(n)) for n in range(6)),
-        machine=Machine(cpu="A processor", n_cores=4, memory_bytes=1 << 30, gpus=()),
+        machine=machine,
         repeats=repeats,
-        name="s",
+        name=name,
         retry_failed=retry_failed,
     )
     clock = count(0.0, 6.0)

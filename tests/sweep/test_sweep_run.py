@@ -9,7 +9,7 @@ from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from spectui.sweep.sweep import Sweep
-from tests.support.sweep import TASK, ScriptedMeasurer, cell, off_cell, record, sweep
+from tests.support.sweep import MACHINE, TASK, ScriptedMeasurer, cell, off_cell, record, sweep
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -196,3 +196,20 @@ def test_prompts_have_the_length_of_the_task_and_drawn_outputs_are_not_compared(
     found = measurer.measure(Visit(cell=cell(2, task=task), repeat=0))
     assert {run.n_prompt_tokens for run in found.runs} == {16}
     assert found.lossless is None
+
+
+def test_another_driver_begins_another_sweep_but_for_those_that_did_not_keep_it() -> None:
+    untold = replace(MACHINE, gpus=("A GPU",))
+    before, now = (replace(untold, driver=version) for version in ("550.54", "560.28"))
+    measured = sweep(2, name=None, machine=before)
+    ran(measured)
+    other = sweep(2, name=None, machine=now)
+    assert other.name != measured.name
+    assert not other.is_stored
+    older = sweep(2, name=None, machine=untold)
+    ran(older)
+    again = sweep(2, name=None, machine=now)
+    assert again.name == older.name
+    with again.open():
+        assert not again.pending
+    assert sweep(2, name=None, machine=before).name == measured.name

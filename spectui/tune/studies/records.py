@@ -10,7 +10,15 @@ import optuna
 
 from spectui.errors import UsageError
 from spectui.measure.arm import Arm
-from spectui.measure.comparable import differences, of_any_machine, wherever_built
+from spectui.measure.comparable import (
+    UNLISTED,
+    differences,
+    has_other_driver,
+    misses_gpus,
+    of_any_machine,
+    wherever_built,
+)
+from spectui.monitor.machine import this_machine
 from spectui.options.stored import check_schema, current
 from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
@@ -52,6 +60,9 @@ def check_study(name: str, attributes: Mapping[str, Any]) -> None:
     )
 
 
+_GROUPED = "--group NAME keeps this machine's trials as a study of its own beside it"
+
+
 def check_same(
     name: str, known: Mapping[str, Any], spec: Mapping[str, Any], *, joins: bool = False
 ) -> None:
@@ -72,10 +83,18 @@ def check_same(
     differing = differences(known, spec)
     if differing is None:
         return
+    if misses_gpus(known, spec):
+        reason = this_machine().gpu_problem or "no NVIDIA driver is loaded, or it knows no GPU"
+        # A worker may as well be on an equal machine that has none.
+        other = _GROUPED if joins else "choose another --study"
+        raise UsageError(
+            f"the study {name} was made {UNLISTED}: {reason}; run this again once nvidia-smi "
+            f"lists them, or {other}"
+        )
     if joins:
         beside = ""
-        if known.get("machine") != spec.get("machine"):
-            beside = "; --group NAME keeps this machine's trials as a study of its own beside it"
+        if known.get("machine") != spec.get("machine") or has_other_driver(known, spec):
+            beside = f"; {_GROUPED}"
             if of_any_machine(known) != of_any_machine(spec):
                 beside += ", of the same models, prompts and settings"
         raise UsageError(
