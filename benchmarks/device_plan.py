@@ -134,39 +134,8 @@ def _placements(
     path: Path, folder: Path, rpc: tuple[str, ...], *, mtp: bool
 ) -> Iterator[Placement]:
     """Placements of one model; the first half is of the target, the rest of a draft as well."""
-    devices = Devices(rpc=rpc)
-    target = ModelOptions(path=path, devices=devices, mmap=False)
-    draft = ModelOptions(path=folder / "draft.gguf", devices=devices, mmap=False)
-    write_tiny(Tiny(noise=0.1), draft.path)
-
-    def on(**values: object) -> Devices:
-        return replace(devices, **values)  # type: ignore[arg-type] # its fields' values
-
-    def override(pattern: str, memory: str) -> ModelOptions:
-        return replace(target, override_tensor=(TensorOverride(pattern=pattern, buffer=memory),))
-
-    first, second = (f"RPC0[{endpoint}]" for endpoint in rpc) if rpc else DEVICES
-    one, other = ("RPC0", "RPC1") if rpc else DEVICES
-    of_target = {
-        "all layers": target,
-        "-ngl 0": replace(target, n_gpu_layers=0),
-        "-ngl 1": replace(target, n_gpu_layers=1),
-        "-ngl 2": replace(target, n_gpu_layers=2),
-        "-ts 1,0": replace(target, devices=on(split=(1.0, 0.0))),
-        "-ts 1,3": replace(target, devices=on(split=(1.0, 3.0))),
-        f"-dev {other}": replace(target, devices=on(names=(other,))),
-        f"-dev {other},{one}": replace(target, devices=on(names=(other, one))),
-        "-dev none": replace(target, devices=on(names=())),
-        "-sm none -mg 1": replace(target, devices=on(split_mode=SplitMode.NONE, main=1)),
-        "-ot exps=CPU": override("exps", "CPU"),
-        "-ot ffn=first": override("ffn", first),
-        "-ot attn=second": override("attn", second),
-        "--cpu-moe": replace(target, cpu_moe=True),
-        "--n-cpu-moe 1": replace(target, n_cpu_moe=1),
-        "-ctk q8_0 -ctv q8_0": replace(target, cache_type_k="q8_0", cache_type_v="q8_0"),
-        "mapped": replace(target, mmap=True),
-        "mapped, --cpu-moe": replace(target, mmap=True, cpu_moe=True),
-    }
+    target = ModelOptions(path=path, devices=Devices(rpc=rpc), mmap=False)
+    of_target = _of_layers(target) | _of_tensors(target)
     for name, options in of_target.items():
         yield Placement(name=name, target=options, draft=None)
     in_ram, alone = replace(CONTEXT, kv_offload=False), replace(CONTEXT, op_offload=False)
@@ -176,12 +145,61 @@ def _placements(
     )
     if mtp:
         return
-    for name, options in {
-        f"-devd {other}": replace(draft, devices=on(names=(other,))),
-        "-devd none": replace(draft, devices=on(names=())),
-        "-ngld 1": replace(draft, n_gpu_layers=1),
-    }.items():
+    draft = replace(target, path=folder / "draft.gguf")
+    write_tiny(Tiny(noise=0.1), draft.path)
+    for name, options in _of_draft(draft).items():
         yield Placement(name=name, target=of_target["-ngl 2"], draft=options)
+
+
+def _on(model: ModelOptions, **values: object) -> ModelOptions:
+    return replace(model, devices=replace(model.devices, **values))  # type: ignore[arg-type] # its fields' values
+
+
+def _two_devices(model: ModelOptions) -> tuple[str, str]:
+    return ("RPC0", "RPC1") if model.devices.rpc else DEVICES
+
+
+def _of_layers(target: ModelOptions) -> dict[str, ModelOptions]:
+    one, other = _two_devices(target)
+    return {
+        "all layers": target,
+        "-ngl 0": replace(target, n_gpu_layers=0),
+        "-ngl 1": replace(target, n_gpu_layers=1),
+        "-ngl 2": replace(target, n_gpu_layers=2),
+        "-ts 1,0": _on(target, split=(1.0, 0.0)),
+        "-ts 1,3": _on(target, split=(1.0, 3.0)),
+        f"-dev {other}": _on(target, names=(other,)),
+        f"-dev {other},{one}": _on(target, names=(other, one)),
+        "-dev none": _on(target, names=()),
+        "-sm none -mg 1": _on(target, split_mode=SplitMode.NONE, main=1),
+    }
+
+
+def _of_tensors(target: ModelOptions) -> dict[str, ModelOptions]:
+    def override(pattern: str, memory: str) -> ModelOptions:
+        return replace(target, override_tensor=(TensorOverride(pattern=pattern, buffer=memory),))
+
+    rpc = target.devices.rpc
+    first, second = (f"RPC0[{endpoint}]" for endpoint in rpc) if rpc else DEVICES
+    return {
+        "-ot exps=CPU": override("exps", "CPU"),
+        "-ot ffn=first": override("ffn", first),
+        "-ot attn=second": override("attn", second),
+        "--cpu-moe": replace(target, cpu_moe=True),
+        "--n-cpu-moe 1": replace(target, n_cpu_moe=1),
+        "-ctk q8_0 -ctv q8_0": replace(target, cache_type_k="q8_0", cache_type_v="q8_0"),
+        "mapped": replace(target, mmap=True),
+        "mapped, --cpu-moe": replace(target, mmap=True, cpu_moe=True),
+    }
+
+
+def _of_draft(draft: ModelOptions) -> dict[str, ModelOptions]:
+    _, other = _two_devices(draft)
+    return {
+        f"-devd {other}": _on(draft, names=(other,)),
+        "-devd none": _on(draft, names=()),
+        "-ngld 1": replace(draft, n_gpu_layers=1),
+    }
 
 
 def _compared(planner: Planner, kind: str, placement: Placement) -> Comparison:

@@ -47,50 +47,54 @@ def main() -> None:
     parser.add_argument("--rpc", action="store_true", help="both models on an RPC server")
     parser.add_argument("--smallest", action="store_true", help="one prompt")
     arguments = parser.parse_args()
-    speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
-    n_predict = arguments.n_predict
-    n_prompts, repeats = (1, 2) if arguments.smallest else (arguments.prompts, arguments.repeats)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        program, devices = (
-            three_devices(stack, folder) if arguments.rpc else (None, [Devices()] * 3)
-        )
-        off = stack.enter_context(
-            start_server(None, folder / "off.log", devices=devices[0], program=program)
-        )
-        on = stack.enter_context(
-            start_server(speculation, folder / "on.log", devices=devices[1], program=program)
-        )
-        engine = stack.enter_context(Engine())
-        workload = load_pair(
-            engine,
-            max_draft=arguments.draft_max,
-            n_prompts=n_prompts,
-            n_predict=n_predict,
-            devices=devices[2],
-        )
-        ways: dict[str, Way] = {
-            "server off": lambda item: served(off, item, n_predict),
-            "engine off": lambda item: run(engine, item, n_predict, None, Schedule.SERVER),
-            "server on": lambda item: served(on, item, n_predict),
-            "engine server": lambda item: run(
-                engine, item, n_predict, speculation, Schedule.SERVER
-            ),
-            "engine fast": lambda item: run(engine, item, n_predict, speculation, Schedule.FAST),
-        }
-        rows = measure(ways, workload.items, repeats)
+        rows = rows_of(stack, arguments)
     write_results(
         "engine_vs_server_rpc" if arguments.rpc else "engine_vs_server",
         {
             "draft_max": arguments.draft_max,
-            "n_predict": n_predict,
+            "n_predict": arguments.n_predict,
             "ratios": {name: summary(rows, *pair) for name, pair in RATIOS.items()},
             "median_tokens_per_s": {
-                way: statistics.median(row[way] for row in rows) for way in ways
+                way: statistics.median(row[way] for row in rows) for way in rows[0]
             },
             "rows_tokens_per_s": rows,
         },
     )
+
+
+def rows_of(stack: ExitStack, arguments: argparse.Namespace) -> list[dict[str, float]]:
+    """Start servers and engine, which end with ``stack``, and decode every way."""
+    n_prompts, repeats = (1, 2) if arguments.smallest else (arguments.prompts, arguments.repeats)
+    speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    program, devices = three_devices(stack, folder) if arguments.rpc else (None, [Devices()] * 3)
+    off, on = (
+        stack.enter_context(start_server(how, folder / log, devices=where, program=program))
+        for how, log, where in ((None, "off.log", devices[0]), (speculation, "on.log", devices[1]))
+    )
+    engine = stack.enter_context(Engine())
+    workload = load_pair(
+        engine,
+        max_draft=arguments.draft_max,
+        n_prompts=n_prompts,
+        n_predict=arguments.n_predict,
+        devices=devices[2],
+    )
+    return measure(ways(off, on, engine, speculation, arguments.n_predict), workload.items, repeats)
+
+
+def ways(
+    off: LlamaServer, on: LlamaServer, engine: Engine, speculation: Speculation, n_predict: int
+) -> dict[str, Way]:
+    """All ways to decode a prompt, by name."""
+    return {
+        "server off": lambda item: served(off, item, n_predict),
+        "engine off": lambda item: run(engine, item, n_predict, None, Schedule.SERVER),
+        "server on": lambda item: served(on, item, n_predict),
+        "engine server": lambda item: run(engine, item, n_predict, speculation, Schedule.SERVER),
+        "engine fast": lambda item: run(engine, item, n_predict, speculation, Schedule.FAST),
+    }
 
 
 def three_devices(stack: ExitStack, folder: Path) -> tuple[Path, list[Devices]]:
@@ -105,16 +109,16 @@ def three_devices(stack: ExitStack, folder: Path) -> tuple[Path, list[Devices]]:
 
 
 def measure(
-    ways: dict[str, Way], items: tuple[WorkItem, ...], repeats: int
+    by_name: dict[str, Way], items: tuple[WorkItem, ...], repeats: int
 ) -> list[dict[str, float]]:
     """Tokens/s of every way, a row per prompt and repeat."""
-    for way in ways.values():
+    for way in by_name.values():
         way(items[0])
-    names = list(ways)
+    names = list(by_name)
     rows = []
     for turn, item in enumerate(items * repeats):
         start = turn % len(names)
-        row = {name: ways[name](item) for name in names[start:] + names[:start]}
+        row = {name: by_name[name](item) for name in names[start:] + names[:start]}
         rows.append({name: row[name] for name in names})
     return rows
 

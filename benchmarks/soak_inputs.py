@@ -1,16 +1,18 @@
 """Mutated inputs for every parser of what comes from others: crashes, seconds, bytes.
 
 Each parser of ``tests/hostile/parsers.py`` runs in a process of its own, where Atheris (``pip
-install atheris``) mutates the stored seeds, guided by the coverage of spectui's modules. An input
-has to be read, or refused in a sentence: any other exception is a fault, and so is more than 2 s of
-the processor, or a process that needs 1 GB more than it had before. What was found is written
-beside the counts; an input that ends or stops its process is the last one it wrote.
+install atheris``) mutates the stored seeds, guided by the coverage of spectui's modules: bytes, or
+the values of JSON, whose digest is made anew so that they are looked at. An input has to be read,
+or refused in a sentence: any other exception is a fault, and so is more than 2 s of the processor,
+or a process that needs 1 GB more than it had before. What was found is written beside the counts;
+an input that ends or stops its process is the last one it wrote.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tests.hostile.trees import mutated
 
 _MOST_S = 2.0
 _MOST_BYTES = 1_000_000_000
@@ -71,13 +75,23 @@ class Soak:
             "max_len": _LONGEST_BYTES,
             "timeout": _HANGS_S,
             "rss_limit_mb": 0,
+            # Mutations of JSON are several at once already.
+            "mutate_depth": 1 if self._parser.stays_json else 5,
             "max_total_time": round(longest_s),
             "artifact_prefix": f"{self._folder}/",
             "verbosity": 0,
         }
         given = [f"-{name}={value}" for name, value in options.items()]
-        self._atheris.Setup([sys.argv[0], *given, str(seeds)], self.read)
+        own = {"custom_mutator": self._mutated} if self._parser.stays_json else {}
+        self._atheris.Setup([sys.argv[0], *given, str(seeds)], self.read, **own)
         self._atheris.Fuzz()
+
+    def _mutated(self, content: bytes, longest_bytes: int, seed: int) -> bytes:
+        chance = random.Random(seed)  # noqa: S311 - no secret
+        whole = chance.choice(self._seeds)
+        # What was refused once is refused again; half of all begin with what is taken.
+        found = mutated(chance.choice((content, whole)), chance)
+        return whole if found is None or len(found) > longest_bytes else found
 
     def read(self, content: bytes) -> None:
         """Let the parser read one input, and take down how that ended."""

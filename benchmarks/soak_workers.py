@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from statistics import median
@@ -92,80 +93,110 @@ def stored(url: str, name: str) -> list[tuple[int, str, str]]:
         close_storage(storage)
 
 
+class _Workers:
+    """Workers that join a study; each one that ends is replaced."""
+
+    def __init__(self, server: Postgres, name: str, options: argparse.Namespace) -> None:
+        self._url, self._name, self._trial_s = server.url, name, options.trial_s
+        self._chance = random.Random(options.seed)  # noqa: S311 - no secret
+        self.running = [self._start() for _ in range(options.workers)]
+        self.ended: list[Program] = []
+        self.n_kills = 0
+
+    def _start(self) -> Program:
+        return _worker(self._url, self._name, self._trial_s)
+
+    def kill_one(self) -> bool:
+        """Kill one at random, unless one has ended by itself; tell whether one was killed."""
+        if not all(worker.runs for worker in self.running):
+            return False
+        n = self._chance.randrange(len(self.running))
+        self.running[n].kill()
+        self._replace(n)
+        self.n_kills += 1
+        return True
+
+    def replace_ended(self) -> None:
+        """Start another one for each that began while the database was away, and ended of it."""
+        for n, worker in enumerate(self.running):
+            if not worker.runs:
+                self._replace(n)
+
+    def _replace(self, n: int) -> None:
+        self.ended.append(self.running[n])
+        self.running[n] = self._start()
+
+    def wait(self) -> list[int]:
+        """Wait for the end of all; return the exit codes of those that were left alone."""
+        codes = [worker.wait(_ENDS_S) for worker in self.running]
+        for program in self.ended:
+            program.wait(1.0)
+        return codes
+
+
 def soak(server: Postgres, options: argparse.Namespace) -> dict[str, Any]:
     """Kill workers and restart the database until the study has all its trials."""
-    chance, name, begun_s = random.Random(options.seed), "soak", time.monotonic()  # noqa: S311
+    name, begun_s = "soak", time.monotonic()
     tune = Program(server.url, name, options.trial_s, "tune", options.trials)
     _await_begin(server.url, name)
-    workers = [_worker(server.url, name, options.trial_s) for _ in range(options.workers)]
-    ended: list[Program] = []
-    n_kills, n_restarts = 0, 0
-    expected_s = options.trials * options.trial_s / (options.workers + 1)
-    restarts_s = [begun_s + expected_s * share for share in (0.35, 0.7)]
-    kills_s = (begun_s + options.kill_every * n for n in count(1))
-    next_s = next(kills_s)
+    workers = _Workers(server, name, options)
     ends_s = begun_s + options.longest
-    while tune.runs and time.monotonic() < ends_s:
-        time.sleep(0.2)
-        now_s = time.monotonic()
-        if now_s >= next_s and all(worker.runs for worker in workers):
-            next_s = next(kills_s)
-            n = chance.randrange(len(workers))
-            workers[n].kill()
-            ended.append(workers[n])
-            workers[n] = _worker(server.url, name, options.trial_s)
-            n_kills += 1
-        for n, worker in enumerate(workers):
-            if not worker.runs and tune.runs:
-                # It began while the database was away.
-                ended.append(worker)
-                workers[n] = _worker(server.url, name, options.trial_s)
-        if restarts_s and now_s >= restarts_s[0]:
-            restarts_s.pop(0)
-            server.stop()
-            time.sleep(options.away_s)
-            server.start()
-            n_restarts += 1
+    n_restarts = _disturb(server, tune, workers, options, begun_s)
     code = tune.wait(max(1.0, ends_s - time.monotonic()))
-    codes = [worker.wait(_ENDS_S) for worker in workers]
-    for program in ended:
-        program.wait(1.0)
-    found = stored(server.url, name)
-    complete = Counter(number for number, state, ended_as in found if state == "complete")
-    everybody = (tune, *workers, *ended)
-    own = re.compile(r"own (\d+)")
-    measured = Counter(
-        int(match[1])
-        for program in everybody
-        for line in program.lines
-        if (match := own.match(line)) is not None
-    )
-    notices = Counter(
-        re.sub(r"\d+", "N", line)
-        for one in everybody
-        for line in one.lines
-        if line.startswith(("notice", "error"))
-    )
+    codes = workers.wait()
     return {
         "workers": options.workers,
         "trials_asked": options.trials,
         "trial_s": options.trial_s,
         "seconds": time.monotonic() - begun_s,
-        "kills": n_kills,
+        "kills": workers.n_kills,
         "restarts": n_restarts,
         "database_away_s": options.away_s,
+        **_counted(stored(server.url, name), (tune, *workers.running, *workers.ended)),
+        "verdict": [line for line in tune.lines if line.startswith("verdict")],
+        "exit_codes": {"tune": code, "workers": codes},
+    }
+
+
+def _disturb(
+    server: Postgres, tune: Program, workers: _Workers, options: argparse.Namespace, begun_s: float
+) -> int:
+    """Kill and restart while ``tune`` runs; return how often the database was restarted."""
+    expected_s = options.trials * options.trial_s / (options.workers + 1)
+    restarts_s = [begun_s + expected_s * share for share in (0.35, 0.7)]
+    kills_s = (begun_s + options.kill_every * n for n in count(1))
+    next_s, n_restarts = next(kills_s), 0
+    while tune.runs and time.monotonic() < begun_s + options.longest:
+        time.sleep(0.2)
+        now_s = time.monotonic()
+        if now_s >= next_s and workers.kill_one():
+            next_s = next(kills_s)
+        if tune.runs:
+            workers.replace_ended()
+        if n_restarts < len(restarts_s) and now_s >= restarts_s[n_restarts]:
+            server.stop()
+            time.sleep(options.away_s)
+            server.start()
+            n_restarts += 1
+    return n_restarts
+
+
+def _counted(found: Sequence[tuple[int, str, str]], programs: Sequence[Program]) -> dict[str, Any]:
+    """Hold what the storage has against what each process has said."""
+    complete = Counter(number for number, state, _ in found if state == "complete")
+    own, lines = re.compile(r"own (\d+)"), [line for one in programs for line in one.lines]
+    measured = Counter(int(match[1]) for line in lines if (match := own.match(line)) is not None)
+    notices = (line for line in lines if line.startswith(("notice", "error")))
+    return {
         "complete": len(complete),
-        "counted_twice": sum(n - 1 for n in complete.values())
-        + sum(n - 1 for n in measured.values()),
+        "counted_twice": sum(n - 1 for one in (complete, measured) for n in one.values()),
         "lost": sorted(number for number in measured if number not in complete),
         "complete_without_value": sum(
             state == "complete" and ended_as != "COMPLETE" for _, state, ended_as in found
         ),
         "interrupted": sum(state == "interrupted" for _, state, _ in found),
         "left_running": sum(ended_as == "RUNNING" for *_, ended_as in found),
-        "verdict": [line for line in tune.lines if line.startswith("verdict")],
-        "exit_codes": {"tune": code, "workers": codes},
-        "notices": dict(notices),
+        "notices": dict(Counter(re.sub(r"\d+", "N", line) for line in notices)),
     }
 
 

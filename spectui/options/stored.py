@@ -78,10 +78,13 @@ def speculation_from_flat(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The plain form of ``Speculation`` from the flat form of earlier versions.
 
     There ``draft_max`` was the longest draft of an n-gram drafter, too. What had its default may
-    be missing.
+    be missing. What is of another form stays, and fails to decode.
     """
-    ahead = [_ngram(one) for one in kept.get("ahead", ())]
-    return {"own": _model(kept) if kept.get("ngram") is None else _ngram(kept), "ahead": ahead}
+    ahead = kept.get("ahead", ())
+    return {
+        "own": _model(kept) if kept.get("ngram") is None else _ngram(kept),
+        "ahead": [_ngram(one) for one in ahead] if isinstance(ahead, list | tuple) else ahead,
+    }
 
 
 def _model(kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,8 +119,12 @@ def _trace(path: Path) -> None:
 
 def _traces() -> list[bytes]:
     packed = _of(*sorted(STORED.glob("*.trace.json.gz")))
-    plain = [gzip.decompress(content) for content in packed]
-    return [*packed, *plain, *(content.partition(b'"trace":')[2][:-1] for content in plain)]
+    return [*packed, *map(gzip.decompress, packed), *_undigested_traces()]
+
+
+def _undigested_traces() -> list[bytes]:
+    envelopes = map(gzip.decompress, _of(*sorted(STORED.glob("*.trace.json.gz"))))
+    return [content.partition(b'"trace":')[2][:-1] for content in envelopes]
 
 
 def _recordings() -> list[bytes]:
@@ -167,6 +171,8 @@ class Parser:
     """Of the file."""
     seeds: Callable[[], list[bytes]]
     """Contents that it takes, or nearly."""
+    stays_json: bool = False
+    """Whether mutations leave JSON, or lines of it: then more than the decoder is reached."""
 
 
 PARSERS = {
@@ -193,6 +199,12 @@ PARSERS = {
     "settings": Parser(_settings, "a.toml", lambda: _of(STORED / "config.toml")),
     "reply": Parser(_reply, "a.json", lambda: list(_REPLIES)),
     "header": Parser(read_gguf, "a.gguf", _headers),
+    "trace's values": Parser(_trace, "a.trace.json.gz", _undigested_traces, stays_json=True),
+    "recording's values": Parser(load, "a.jsonl", _recordings, stays_json=True),
+    "session's values": Parser(
+        _session, "a.jsonl", lambda: _of(STORED / "session.jsonl"), stays_json=True
+    ),
+    "sweep's values": Parser(_sweep, "a.jsonl", lambda: [_SWEEP.read_bytes()], stays_json=True),
 }
 """By what they read."""
 TOKENS = [

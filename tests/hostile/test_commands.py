@@ -51,6 +51,8 @@ OPTIONS = (
     *("--lookup-cache-dynamic x", "-lcd x", "--prompt-cache x", "--unknown-x x"),
 )
 
+Source = Callable[[dict[str, str], str], tuple[str, str]]
+
 
 def _unit(variables: dict[str, str], command: str) -> tuple[str, str]:
     lines = "".join(f'Environment="{name}={value}"\n' for name, value in variables.items())
@@ -67,24 +69,15 @@ def _swap(variables: dict[str, str], command: str) -> tuple[str, str]:
     return "a.yaml", f"models: {json.dumps({'a': model})}\n"
 
 
-def _script(variables: dict[str, str], command: str) -> tuple[str, str]:
-    lines = "".join(f"export {name}='{value}'\n" for name, value in variables.items())
-    return "a.sh", f"#!/bin/sh\n{lines}{command}\n"
+def _shell(each: str, form: str) -> Source:
+    """A script with ``each`` variable, and the command or its arguments in ``form``."""
 
+    def written(variables: dict[str, str], command: str) -> tuple[str, str]:
+        given = "".join(each.format(*one) for one in variables.items())
+        arguments = command.partition(" ")[2]
+        return "a.sh", form.format(given=given, command=command, arguments=arguments)
 
-def _prefix(variables: dict[str, str], command: str) -> tuple[str, str]:
-    given = " ".join(f"{name}='{value}'" for name, value in variables.items())
-    return "a.sh", f"{given} {command}\n"
-
-
-def _env(variables: dict[str, str], command: str) -> tuple[str, str]:
-    given = " ".join(f"{name}='{value}'" for name, value in variables.items())
-    return "a.sh", f"env {given} {command}\n"
-
-
-def _docker(variables: dict[str, str], command: str) -> tuple[str, str]:
-    given = " ".join(f"-e {name}='{value}'" for name, value in variables.items())
-    return "a.sh", f"docker run {given} llama.cpp {command.partition(' ')[2]}\n"
+    return written
 
 
 def _document(variables: dict[str, str], command: str) -> tuple[str, str]:
@@ -93,15 +86,14 @@ def _document(variables: dict[str, str], command: str) -> tuple[str, str]:
     return "a.json", json.dumps(tree)
 
 
-Source = Callable[[dict[str, str], str], tuple[str, str]]
 SOURCES: dict[str, Source] = {
     "unit": _unit,
     "compose": _compose,
     "swap": _swap,
-    "script": _script,
-    "prefix": _prefix,
-    "env": _env,
-    "docker": _docker,
+    "script": _shell("export {}='{}'\n", "#!/bin/sh\n{given}{command}\n"),
+    "prefix": _shell("{}='{}' ", "{given}{command}\n"),
+    "env": _shell("{}='{}' ", "env {given}{command}\n"),
+    "docker": _shell("-e {}='{}' ", "docker run {given}llama.cpp {arguments}\n"),
     "document": _document,
 }
 

@@ -8,12 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import SpectuiError
-from tests.hostile.parsers import PARSERS, TOKENS
+from tests.hostile.parsers import PARSERS, TOKENS, Parser
+from tests.hostile.trees import mutated
 
 
 @st.composite
-def _mutated(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
-    content = draw(st.sampled_from(seeds))
+def _mutated(draw: st.DrawFn, parser: Parser) -> bytes:
+    content = draw(st.sampled_from(parser.seeds()))
+    if parser.stays_json:
+        return mutated(content, draw(st.randoms(use_true_random=False))) or content
     for _ in range(draw(st.integers(1, 4))):
         start, length = draw(st.integers(0, len(content))), draw(st.integers(0, 30))
         part = draw(
@@ -30,7 +33,7 @@ def test_a_mutated_file_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     parser = PARSERS[kind]
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-    @given(_mutated(parser.seeds()))
+    @given(_mutated(parser))
     def holds(content: bytes) -> None:
         path = tmp_path / parser.name
         path.write_bytes(content)

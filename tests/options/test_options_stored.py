@@ -95,6 +95,7 @@ DAMAGED = [
     {**_FLAT, "ngram": 3},
     {**_FLAT, "ahead": [_FLAT]},
     {**_FLAT, "ahead": [3]},
+    *({**_FLAT, "ahead": ahead} for ahead in (3, None, True, "x")),
 ]
 
 
