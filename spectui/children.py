@@ -114,14 +114,18 @@ class Channel(Closing):
         """Wait for the next message.
 
         Raises:
-            EOFError: the other process is gone.
-            ProtocolError: it is none that this end takes.
+            EOFError: the other process is gone, or this end is closed.
+            ProtocolError: it is none that this end takes. After one that cannot be read, this end
+                is closed: what follows is the rest of it.
         """
+        if self._connection.closed:
+            raise EOFError("the connection is closed")
         try:
             data = self._connection.recv_bytes(MOST_BYTES)
         except ConnectionError as error:
             raise EOFError(str(error)) from None
         except OSError as error:
+            self._connection.close()
             raise ProtocolError(f"a message cannot be read: {error}") from None
         try:
             kind, fields = _ENVELOPE.decode(data)

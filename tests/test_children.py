@@ -147,6 +147,21 @@ def test_a_message_beyond_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch)
         carried(Whole(parts=(), data=bytes(2000)))
 
 
+def test_nothing_is_read_after_a_message_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children, "MOST_BYTES", 1000)
+    ours, theirs = Pipe()
+    with Channel(ours, (Whole,)) as receiver, Channel(theirs, ()) as sender:
+        sender.send(Whole(parts=(), data=bytes(2000)))
+        sender.send(Whole(parts=(), data=b""))
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            receiver.receive()
+        # Who goes on after a ProtocolError comes to an end.
+        with pytest.raises(EOFError, match="is closed"):
+            receiver.receive()
+
+
 def test_the_end_of_the_other_process_is_told() -> None:
     ours, theirs = Pipe()
     ours.close()

@@ -288,7 +288,8 @@ def of_no_memory() -> SystemError:
 )
 def test_a_process_ends_where_python_finds_no_memory(error: Exception) -> None:
     ours, theirs = Pipe()
-    with Channel(ours, ()), Channel(theirs, get_args(Command)) as channel:
+    # The parent's end is closed first: the thread that waits for its commands ends.
+    with Channel(theirs, get_args(Command)) as channel, Channel(ours, ()):
         worker = Failing(error)
         commands = child._Commands(channel, worker)
         with pytest.raises(MemoryError):
