@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from spectui.cli.repeated_options import repeated_options
 from spectui.cli.tune import command as tune
 from spectui.errors import UsageError
 from spectui.tune.studies.conducting import study_arguments
@@ -84,6 +86,35 @@ def test_a_study_is_joined_once_it_has_begun(tmp_path: Path) -> None:
         study_arguments(url, "their", wait)
     for one in opened:
         one.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "code", "said"),
+    [
+        ({"server_bin": "/x", "backend": "server"}, 2, "programs are not taken from a storage"),
+        ({"rpc": "198.51.100.1:50052"}, 2, "servers that get the models are not taken from a"),
+        ({"from": True}, 2, "--from, whose command is not kept"),
+        ({"model": {"path": "x.gguf"}}, 3, "does not keep its options as spectui writes them"),
+        ({"model_draft": ["x.gguf", 3]}, 3, "does not keep its options as spectui writes them"),
+    ],
+)
+def test_a_worker_starts_and_asks_nothing_that_a_storage_names(
+    tmp_path: Path, spectui: Spectui, kept: dict[str, Any], code: int, said: str
+) -> None:
+    url = f"sqlite:///{tmp_path / 's.sqlite3'}"
+    options = StudyOptions(storage=url, arguments=kept)
+    study = TuningStudy("mine", options, spec={"machine": "m"}, space=SPACE)
+    try:
+        assert spectui("worker", "mine", "--storage", url) == code
+    finally:
+        study.close()
+    assert said in " ".join(spectui.err.split())
+
+
+def test_a_worker_takes_no_place_to_write_and_nothing_it_was_given() -> None:
+    kept = {"model": "x.gguf", "server_bin": "/x", "json_path": "/etc/x", "isolate": False}
+    own = ["server_bin"]
+    assert repeated_options("mine", {**kept, "timeout": "9999"}, own) == {"model": "x.gguf"}
 
 
 @needs_postgres
