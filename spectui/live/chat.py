@@ -31,6 +31,11 @@ class Chat:
         return sum(role == _USER for role, _content in self._turns)
 
     @property
+    def awaits_first_word(self) -> bool:
+        """Whether nothing of the answer under way has come yet."""
+        return self._answer is not None and not self._answer.text
+
+    @property
     def questions(self) -> list[str]:
         """The user's turns, oldest first."""
         return [content for role, content in self._turns if role == _USER]

@@ -1,7 +1,7 @@
 """The app: screens, the actions that every screen has, and the loop that brings events to them."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -27,6 +27,8 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
 from spectui.tui.widgets import hidden, key, key_of
 
+_EAGER_S = 0.005
+"""While the first word of an answer is waited for: other events come ahead of it."""
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
 _IDLE_SAMPLE_S = 1.0
@@ -110,13 +112,7 @@ class SpectuiApp(BaseApp):
         self.threads.read_sessions()
         self.threads.start(replay, 1 / self.settings.monitor_hz)
 
-    def _collect(self) -> None:
-        if not self.is_running:
-            return
-        self._pace.begin()
-        events = self._mailbox.collect()
-        if not events:
-            return
+    def _show_events(self, events: Sequence[object]) -> None:
         with self.batch_update():
             for event in events:
                 if (take := self._takers.get(type(event))) is not None:
@@ -148,8 +144,12 @@ class SpectuiApp(BaseApp):
 
     def _set_pace(self) -> None:
         activity = self.live.activity
-        quiet = activity is Activity.READY and self.tune.is_measuring
-        self._pace.interval_s = _QUIET_S if quiet else REPAINT_S
+        if self.session.conversation.chat.awaits_first_word:
+            self._repaint_every(_EAGER_S)
+        elif activity is Activity.READY and self.tune.is_measuring:
+            self._repaint_every(_QUIET_S)
+        else:
+            self._repaint_every(REPAINT_S)
         busy = activity in {Activity.ANSWERING, Activity.LOADING}
         sample_s = 1 / self.settings.monitor_hz
         self.threads.monitor.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))

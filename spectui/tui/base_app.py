@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.theme import Theme
+from textual.timer import Timer
 from textual.widget import Widget
 
 from spectui.settings import Settings
@@ -190,18 +191,37 @@ class BaseApp(OrderedApp[None]):
         self.set_keymap(settings.keys)
         self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
         self._pace = Pace(REPAINT_S)
+        self._next_repaint: Timer | None = None
 
     def on_events_arrived(self) -> None:
-        """Collect events now, or when the last repaint is long enough ago."""
+        """Show events now, or when the last repaint is long enough ago."""
         delay_s = self._pace.delay_s()
         if delay_s > 0:
-            self.set_timer(delay_s, self._collect)
+            self._next_repaint = self.set_timer(delay_s, self._collect)
         else:
             self._collect()
 
-    @abstractmethod
+    def _repaint_every(self, interval_s: float) -> None:
+        """Space repaints by ``interval_s``, the one that is waited for as well."""
+        if interval_s == self._pace.interval_s:
+            return
+        self._pace.interval_s = interval_s
+        if self._next_repaint is not None:
+            self._next_repaint.stop()
+            self._next_repaint = None
+            self.post_message(EventsArrived())
+
     def _collect(self) -> None:
-        """Bring the mailbox's events to the screen."""
+        self._next_repaint = None
+        if not self.is_running:
+            return
+        self._pace.begin()
+        if events := self._mailbox.collect():
+            self._show_events(events)
+
+    @abstractmethod
+    def _show_events(self, events: Sequence[object]) -> None:
+        """Bring the mailbox's events, of which there is one at least, to the screen."""
 
     @property
     def crash(self) -> Exception | None:

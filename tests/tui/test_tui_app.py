@@ -11,6 +11,7 @@ from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
 from spectui.demo import DemoModel
+from spectui.engine.events import TokenEmitted
 from spectui.live.setup import Activity, Pair
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
@@ -20,6 +21,7 @@ from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
+from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.screen import Panels
 from spectui.tui.export import ExportScreen, SaveBar, export_choices
@@ -40,6 +42,7 @@ from tests.support.cockpit import (
     Cockpit,
     answer_events,
     handled,
+    has_mail,
     launch,
     press_keys,
     ready,
@@ -299,6 +302,43 @@ def test_the_screen_is_quiet_while_a_trial_is_measured() -> None:
         assert cockpit.app._pace.interval_s > lively_s
         cockpit.app.session.ask("hello")
         await settled(pilot, lambda: cockpit.app._pace.interval_s == lively_s)
+
+    cockpit.run(scenario)
+
+
+def test_the_first_word_of_an_answer_waits_for_no_repaint() -> None:
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS)[:1])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        lively_s = cockpit.app._pace.interval_s
+        cockpit.app.session.ask("hello")
+        await settled(pilot, lambda: cockpit.app._pace.interval_s < lively_s)
+        cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
+        await settled(pilot, lambda: cockpit.app._pace.interval_s == lively_s)
+        assert "Light" in cockpit.app.live.transcript.conversation.plain_text
+
+    cockpit.run(scenario)
+
+
+def test_a_question_ends_the_wait_for_the_quiet_repaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than anybody waits here.
+    monkeypatch.setattr(app_module, "_QUIET_S", 3600.0)
+    cockpit = Cockpit()
+    cockpit.script.answers.append(answer_events(WORDS)[:1])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await tell(cockpit, pilot, SEARCHING)
+        pace = cockpit.app._pace
+        # Elsewhere tests wait for no repaint.
+        monkeypatch.setattr(pace, "delay_s", lambda: pace.interval_s)
+        cockpit.tuning(SEARCHING)
+        await pilot.pause()
+        assert has_mail(cockpit.app)
+        cockpit.app.session.ask("hello")
+        await settled(pilot)
 
     cockpit.run(scenario)
 

@@ -1,6 +1,6 @@
 """The app over a running llama-server: its panels, in as many columns as fit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -291,11 +291,7 @@ class AttachApp(BaseApp):
         self.warn_of_theme()
         self.call_after_refresh(self.poller.start)
 
-    def _collect(self) -> None:
-        events = self._mailbox.collect() if self.is_running else ()
-        if not events:
-            return
-        self._pace.begin()
+    def _show_events(self, events: Sequence[object]) -> None:
         for event in events:
             self._take(event)
         state = self._tracker.state()
