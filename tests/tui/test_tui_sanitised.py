@@ -1,6 +1,7 @@
 """Nothing of others reaches the terminal as a command, whatever widget shows it."""
 
 import asyncio
+from collections.abc import Sequence
 
 from rich.segment import Segment
 from textual.app import ComposeResult
@@ -22,7 +23,7 @@ class Shown(BaseApp):
         yield Static(HOSTILE, markup=False)
         yield Log()
 
-    def _collect(self) -> None: ...
+    def _show_events(self, events: Sequence[object]) -> None: ...
 
 
 def test_no_widget_draws_what_a_terminal_obeys() -> None:
