@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
@@ -134,7 +135,7 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
             if older and dry_run:
                 yield "it was made by an older Optuna, and would be brought up to date"
             elif older:
-                yield _migrated(path, storage or own_storage())
+                yield _migrated(path, copy)
             if not (older and dry_run):
                 yield from _close_trials(storage, dry_run=dry_run)
             return
@@ -146,7 +147,8 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
         if dry_run:
             yield "nothing was changed; without --dry-run this is put in its place"
             return
-        yield _replaced(path, new)
+        kept = _replaced(path, new, "damaged")
+        yield f"{path} has that now; the damaged file is kept as {kept}"
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -186,17 +188,20 @@ def _of_older_optuna(copy: Path) -> bool:
         close_storage(storage)
 
 
-def _migrated(path: Path, url: str) -> str:
-    """Bring tables up to date, and keep the file as it was beside."""
-    kept = _beside(path, "before-update")
-    shutil.copyfile(path, kept)
-    kept.chmod(path.stat().st_mode & 0o7777)
-    with storage_errors(url):
+def _migrated(path: Path, copy: Path) -> str:
+    """Bring the tables of a copy up to date, and put it in the place of the file, which is kept."""
+    url = f"sqlite:///{copy}"
+    # Optuna reads its older classes of distributions for that, and warns of them.
+    with (
+        storage_errors(f"sqlite:///{path}"),
+        warnings.catch_warnings(category=FutureWarning, action="ignore"),
+    ):
         storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True)
         try:
             storage.upgrade()
         finally:
             close_storage(storage)
+    kept = _replaced(path, copy, "before-update")
     return f"it was made by an older Optuna and is up to date now; as it was, it is kept in {kept}"
 
 
@@ -329,9 +334,9 @@ def _is_sound(row: dict[str, object], table: str) -> bool:
     return True
 
 
-def _replaced(path: Path, new: Path) -> str:
-    """Put a new file in the place of a damaged one, which is kept beside."""
-    kept = _beside(path, "damaged")
+def _replaced(path: Path, new: Path, why: str) -> Path:
+    """Put a new file in the place of another one; where that is kept."""
+    kept = _beside(path, why)
     new.chmod(path.stat().st_mode & 0o7777)
     with new.open("rb") as file:
         os.fsync(file.fileno())
@@ -345,7 +350,7 @@ def _replaced(path: Path, new: Path) -> str:
         # File systems without hard links: for a moment there is no file.
         path.rename(kept)
     new.replace(path)
-    return f"{path} has that now; the damaged file is kept as {kept}"
+    return kept
 
 
 def _beside(path: Path, why: str) -> Path:
