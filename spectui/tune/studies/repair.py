@@ -6,10 +6,11 @@ import shutil
 import sqlite3
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
@@ -17,7 +18,8 @@ from filelock import FileLock, Timeout
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted
 from spectui.tune.studies.listing import is_gone, list_studies, opened
-from spectui.tune.studies.records import OWNER, close_trial
+from spectui.tune.studies.pages import MAGIC, Pages, Values
+from spectui.tune.studies.records import ARM, OFF, OWNER, QUEUED, RECORD, close_trial
 from spectui.tune.studies.storage import (
     close_storage,
     file_of,
@@ -29,7 +31,6 @@ from spectui.tune.studies.storage import (
 )
 from spectui.writing import PRIVATE
 
-_MAGIC = b"SQLite format 3\0"
 _BESIDE = ("-journal", "-wal", "-shm")
 """Files that SQLite keeps beside a file while it is written."""
 _FOLDER = ".spectui-repair-"
@@ -43,6 +44,31 @@ _TABLES = (
     *("trial_values", "trial_intermediate_values"),
 )
 """Tables of Optuna's, each behind those that it refers to."""
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("VARCHAR", "TEXT", "DATETIME"), str),
+    "INTEGER": int,
+    "FLOAT": (float, int),
+}
+"""Types of the values of Optuna's columns."""
+_INDEXED = {
+    "studies": (
+        "SELECT study_id, study_name FROM studies INDEXED BY ix_studies_study_name",
+        "INSERT OR IGNORE INTO studies (study_id, study_name) VALUES (?, ?)",
+    ),
+    "trials": (
+        "SELECT trial_id, study_id FROM trials INDEXED BY ix_trials_study_id",
+        (
+            "INSERT OR IGNORE INTO trials (trial_id, study_id, number, state) "
+            "SELECT ?1, ?2, 0, CASE WHEN EXISTS (SELECT 1 FROM trial_values WHERE trial_id = ?1) "
+            "THEN 'COMPLETE' ELSE 'FAIL' END"
+        ),
+    ),
+}
+"""By table: what an index of it tells without the table, and how that becomes a row."""
+_UNMEASURED = (
+    "SELECT count(*) FROM trials WHERE state = 'COMPLETE' AND trial_id NOT IN "
+    "(SELECT trial_id FROM trial_user_attributes WHERE key = ?)"
+)
 _STATES = frozenset(state.name for state in optuna.trial.TrialState)
 _TIDY = (
     "DELETE FROM study_directions WHERE study_id NOT IN (SELECT study_id FROM studies)",
@@ -139,7 +165,7 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
             if not (older and dry_run):
                 yield from _close_trials(storage, dry_run=dry_run)
             return
-        if storage is not None and not copy.read_bytes().startswith(_MAGIC):
+        if storage is not None and not copy.read_bytes().startswith(MAGIC):
             raise BadInputError(f"{path} is no file of SQLite's; check --storage, or move it away")
         yield f"{path} is damaged: {problems[0]}"
         new = Path(folder) / "new.sqlite3"
@@ -234,6 +260,9 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
         torn = [table for table in _TABLES if not _copy_table(old, connection, table)]
+        n_found = _copy_pages(damaged.read_bytes(), _firsts(old, torn), connection, torn)
+        n_found += _copy_indexes(old, connection, torn)
+        (n_unmeasured,) = connection.execute(_UNMEASURED, (RECORD,)).fetchone()
         for statement in _TIDY:
             connection.execute(statement)
         connection.commit()
@@ -247,6 +276,11 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     n_trials = sum(one.n_trials for one in summaries)
     names = ", ".join(one.study_name for one in summaries) or "none"
     yield f"what can be read: {counted(n_trials, 'trial')}; studies: {names}"
+    if n_found:
+        rows = counted(n_found, "row")
+        yield f"{rows} of that could be read only from single pages and indexes"
+    if n_unmeasured:
+        yield f"of {counted(n_unmeasured, 'trial')} what was measured is lost"
     if torn:
         yield (
             f"not all of {', '.join(torn)} can be read: studies, trials or what they keep may be "
@@ -297,6 +331,85 @@ def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) ->
         else:
             is_whole = False
     return is_whole
+
+
+def _copy_indexes(old: sqlite3.Connection, new: sqlite3.Connection, torn: Sequence[str]) -> int:
+    """Copy what indexes tell of studies and trials that could not be read; the number of rows."""
+    before = new.total_changes
+    for table, (asked, insert) in _INDEXED.items():
+        if table in torn:
+            with suppress(sqlite3.Error):
+                new.executemany(insert, old.execute(asked))
+    return new.total_changes - before
+
+
+def _firsts(old: sqlite3.Connection, torn: Sequence[str]) -> list[int]:
+    """First pages of the tables that were read whole."""
+    try:
+        found = old.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'")
+        return [first for name, first in found if name not in torn]
+    except sqlite3.Error:
+        return []
+
+
+def _copy_pages(
+    content: bytes, firsts: Sequence[int], new: sqlite3.Connection, torn: Sequence[str]
+) -> int:
+    """Copy what pages hold of the tables that could not be read whole; return the number of rows.
+
+    Args:
+        content: of the damaged file.
+        firsts: first pages of the tables that were.
+        new: takes the rows, where it does not have them.
+        torn: names of the tables.
+    """
+    if not torn:
+        return 0
+    columns = {table: new.execute(f"PRAGMA table_info({table})").fetchall() for table in torn}
+    before = new.total_changes
+    for rows in Pages(content).rows(firsts):
+        for number, values in rows:
+            table = _table_of(values, columns)
+            if table is not None:
+                marks = ", ".join("?" * len(values))
+                # Optuna's tables begin with the number of the row.
+                row = (number, *values[1:])
+                new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608 - names of ours
+    return new.total_changes - before
+
+
+def _table_of(values: Values, columns: Mapping[str, Sequence[Sequence[Any]]]) -> str | None:
+    """The table that a row is of, by its values; None where it is of none.
+
+    Args:
+        values: as its page has them.
+        columns: what SQLite tells of each table's columns.
+    """
+    fitting = [table for table, told in columns.items() if _fits(values, told, table)]
+    if len(fitting) <= 1:
+        return next(iter(fitting), None)
+    # Attributes of studies and trials look alike but for what they are called.
+    key = values[2]
+    if key == QUEUED:
+        wanted = "trial_system_attributes"
+    elif isinstance(key, str):
+        of_trial = key in {RECORD, OWNER, OFF, ARM}
+        wanted = "trial_user_attributes" if of_trial else "study_user_attributes"
+    else:
+        wanted = "trial_values"
+    return wanted if wanted in fitting else None
+
+
+def _fits(values: Values, told: Sequence[Sequence[Any]], table: str) -> bool:
+    """Whether a row may be of a table, whose columns SQLite tells."""
+    if len(told) != len(values) or values[0] is not None:
+        return False
+    types = (_KINDS[column[2].partition("(")[0]] for column in told)
+    if not all(
+        one is None or isinstance(one, kind) for one, kind in zip(values, types, strict=True)
+    ):
+        return False
+    return _is_sound({column[1]: one for column, one in zip(told, values, strict=True)}, table)
 
 
 def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...] | None]:
