@@ -7,6 +7,7 @@ A page of a table's rows holds them whole, but does not name the table
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from mmap import mmap
 
 Values = tuple[object, ...]
 Row = tuple[int, Values]
@@ -28,10 +29,10 @@ _MORE = 0x80
 class Pages:
     """The pages of a file, counted from 1."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes | mmap) -> None:
         """Take a file's content; without a header its pages are taken to be of the usual size."""
         self._content = content
-        has_header = content.startswith(MAGIC)
+        has_header = content[: len(MAGIC)] == MAGIC
         told = int.from_bytes(content[16:18], "big") if has_header else _USUAL_BYTES
         self._bytes = 65_536 if told == 1 else max(told, 512)
         self._usable = self._bytes - (content[20] if has_header else 0)

@@ -1,6 +1,7 @@
 """Damage of a storage of studies, and what can be saved of it. Nothing is ever deleted."""
 
 import json
+import mmap
 import os
 import shutil
 import sqlite3
@@ -9,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import optuna
 from filelock import FileLock, Timeout
 
 from spectui.errors import BadInputError, UsageError
-from spectui.format import counted
+from spectui.format import bytes_text, counted
 from spectui.tune.studies.listing import is_gone, list_studies, opened
 from spectui.tune.studies.pages import MAGIC, Pages, Values
 from spectui.tune.studies.records import ARM, OFF, OWNER, QUEUED, RECORD, close_trial
@@ -116,6 +118,11 @@ def repair(storage: str | None, *, dry_run: bool) -> tuple[str, ...]:
         raise BadInputError(f"there is no file {path}, so there is nothing to repair")
     if not path.is_file():
         raise BadInputError(f"{path} is no regular file; check --storage")
+    if path.stat().st_size > _LARGEST_BYTES:
+        raise BadInputError(
+            f"{path} is larger than {bytes_text(_LARGEST_BYTES)}, as no studies are; check "
+            "--storage, or move it away"
+        )
     if not path.stat().st_size:
         return (f"{path} is empty: there is nothing to repair, and spectui tune will fill it",)
     with _alone(path, storage or own_storage()):
@@ -165,7 +172,7 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
             if not (older and dry_run):
                 yield from _close_trials(storage, dry_run=dry_run)
             return
-        if storage is not None and not copy.read_bytes().startswith(MAGIC):
+        if storage is not None and not _begins_as_sqlite(copy):
             raise BadInputError(f"{path} is no file of SQLite's; check --storage, or move it away")
         yield f"{path} is damaged: {problems[0]}"
         new = Path(folder) / "new.sqlite3"
@@ -175,6 +182,11 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
             return
         kept = _replaced(path, new, "damaged")
         yield f"{path} has that now; the damaged file is kept as {kept}"
+
+
+def _begins_as_sqlite(copy: Path) -> bool:
+    with copy.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -260,7 +272,7 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
         torn = [table for table in _TABLES if not _copy_table(old, connection, table)]
-        n_found = _copy_pages(damaged.read_bytes(), _firsts(old, torn), connection, torn)
+        n_found = _copy_pages(damaged, _firsts(old, torn), connection, torn)
         n_found += _copy_indexes(old, connection, torn)
         (n_unmeasured,) = connection.execute(_UNMEASURED, (RECORD,)).fetchone()
         for statement in _TIDY:
@@ -353,12 +365,12 @@ def _firsts(old: sqlite3.Connection, torn: Sequence[str]) -> list[int]:
 
 
 def _copy_pages(
-    content: bytes, firsts: Sequence[int], new: sqlite3.Connection, torn: Sequence[str]
+    damaged: Path, firsts: Sequence[int], new: sqlite3.Connection, torn: Sequence[str]
 ) -> int:
     """Copy what pages hold of the tables that could not be read whole; return the number of rows.
 
     Args:
-        content: of the damaged file.
+        damaged: the file.
         firsts: first pages of the tables that were.
         new: takes the rows, where it does not have them.
         torn: names of the tables.
@@ -367,8 +379,11 @@ def _copy_pages(
         return 0
     columns = {table: new.execute(f"PRAGMA table_info({table})").fetchall() for table in torn}
     before = new.total_changes
-    for rows in Pages(content).rows(firsts):
-        for number, values in rows:
+    with (
+        damaged.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        for number, values in chain.from_iterable(Pages(content).rows(firsts)):
             table = _table_of(values, columns)
             if table is not None:
                 marks = ", ".join("?" * len(values))
