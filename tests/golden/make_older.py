@@ -14,6 +14,7 @@ import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.distributions import json_to_distribution
@@ -45,7 +46,7 @@ def main() -> None:
     out.write_text(statements.replace(os.uname().nodename, "host"), "utf-8")
 
 
-def _add(study: optuna.Study, one: "dict[str, object]") -> None:
+def _add(study: optuna.Study, one: "dict[str, Any]") -> None:
     states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
     state = states.get(one["state"], TrialState.FAIL)
     study.add_trial(
@@ -61,7 +62,7 @@ def _add(study: optuna.Study, one: "dict[str, object]") -> None:
     )
 
 
-def _distribution(told: "dict[str, object]") -> object:
+def _distribution(told: "dict[str, Any]") -> optuna.distributions.BaseDistribution:
     """As Optuna 2 has it as well, whose classes have other names."""
     if hasattr(optuna.distributions, "IntDistribution"):
         return json_to_distribution(json.dumps(told))
