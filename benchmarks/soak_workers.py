@@ -385,7 +385,8 @@ def main() -> None:
                 found[name] = cost(server.url, kind, sizes, options.cost_s)
         if "cost_per_trial" in found:
             found["model_of_64_workers"] = model(found["cost_per_trial"][-1], 64)
-    write_results("soak_workers", found)
+    # A part alone does not replace the results of all.
+    write_results("_".join(filter(None, ("soak_workers", options.only))), found)
 
 
 if __name__ == "__main__":
