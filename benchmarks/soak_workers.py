@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import optuna
@@ -28,11 +29,16 @@ import optuna
 from benchmarks.common import write_results
 from spectui.measure.arm import Arm
 from spectui.tune.studies import records
+from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.storage import close_storage, open_storage
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.postgres import Postgres, postgres
 from tests.support.workers import open_study
 
+T = TypeVar("T")
+_COSTS = {Sampler.RANDOM: "cost_per_trial", Sampler.TPE: "cost_per_trial_tpe"}
+"""Names of the costs, by sampler: TPE reads what all finished trials had, random sampling none."""
 _ENDS_S = 120.0
 """Seconds that the end of a study may take after its last trial."""
 
@@ -249,10 +255,10 @@ def speed_up(server: Postgres, n_trials: int, trial_s: float) -> list[dict[str, 
     return found
 
 
-def cost(url: str, sizes: list[int], longest_s: float) -> list[dict[str, Any]]:
+def cost(url: str, kind: Sampler, sizes: Sequence[int], longest_s: float) -> list[dict[str, Any]]:
     """Milliseconds of claiming, storing and ending one trial, in studies of growing size."""
-    found, ends_s = [], time.monotonic() + longest_s
-    with open_study(url, "cost") as study:
+    found, sizes, ends_s = [], list(sizes), time.monotonic() + longest_s
+    with open_study(url, f"cost-{kind}", sampler=kind) as study:
         study.begin()
         for _ in range(3):
             proposal = study.ask()
@@ -263,22 +269,31 @@ def cost(url: str, sizes: list[int], longest_s: float) -> list[dict[str, Any]]:
                 _fill(study.stored, n, min(sizes[0], n + 500))
                 continue
             sizes.pop(0)
-            parts: dict[str, list[float]] = {"ask": [], "finish": [], "look_around": []}
-            for _ in range(20):
-                begun_s = time.perf_counter()
-                proposal = study.ask()
-                asked_s = time.perf_counter()
-                study.finish(_measured(proposal.number, proposal.arm))
-                finished_s = time.perf_counter()
-                study.n_elsewhere()
-                looked_s = time.perf_counter()
-                parts["ask"].append(asked_s - begun_s)
-                parts["finish"].append(finished_s - asked_s)
-                parts["look_around"].append(looked_s - finished_s)
-            medians = {f"{name}_ms": 1000 * median(times) for name, times in parts.items()}
-            found.append({"trials": n, **medians, "sum_ms": sum(medians.values())})
+            found.append({"trials": n, **_median_costs(study)})
             print(found[-1], flush=True)
     return found
+
+
+def _median_costs(study: TuningStudy) -> dict[str, float]:
+    """Medians of 20 trials; ``here`` is what this process computed of asking, without waiting."""
+    steps: dict[str, list[float]] = {"ask": [], "finish": [], "look_around": []}
+    here: list[float] = []
+
+    def timed(name: str, step: Callable[[], T]) -> T:
+        begun_s = time.perf_counter()
+        result = step()
+        steps[name].append(time.perf_counter() - begun_s)
+        return result
+
+    for _ in range(20):
+        computed_s = time.thread_time()
+        proposal = timed("ask", study.ask)
+        here.append(time.thread_time() - computed_s)
+        record = _measured(proposal.number, proposal.arm)
+        timed("finish", partial(study.finish, record))
+        timed("look_around", study.n_elsewhere)
+    medians = {f"{name}_ms": 1000 * median(times) for name, times in steps.items()}
+    return {**medians, "sum_ms": sum(medians.values()), "ask_here_ms": 1000 * median(here)}
 
 
 def model(cost: dict[str, Any], n_workers: int) -> dict[str, Any]:
@@ -322,17 +337,20 @@ def _measured(number: int, arm: Arm) -> TrialRecord:
 
 
 def _fill(study: optuna.Study, low: int, high: int) -> None:
-    """Add finished trials, which need not be asked for."""
-    model = next((one for one in study.get_trials() if one.values), None)
-    record = None if model is None else records.record_of(model)
-    if model is None or record is None:
-        return
+    """Add finished trials, which need not be asked for: those that there are, in turn."""
+    models = [
+        (one, record)
+        for one in study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+        if (record := records.record_of(one)) is not None
+    ]
+    chance = random.Random(low)  # noqa: S311 - no secret
     for n in range(low, high):
+        model, record = models[n % len(models)]
         kept = msgspec.to_builtins(replace(record, number=n))
         study.add_trial(
             optuna.trial.create_trial(
                 state=optuna.trial.TrialState.COMPLETE,
-                value=1.0,
+                value=chance.uniform(0.8, 1.4),
                 params=model.params,
                 distributions=model.distributions,
                 user_attrs={"record": kept},
@@ -363,10 +381,12 @@ def main() -> None:
             found["speed_up"] = speed_up(server, 64, 2.0)
         if options.only in {None, "cost"}:
             sizes = [int(size) for size in options.sizes.split(",")]
-            found["cost_per_trial"] = cost(server.url, sizes, options.cost_s)
+            for kind, name in _COSTS.items():
+                found[name] = cost(server.url, kind, sizes, options.cost_s)
         if "cost_per_trial" in found:
             found["model_of_64_workers"] = model(found["cost_per_trial"][-1], 64)
-    write_results("soak_workers", found)
+    # A part alone does not replace the results of all.
+    write_results("_".join(filter(None, ("soak_workers", options.only))), found)
 
 
 if __name__ == "__main__":

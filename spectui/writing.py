@@ -3,15 +3,17 @@
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EACCES, EBUSY, EEXIST, EPERM, EROFS
+from errno import EACCES, EBUSY, EEXIST, EINVAL, EPERM, EROFS
 from io import FileIO
 from pathlib import Path
 
 PRIVATE = 0o600
 _USUAL = 0o666
 _PARTIAL = ".spectui-{}.partial"
+_OVERWRITES = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
 """Errors of a folder that takes no new file, and of a file that is a mount of its own."""
 
@@ -20,9 +22,15 @@ def open_private(path: Path, flags: int) -> int:
     """Open a file of spectui's own, for its user alone where it is made; links are not followed.
 
     Raises:
-        OSError: it cannot be opened, or is a link.
+        OSError: it cannot be opened, or is a link, a pipe or a device.
     """
-    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    # Opening a pipe would wait for who reads it.
+    flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(path, flags, PRIVATE)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(EINVAL, "no regular file", str(path))
+    return file
 
 
 def append(file: FileIO, content: bytes) -> None:
@@ -41,6 +49,17 @@ def append(file: FileIO, content: bytes) -> None:
         with suppress(OSError):
             file.truncate(size_bytes)
         raise
+
+
+def write_own_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
+    """Write ``content`` to ``path``, where spectui alone writes: whole, or what was there stays.
+
+    A link, pipe or device that stands there is replaced.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _replace(_without_links_above(path), content, is_private=is_private)
 
 
 def write_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
@@ -63,7 +82,9 @@ def write_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
     except OSError as error:
         if error.errno not in _TAKES_NO_OTHER or not os.access(place, os.W_OK):
             raise
-        place.write_bytes(content)
+        # What was no link by now must not have become one.
+        with os.fdopen(os.open(place, _OVERWRITES), "wb") as file:
+            file.write(content)
 
 
 def write_new_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
@@ -159,7 +180,9 @@ def _remove_unless_locked(partial: Path) -> None:
 
 def _take_after(place: Path, file: int) -> None:
     with suppress(OSError):
-        old = place.stat()
+        old = place.lstat()
+        if not stat.S_ISREG(old.st_mode):
+            return
         with suppress(OSError):
             os.fchown(file, old.st_uid, old.st_gid)
         # After the owner, whose change takes rights away.

@@ -34,6 +34,7 @@ from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
+from spectui.measure.device_locks import server_devices_held
 from spectui.measure.served_models import NOT_LOADED, keeps_off, look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, remembers
 from spectui.measure.servers import (
@@ -66,7 +67,7 @@ from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.binary import ServerBinary
 from spectui.server.watch.poller import Attachment
-from spectui.server.watch.sample import ProcessSample, ServerFacts
+from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts
 from spectui.speculative.models import unserved
 from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 
@@ -236,12 +237,12 @@ class _Bench:
 
     def through_running(self) -> BenchRun:
         """Measure a llama-server as it stands, beside another one if there is one."""
-        client, facts, process = self._connected(self.parsed["server_url"])
-        baseline, running = None, [process]
+        client, facts, where = self._connected(self.parsed["server_url"])
+        baseline, running = None, [where]
         if self.parsed["baseline_url"] is not None:
-            baseline, _facts, process = self._connected(self.parsed["baseline_url"])
-            running.append(process)
-        with RunningServers(client, baseline) as servers:
+            baseline, _facts, where = self._connected(self.parsed["baseline_url"])
+            running.append(where)
+        with RunningServers(client, baseline) as servers, server_devices_held(running):
             n_ctx = facts.n_ctx or _ANY_LENGTH
             workloads = self._served_workloads(client, n_ctx, self.options.sampling, remedy=_REMEDY)
             if baseline is not None:
@@ -250,7 +251,7 @@ class _Bench:
             found, ended = self._measure(
                 _by(backend, workloads),
                 None if baseline is None else Speculation(),
-                running=running,
+                running=[one.process for one in running],
             )
             untold = servers.untold(sum(one.counters.n_drafted for one in found))
         return BenchRun(
@@ -352,8 +353,8 @@ class _Bench:
                 return found, one.ended
         return found, None
 
-    def _connected(self, address: str) -> tuple[LlamaClient, ServerFacts, Known[ProcessSample]]:
-        """Return a client of a server that has answered, what that reports, and its process.
+    def _connected(self, address: str) -> tuple[LlamaClient, ServerFacts, HostState]:
+        """Return a client of a server that has answered, what that reports, and where it runs.
 
         Raises:
             ServerError: it does not answer, or is a router.
@@ -371,7 +372,7 @@ class _Bench:
             )
         timeout_s = self.parsed["timeout"]
         client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
-        return client, facts, sample.whereabouts.process
+        return client, facts, sample.whereabouts
 
 
 def _by(backend: Backend, workloads: Sequence[Workload]) -> list[tuple[Backend, Workload]]:

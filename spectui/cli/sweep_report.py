@@ -29,7 +29,7 @@ from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import CellSummary, summarise
 from spectui.sweep.sweep import Sweep
 from spectui.sweep.tables import Sheet, markdown, remarks, results_csv, sheets, summary_csv
-from spectui.writing import write_file
+from spectui.writing import write_own_file
 
 _INDENT = "  "
 _TEXTS = ("results.csv", "summary.csv", "report.md", "results.json")
@@ -245,13 +245,13 @@ def write_folder(
         try:
             if not _is_ours(folder / name, written):
                 raise FileExistsError(EEXIST, "somebody else's is there")
-            write_file(folder / name, content)
+            write_own_file(folder / name, content)
             written[name] = _digest(content)
         except OSError as error:
             failed[name] = error
     with suppress(OSError):
         # Without it, the files are not written over.
-        write_file(folder / _WRITTEN, json.dumps(written).encode())
+        write_own_file(folder / _WRITTEN, json.dumps(written).encode())
     if failed:
         reasons = sorted({str(error.strerror) for error in failed.values()})
         raise BadInputError(

@@ -166,6 +166,7 @@ def compare(
     repeats: int,
     on_run: Callable[[Run], None],
     watch: Known[MachineWatch],
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Comparison:
     """Measure ``speculation`` against the target alone on the loaded models.
 
@@ -179,6 +180,7 @@ def compare(
         repeats: how often every prompt is measured.
         on_run: told of every prompt.
         watch: watches the machine that decodes; it is started and closed here.
+        has_time: asked after every prompt whether there is time for another one.
 
     Raises:
         BadInputError: no prompt made the target decode anything.
@@ -187,7 +189,7 @@ def compare(
     with watch.value or nullcontext():
         if watch.value is not None:
             watch.value.start()
-        found = _compared(measurer, speculation, repeats, on_run)
+        found = _compared(measurer, speculation, repeats, on_run, has_time)
         seen = None if watch.value is None else watch.value.summary()
     return replace(found, disturbance=Known(seen, watch.reason))
 
@@ -197,6 +199,7 @@ def _compared(
     speculation: Speculation | None,
     repeats: int,
     on_run: Callable[[Run], None],
+    has_time: Callable[[], bool],
 ) -> Comparison:
     workload, runs, lossless = measurer.workload, list[Run](), None
     ended: BaseException | None = None
@@ -204,6 +207,8 @@ def _compared(
         for run in _decoded(measurer, speculation, repeats):
             runs.append(run)
             on_run(run)
+            if not has_time():
+                break
         if workload.sampling.is_greedy and speculation is not None:
             lossless = check_lossless(measurer.engine, pairs_of(runs))
     except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:

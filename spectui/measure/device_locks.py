@@ -5,30 +5,37 @@ other users run is not seen here; ``monitor/watch.py`` notices what disturbs.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
 
+import psutil
 from filelock import FileLock, Timeout
 
 from spectui.errors import BadInputError, UsageError
 from spectui.monitor import nvml
+from spectui.monitor.drm import KernelGpus
 from spectui.monitor.nvml import NvmlError
 from spectui.options.setup import CpuOptions, Setup
 from spectui.paths import data_dir, ensure_dir
+from spectui.server.watch.sample import HostState
 from spectui.writing import PRIVATE
 
 _held: set[str] = set()
 """Devices of this process, which may measure in several steps on the same ones."""
+_OF_OTHERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+_UUID = re.compile(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)", re.MULTILINE)
 
 
 def devices_held_for(setup: Setup) -> AbstractContextManager[None]:
     """Keep the devices of a setup until the block ends; raises as ``devices_held``."""
-    uses_gpus = any(one.n_gpu_layers != 0 for one in setup.models)
+    uses_gpus = any(one.n_gpu_layers != 0 and one.devices.names != () for one in setup.models)
     return devices_held(setup.context.cpu, uses_gpus=uses_gpus)
 
 
-@contextmanager
-def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> Iterator[None]:
+def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> AbstractContextManager[None]:
     """Keep the cores of the run, and the GPUs if it uses them, until the block ends.
 
     Args:
@@ -38,8 +45,41 @@ def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> Iterator[None]:
     Raises:
         UsageError: another spectui of this user measures on one of them.
     """
-    cores = cpu.cpus or sorted(os.sched_getaffinity(0))
-    names = [f"core {core}" for core in cores] + (_gpus() if uses_gpus else [])
+    return _held_by_name(
+        _cores(cpu.cpus or _usable(0)) + (visible_gpus(os.environ) if uses_gpus else [])
+    )
+
+
+def server_devices_held(servers: Iterable[HostState]) -> AbstractContextManager[None]:
+    """Keep the devices of servers that run on this machine until the block ends.
+
+    They are the cores that a server may use, and the GPUs that its environment shows it; of a
+    server whose process is hidden, as in a container, those of the whole machine.
+
+    Args:
+        servers: those of other machines are measured without a lock.
+
+    Raises:
+        UsageError: another spectui of this user measures on one of them.
+    """
+    return _held_by_name(list(chain.from_iterable(_of_server(one) for one in servers)))
+
+
+def _of_server(server: HostState) -> list[str]:
+    if not server.is_here:
+        return []
+    cores, environment = list(range(os.cpu_count() or 1)), dict[str, str]()
+    if server.process.value is not None:
+        pid = server.process.value.pid
+        # Another user's process hides its environment: then it may see every GPU.
+        with suppress(OSError, psutil.Error):
+            cores = _usable(pid)
+            environment = psutil.Process(pid).environ()
+    return _cores(cores) + visible_gpus(environment)
+
+
+@contextmanager
+def _held_by_name(names: Sequence[str]) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             folder = ensure_dir(data_dir() / "locks")
@@ -55,7 +95,8 @@ def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> Iterator[None]:
             except Timeout:
                 raise UsageError(
                     f"another spectui measures on {name}, and both would be slower; wait for it, "
-                    "or give each its own (taskset -c 0-3 spectui ..., CUDA_VISIBLE_DEVICES=0)"
+                    "or give each its own (taskset -c 0-3 spectui ..., CUDA_VISIBLE_DEVICES=0, "
+                    "-ngl 0 for no GPU)"
                 ) from None
             except (OSError, NotImplementedError):
                 continue
@@ -64,17 +105,58 @@ def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> Iterator[None]:
         yield
 
 
-def _gpus() -> list[str]:
-    """NVIDIA's GPUs that programs of this environment see."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    wanted = None if visible is None else {one.strip() for one in visible.split(",")}
+def _cores(numbers: Iterable[int]) -> list[str]:
+    return [f"core {number}" for number in numbers]
+
+
+def _usable(pid: int) -> list[int]:
+    """Cores that a process may use; 0 for this one."""
+    if not hasattr(os, "sched_getaffinity"):
+        return list(range(os.cpu_count() or 1))
+    return sorted(os.sched_getaffinity(pid))
+
+
+def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> list[str]:
+    """GPUs with memory of their own that programs of an environment see.
+
+    NVIDIA's are told by NVML, and where that fails by the kernel, which tells the others.
+    """
+    with closing(KernelGpus(lambda: 0.0, root=root)) as kernel:
+        others = kernel.addresses()
+    found = (
+        *_visible(_by_nvml() or _by_driver(root), ("CUDA_VISIBLE_DEVICES",), environment),
+        *_visible(others, _OF_OTHERS, environment),
+    )
+    return [f"GPU {name}" for name in found]
+
+
+def _visible(
+    found: Sequence[str], variables: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """Those that the first variable that is set lets through, by their numbers or names."""
+    told = next((environment[name] for name in variables if name in environment), None)
+    if told is None:
+        return list(found)
+    wanted = [one.strip() for one in told.split(",") if one.strip()]
+    return [
+        name
+        for index, name in enumerate(found)
+        if any(one == str(index) or name.startswith(one) for one in wanted)
+    ]
+
+
+def _by_nvml() -> list[str]:
     try:
         with nvml.session():
-            found = [nvml.uuid_of(nvml.by_index(index)) for index in range(nvml.count())]
+            return [nvml.uuid_of(nvml.by_index(index)) for index in range(nvml.count())]
     except NvmlError:
         return []
-    return [
-        f"GPU {uuid}"
-        for index, uuid in enumerate(found)
-        if wanted is None or not wanted.isdisjoint({str(index), uuid})
-    ]
+
+
+def _by_driver(root: Path) -> list[str]:
+    """Identifiers of NVIDIA's GPUs as their kernel module tells them, in the order of NVML."""
+    told = []
+    for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
+        with suppress(OSError):
+            told += _UUID.findall(path.read_text(errors="replace"))[:1]
+    return told

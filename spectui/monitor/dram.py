@@ -14,7 +14,7 @@ import psutil
 
 from spectui.monitor.machine import this_machine
 from spectui.paths import cache_dir
-from spectui.writing import write_file
+from spectui.writing import write_own_file
 
 MEASURED_BYTES = 1 << 29
 """Several times the caches of most processors, where they are not known."""
@@ -146,7 +146,7 @@ def keep_limit(machine: str, n_threads: int, bytes_per_s: float) -> None:
     path = cache_dir() / _FILE
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, msgspec.json.encode(kept))
+        write_own_file(path, msgspec.json.encode(kept))
 
 
 def _read() -> _Kept | None:

@@ -406,6 +406,11 @@ class KernelGpus:
         cards = enumerate(self._cards.values(), first_index)
         return tuple(self._read(card, now_s, index) for index, card in cards)
 
+    def addresses(self) -> tuple[str, ...]:
+        """PCI addresses of the cards with memory of their own that are there now."""
+        self._find()
+        return tuple(card.address for card in self._cards.values() if not card.in_ram)
+
     def close(self) -> None:
         """End what runs in the background."""
         for card in self._cards.values():

@@ -21,7 +21,7 @@ from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, last_words, manner_of
-from spectui.writing import write_file
+from spectui.writing import write_own_file
 
 TIMEOUT_S = 30.0
 """Limit for an answer: a GPU's driver and a cold disk may take most of it."""
@@ -301,7 +301,7 @@ def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
     # A path that is no text cannot be kept.
     with suppress(OSError, UnicodeEncodeError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, msgspec.json.encode(_Kept(identity=identity, known=known)))
+        write_own_file(path, msgspec.json.encode(_Kept(identity=identity, known=known)))
 
 
 def _libraries(folder: Path) -> str:

@@ -2,9 +2,11 @@
 
 import gzip
 import hashlib
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from errno import ELOOP
 from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Literal
@@ -20,7 +22,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Chains, ModelIdentity, Recording, Tail, Trace, spread_out
-from spectui.writing import write_file, write_new_file
+from spectui.writing import write_file, write_new_file, write_own_file
 
 SUFFIX = ".trace.json.gz"
 _SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"
@@ -39,19 +41,28 @@ _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _trace_decoder = msgspec.json.Decoder(Trace)
 
 
-def write_trace(trace: Trace, path: Path) -> None:
+def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
     """Write ``trace`` in one go: a kill leaves the old file or the new one.
+
+    Args:
+        trace: what to write.
+        path: a file; what a link points to is written, unless it is a file of spectui's own.
+        is_own: whether it is.
 
     Raises:
         BadInputError: the folder or the file cannot be written, or is a device or a pipe.
     """
     if path.exists() and not path.is_file():
         raise BadInputError(f"{path} is no regular file; a trace needs one of its own")
-    ensure_dir(path.resolve().parent)
     try:
-        write_file(path, _packed(trace), is_private=True)
+        ensure_dir(path.parent if is_own else path.resolve().parent)
+        write = write_own_file if is_own else write_file
+        write(path, _packed(trace), is_private=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
+    except RuntimeError as error:
+        # A loop of links.
+        raise _cannot_write(path, OSError(ELOOP, os.strerror(ELOOP))) from error
 
 
 def write_beside(trace: Trace, path: Path, *, word: str | None = None) -> Path:
@@ -60,7 +71,8 @@ def write_beside(trace: Trace, path: Path, *, word: str | None = None) -> Path:
     Args:
         trace: what to write.
         path: the name that it has where that is free.
-        word: what other names have in addition, besides a number.
+        word: what other names have in addition, besides a number; None for a file of spectui's
+            own.
 
     Returns:
         Where it is now.
@@ -68,7 +80,8 @@ def write_beside(trace: Trace, path: Path, *, word: str | None = None) -> Path:
     Raises:
         BadInputError: the folder or the file cannot be written.
     """
-    real = path.resolve()
+    # In place of a file of spectui's own, a link is something that is there.
+    real = path.parent.resolve() / path.name if word is None else path.resolve()
     ensure_dir(real.parent)
     content = _packed(trace)
     place = next(place for place in _places(real, word) if _is_written(place, content))

@@ -35,7 +35,7 @@ class KeptTrace:
         Raises:
             BadInputError: the folder or the file cannot be written.
         """
-        write_trace(bare(self._describe(tracing)), self.path)
+        write_trace(bare(self._describe(tracing)), self.path, is_own=True)
 
     def read(self) -> Trace | None:
         """Return it; None where there is none that can be used, which costs time and no more."""

@@ -7,13 +7,14 @@ from types import MappingProxyType
 
 from spectui.documents import Json, or_reason
 from spectui.errors import CancelledError, SpectuiError
+from spectui.format import counted
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.header import header
 from spectui.measure.reading import prompt_times
 from spectui.measure.requests import Request, binding, requests_of, together
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
-from spectui.measure.statistics import Speedup
+from spectui.measure.statistics import MIN_PROMPTS, Speedup
 from spectui.measure.verdict import Basis, Verdict, doubt, judge
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
@@ -112,12 +113,25 @@ def serve(
         if one.best is not None and (claim := _claim(tuning, one, prompts)) is not None
     ]
     room = _room(verification, result, [claim for _, claim in claims], left_s)
+    if left_s is not None:
+        ends_s = began_s + left_s
+        verification = replace(verification, has_time=lambda: time.monotonic() < ends_s)
     found, ended = _verified(verification, claims[: room.n_settings], room.n_prompts)
+    # What the time ended earlier ranks nothing.
+    fewest = min(MIN_PROMPTS, room.n_prompts)
     deliveries = {
         arm: one.summary.speedup
         for arm, one in found
-        if one.summary is not None and one.ended is None
+        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
     }
+    limited = room.reason
+    if not verification.has_time() and found and ended is None:
+        n_pairs = len(found[-1][1].pairs)
+        if n_pairs < room.n_prompts or len(found) < room.n_settings:
+            limited = (
+                f"the time budget ended the measurement on llama-server after "
+                f"{counted(n_pairs, 'prompt')} of setting {len(found)} of {room.n_settings}"
+            )
     requests = {arm: _requests(tuning, arm, one) for arm, one in found}
     preference = preferred(
         result.verdict,
@@ -130,7 +144,7 @@ def serve(
         found=found,
         preference=preference,
         ended=ended,
-        limited=room.reason,
+        limited=limited,
         took_s=time.monotonic() - began_s,
     )
 
@@ -152,7 +166,7 @@ def _verified(
         for arm, claim in claims:
             some = spread(claim.prompts, n_prompts)
             found.append((arm, verification.verify(replace(claim, prompts=some))))
-            if found[-1][1].ended is not None:
+            if found[-1][1].ended is not None or not verification.has_time():
                 break
     except (KeyboardInterrupt, SpectuiError) as error:
         return tuple(found), error

@@ -11,6 +11,7 @@ from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Run
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.slots import SlotResult
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload
 from spectui.monitor.watch import MachineWatch
@@ -66,7 +67,10 @@ def measure_slots(
             if left_s() < _race_s(result):
                 left_out.append(n_slots)
                 continue
-            measured = _compared(open_backend(n_slots), best, workload, on_run)
+            measured = _compared(open_backend(n_slots), best, workload, on_run, left_s)
+            if left_s() <= 0 and len(measured.runs) < min(MIN_PROMPTS, len(items)):
+                left_out.append(n_slots)
+                continue
             found.append(judged(n_slots=n_slots, found=measured))
             if measured.ended is not None:
                 break
@@ -77,7 +81,11 @@ def measure_slots(
 
 
 def _compared(
-    backend: ServerBackend, best: Arm, workload: Workload, on_run: Callable[[Run], None]
+    backend: ServerBackend,
+    best: Arm,
+    workload: Workload,
+    on_run: Callable[[Run], None],
+    left_s: Callable[[], float],
 ) -> Comparison:
     """The winner against off on one backend."""
     backend.load(best.draft)
@@ -87,6 +95,7 @@ def _compared(
         repeats=1,
         on_run=on_run,
         watch=Known(MachineWatch(rpc=backend.rpc)),
+        has_time=lambda: left_s() > 0,
     )
 
 

@@ -143,7 +143,13 @@ class TemperatureRuns:
         setup = self._setup
         setup.on_event(TemperatureStarted(sampling=sampling, n_prompts=len(pairs)))
         measurer = setup.measurer.sampled(sampling)
-        results = [measurer.decode(pair.item, leader.arm.speculation) for pair in pairs]
+        results = []
+        for pair in pairs:
+            if self._pace.is_bounded and self._pace.left_s <= 0:
+                # Of fewer prompts than the others nothing is said.
+                self._reason = _NO_TIME
+                return
+            results.append(measurer.decode(pair.item, leader.arm.speculation))
         rounds = [price for result in results for price in result.rounds]
         if not rounds:
             return

@@ -68,6 +68,8 @@ class Verification:
     """Whether both servers run at once; None to do so if they fit."""
     from_disk: bool = False
     """Whether models are served even if weights are read from disk again and again."""
+    has_time: Callable[[], bool] = lambda: True
+    """Asked after every prompt whether there is time for another one."""
 
     def verify(self, claim: Claim, *, schedule: Schedule | None = None) -> Verified:
         """Serve the prompts, then compare counts.
@@ -201,6 +203,7 @@ class Verification:
             repeats=self.repeats,
             on_run=self.on_run,
             watch=Known(MachineWatch(rpc=case.target.devices.rpc)),
+            has_time=self.has_time,
         )
 
     def _with_counts(self, found: Verified, results: _Results) -> Verified:

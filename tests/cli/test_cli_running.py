@@ -1,6 +1,9 @@
 """``bench --server-url`` on scripted servers that run: what they tell, and that they stay."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +17,7 @@ from spectui.server import LlamaServer
 from spectui.server.client import Identity
 from spectui.server.replies import CompletionReply
 from tests.support.cli import Spectui
+from tests.support.locks import HOLD
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -27,7 +31,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as running:
 
         def run(manner: str = "is good", *, drafts: bool = True, n_good: int = 1_000_000) -> str:
-            name = f"{manner}-{drafts}".replace(" ", "-")
+            # By its name it is known for a llama-server.
+            name = f"llama-{manner}-{drafts}".replace(" ", "-")
             binary = write_server(tmp_path / name, manner, n_good=n_good)
             arguments = ("--spec-type", "draft-simple") if drafts else ()
             server = LlamaServer(binary, arguments, log_path=tmp_path / f"{name}.log")
@@ -84,6 +89,24 @@ def test_a_port_that_changes_hands_ends_it_with_what_was_measured_before(
     found = json.loads(spectui.out)
     assert len(found["prompts"]) == 2
     assert "not the one" in found["error"]
+
+
+def test_a_running_server_whose_cores_another_process_measures_on_is_left_alone(
+    spectui: Spectui, bench: Callable[..., int], start: Start
+) -> None:
+    url, core = start(), min(os.sched_getaffinity(0))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(core)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        assert bench(url) == 2
+        assert f"another spectui measures on core {core}, " in spectui.err
+        other.kill()
+    assert bench(url) == 0, spectui.err
 
 
 ONE = Identity(model="a.gguf", build="b1", n_slots=1, marker="m", speculates=True)

@@ -41,7 +41,7 @@ ESCAPES = {
     "tag": "a\U000e0041",
     "form feed": "\x0b\x0c",
 }
-TEXTS = {name: text for name, text in ESCAPES.items() if name != "separator"}
+MARK = "zq7kx"
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +241,9 @@ CARRIERS: dict[str, Carry] = {
             "models", {n: {"cmd": f"llama-server -m '{text}'"} for n in (text, "b")}
         ),
     ),
-    "ini": _file("a.ini", lambda text: f"[{text}]\nmodel = {text}\n{text} = 1\n[b]\nmodel = c\n"),
+    "ini's section": _file("a.ini", lambda text: f"[{text}]\nmodel = a\n[b]\nmodel = c\n"),
+    "ini's key": _file("a.ini", lambda text: f"[a]\nmodel = a\n{text} = 1\n"),
+    "ini's value": _file("a.ini", lambda text: f"[a]\nmodel = {text}\nctx-size = {text}\n"),
     "document": _file(
         "a.json",
         lambda text: json.dumps(
@@ -249,21 +251,19 @@ CARRIERS: dict[str, Carry] = {
         ),
     ),
     "preset's description": _preset("description = @\n"),
-    "preset's repository": _preset("description = 'x'\n[target]\nrepo = @\nfiles = [@]"),
+    "preset's trap": _preset("description = 'x'\ntraps = [@]\n"),
     "preset's key": _preset("description = 'x'\n@ = 1\n"),
     "preset's option": _preset("description = 'x'\n[options]\n@ = @\n"),
     "preset's value": _preset("description = 'x'\n[options]\nspec-type = @\n"),
     "preset's name": _preset_name,
     "grid's key": _grid("description = 'x'\n@ = 1\n"),
-    "grid's value": _grid("description = @\n[[cells]]\ndraft-max = [@]\n"),
+    "grid's value": _grid("description = 'x'\n[[cells]]\nspec-type = [@]\n"),
     "prompt's id": _prompts('{"id": @, "prompt": "x"}'),
     "prompt's key": _prompts('{"id": "a", @: "x"}'),
     "setting": _settings("@ = 1\n"),
     "setting's value": _settings("model_folders = [@]\n"),
     "trace's schema": _trace(""),
-    "trace's target": _trace("target.gguf"),
     "trace's draft": _trace("draft"),
-    "trace's machine": _trace("fc9612e50a47"),
     "study": _study,
     "architecture": _model(""),
     "model's tokenizer": _model("tokenizer.ggml.model"),
@@ -309,6 +309,14 @@ def test_no_text_of_a_server_is_obeyed(run: Prompt, tmp_path: Path, escape: str)
                     "attach", script.address, "--once", "--interval", "0", *more, folder=tmp_path
                 )
                 found.check()
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_the_text_of_a_file_is_shown(run: Prompt, tmp_path: Path, carrier: str) -> None:
+    """What is never shown would pass, whatever is done with control characters."""
+    (tmp_path / "home").mkdir()
+    found = [run(*one, folder=tmp_path) for one in CARRIERS[carrier](tmp_path, MARK)]
+    assert any(MARK in one.out + one.err for one in found), [one.err for one in found]
 
 
 def test_the_check_can_fail() -> None:

@@ -3,14 +3,21 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.errors import UsageError
-from spectui.measure.device_locks import devices_held
+from spectui.known import Known
+from spectui.measure.device_locks import devices_held, server_devices_held, visible_gpus
 from spectui.options.setup import CpuOptions
+from spectui.server.watch.sample import HostState, ProcessSample
 from tests.support.locks import HOLD
+from tests.support.nvml import StandIn
+
+pytest_plugins = ("tests.support.nvml_fixtures",)
 
 
 @pytest.fixture
@@ -55,3 +62,80 @@ def test_who_cannot_write_locks_measures_all_the_same(
     monkeypatch.setenv("SPECTUI_HOME", str(home))
     with devices_held(CpuOptions(), uses_gpus=False):
         assert os.sched_getaffinity(0)
+
+
+@pytest.fixture
+def server() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that runs on core 0 alone, and ends with the test."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "1"},
+    )
+    os.sched_setaffinity(process.pid, {0})
+    with process:
+        yield process
+        process.kill()
+
+
+def state_of(pid: int) -> HostState:
+    sample = ProcessSample(
+        pid=pid,
+        name="llama-server",
+        rss_bytes=1,
+        n_threads=1,
+        cpu_s=0.0,
+        started_s=psutil.Process(pid).create_time(),
+        read_bytes=Known(None, "untold"),
+    )
+    return HostState(is_here=True, process=Known(sample))
+
+
+HIDDEN = HostState(is_here=True, process=Known(None, "in a container"))
+ELSEWHERE = HostState(is_here=False, process=Known(None, "on another machine"))
+
+
+def test_a_running_server_is_measured_by_one_process(
+    other: "subprocess.Popen[str]", server: "subprocess.Popen[bytes]"
+) -> None:
+    with other:
+        for here in (state_of(server.pid), HIDDEN):
+            with (
+                pytest.raises(UsageError, match="another spectui measures on core 0"),
+                server_devices_held([ELSEWHERE, here]),
+            ):
+                pass
+        with server_devices_held([ELSEWHERE]):
+            pass
+        other.kill()
+
+
+def test_the_devices_of_a_running_server_are_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server: "subprocess.Popen[bytes]",
+    nvml: StandIn,
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    nvml.add_gpu()
+    nvml.add_gpu()
+    with server_devices_held([state_of(server.pid)]):
+        names = {one.name for one in (tmp_path / "data" / "locks").iterdir()}
+    assert {"core-0.lock", "GPU-GPU-1.lock"} <= names
+    assert not {"core-1.lock", "GPU-GPU-0.lock"} & names
+
+
+def test_gpus_have_a_lock_each_where_nvml_fails(tmp_path: Path, nvml: StandIn) -> None:
+    for n, bus in enumerate(("01", "21")):
+        folder = tmp_path / "proc/driver/nvidia/gpus" / f"0000:{bus}:00.0"
+        folder.mkdir(parents=True)
+        told = f"Model: \t A card\nIRQ:   \t 1\nGPU UUID: \t GPU-{n}0-ab\nVideo BIOS: \t 1\n"
+        (folder / "information").write_text(told)
+    # NVML's stand-in knows no GPU.
+    assert visible_gpus({}, tmp_path) == ["GPU GPU-00-ab", "GPU GPU-10-ab"]
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1"}, tmp_path) == ["GPU GPU-10-ab"]
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "GPU-0"}, tmp_path) == ["GPU GPU-00-ab"]
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tmp_path) == []
+    nvml.add_gpu()
+    assert visible_gpus({}, tmp_path) == ["GPU GPU-0"]

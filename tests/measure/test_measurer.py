@@ -218,6 +218,21 @@ def compared(
     return found
 
 
+def test_a_comparison_ends_where_there_is_no_time_for_another_prompt() -> None:
+    told: list[Run] = []
+    one = measurer(Recorder(1), 4, 0)
+    found = compare(
+        one,
+        ON,
+        repeats=2,
+        on_run=told.append,
+        watch=ELSEWHERE,
+        has_time=lambda: len(told) < 3,
+    )
+    assert len(found.runs) == 3
+    assert found.ended is None
+
+
 @pytest.mark.parametrize("is_alone", [False, True])
 def test_what_was_measured_before_a_failure_is_kept(*, is_alone: bool) -> None:
     backend = Recorder(1)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spectui.known import Known
+from spectui.measure.device_locks import visible_gpus
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.metrics import RETRY_S
 from spectui.monitor.readings import MEASURING, GpuReading, GpuSource, Reading, Throttle
@@ -81,6 +82,17 @@ def test_a_machine_without_any_has_none(tree: Tree) -> None:
     assert tree.after() == ()
     (tree.root / "sys/class/drm").mkdir(parents=True)
     assert tree.after(RETRY_S) == ()
+
+
+@pytest.mark.usefixtures("nvml")
+def test_cards_have_a_lock_and_the_gpus_of_processors_have_none(tree: Tree) -> None:
+    tree.add(I915_PROCESSOR)
+    assert visible_gpus({}, tree.root) == []
+    tree.add(AMD_CARD)
+    assert visible_gpus({}, tree.root) == ["GPU 0000:03:00.0"]
+    assert visible_gpus({"HIP_VISIBLE_DEVICES": "0"}, tree.root) == ["GPU 0000:03:00.0"]
+    assert visible_gpus({"HIP_VISIBLE_DEVICES": "-1"}, tree.root) == []
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tree.root) == ["GPU 0000:03:00.0"]
 
 
 # -- what each driver tells

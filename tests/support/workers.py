@@ -78,12 +78,13 @@ def open_study(
     name: str = "s",
     *,
     worker: bool = False,
+    sampler: Sampler = Sampler.RANDOM,
     say: Callable[[str], None] = lambda _text: None,
     watch: Watch | None = None,
 ) -> TuningStudy:
     return TellingStudy(
         name,
-        StudyOptions(storage=url, sampler=Sampler.RANDOM, joins=worker),
+        StudyOptions(storage=url, sampler=sampler, joins=worker),
         spec={"machine": "m"},
         space=SPACE,
         isolated=True,

@@ -1,6 +1,6 @@
 """Gains at other temperatures, predicted from counts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -110,13 +110,16 @@ class Case:
         )
 
     def run(
-        self, pairs: Sequence[Pair], budget_s: float | None = None
+        self,
+        pairs: Sequence[Pair],
+        budget_s: float | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> tuple[tuple[Predicted, ...], str | None]:
         """What is predicted, and why nothing is."""
         measured = measurements(pairs)
         speedup = paired_speedup(measured) if measured else None
         standing = Standing(arm=ARM, speedup=speedup, n_pairs=len(pairs), pairs=tuple(pairs))
-        pace = Pace(budget_s, lambda: 0.0, self.setup.measurer, ())
+        pace = Pace(budget_s, clock, self.setup.measurer, ())
         runs = TemperatureRuns(self.setup, pace)
         try:
             runs.run([standing])
@@ -164,6 +167,14 @@ def test_a_time_budget_is_kept(budget_s: float | None, n: int) -> None:
     assert {one.n_prompts for one in found} == ({n} if n else set())
     assert (reason is None) is bool(n)
     assert n or "time budget" in str(reason)
+
+
+def test_runs_that_take_longer_than_the_race_end_with_the_budget() -> None:
+    case = Case()
+    # Four prompts at two temperatures would fit, if they took half as long.
+    found, _reason = case.run(raced(8, 4), 10.5, lambda: 2.0 * len(case.engine.commands))
+    assert [one.sampling.temp for one in found] == [0.8]
+    assert len(case.engine.commands) == 6
 
 
 def test_few_prompts_are_enough() -> None:

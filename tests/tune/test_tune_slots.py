@@ -1,7 +1,9 @@
 """The winner with other numbers of slots: what is measured, left out, and kept of a failure."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 
 import pytest
 
@@ -48,7 +50,7 @@ RESULT = TuneResult(
 def slots(
     *numbers: int,
     result: TuneResult = RESULT,
-    left_s: float = math.inf,
+    left_s: float | Iterator[float] = math.inf,
     fails: BaseException | None = None,
 ) -> SlotsMeasured:
     def opened(n_slots: int) -> ServerBackend:
@@ -63,7 +65,7 @@ def slots(
         opened,
         min_gain=0.02,
         on_run=lambda _run: None,
-        left_s=lambda: left_s,
+        left_s=lambda: left_s if isinstance(left_s, float) else next(left_s),
     )
 
 
@@ -94,6 +96,15 @@ def test_one_slot_that_nobody_asked_for_is_no_result() -> None:
 @pytest.mark.parametrize(("left_s", "left_out"), [(16.0, (2, 4)), (17.0, ())])
 def test_what_there_is_no_time_for_is_left_out(left_s: float, left_out: tuple[int, ...]) -> None:
     assert slots(1, 2, 4, left_s=left_s).left_out == left_out
+
+
+def test_what_takes_longer_than_the_race_ends_with_the_budget() -> None:
+    # Enough is left before it, and nothing after its first prompt.
+    found = slots(1, 2, left_s=chain((17.0,), repeat(0.0)))
+    assert [one.n_slots for one in found.results] == [1]
+    assert found.left_out == (2,)
+    found = slots(1, 2, left_s=chain((17.0,), repeat(1.0, 6), repeat(0.0)))
+    assert [len(one.found.runs) for one in found.results] == [len(PAIRS), len(PAIRS)]
 
 
 @pytest.mark.parametrize("ended", [KeyboardInterrupt(), ServerError("it broke")], ids=type)

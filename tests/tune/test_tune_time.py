@@ -1,5 +1,6 @@
 """The part of ``tune``'s time budget that llama-server gets."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,5 +77,6 @@ def test_a_budget_that_is_used_up_asks_no_server(
     options = ["--prompts", prompts, "--server-bin", binary, "--trials", 2, "--time-budget", "1s"]
     assert spectui("tune", *pair, *options) == 0, spectui.err
     assert "starting llama-server" not in spectui.err
-    if "not confirmed" not in spectui.out:
+    # A slow machine has tried nothing but off by then.
+    if not re.search("not confirmed|no setting was confirmed", spectui.out):
         assert "llama-server was not measured: of the time budget" in " ".join(spectui.out.split())

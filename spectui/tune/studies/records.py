@@ -191,7 +191,7 @@ def requeue(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
     record = record_of(trial)
     if record is not None and record.state is not TrialState.RUNNING:
         return
-    queued = trial.system_attrs.get("fixed_params")
+    queued = trial.system_attrs.get(QUEUED)
     params = trial.params if queued is None else queued
     marks = {key: trial.user_attrs[key] for key in (OFF, ARM) if key in trial.user_attrs}
     if record is not None or queued is not None:
@@ -205,7 +205,7 @@ def begin(
     params, marks = _queued(arm, space)
     template = optuna.trial.create_trial(
         state=optuna.trial.TrialState.RUNNING,
-        system_attrs={"fixed_params": params},
+        system_attrs={QUEUED: params},
         user_attrs={**marks, OWNER: dict(owner)},
     )
     storage, study_id = study._storage, study._study_id  # noqa: SLF001 - as above
@@ -222,6 +222,8 @@ def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
     return record
 
 
+QUEUED = "fixed_params"
+"""Under which Optuna keeps the parameters that a trial was queued with."""
 OFF = "off"
 """Under which a trial keeps whether it is off."""
 ARM = "arm"
@@ -232,9 +234,7 @@ def enqueue(
     study: optuna.Study, arms: Sequence[Arm], space: SearchSpace, *, tried: Collection[Arm]
 ) -> None:
     """Queue the arms that are neither tried nor waiting."""
-    waiting = [
-        (trial.system_attrs.get("fixed_params"), trial.user_attrs) for trial in _waiting(study)
-    ]
+    waiting = [(trial.system_attrs.get(QUEUED), trial.user_attrs) for trial in _waiting(study)]
     for arm in dict.fromkeys(arms):
         params, marks = _queued(arm, space)
         if arm not in tried and (params, marks) not in waiting:

@@ -1,22 +1,27 @@
 """Damage of a storage of studies, and what can be saved of it. Nothing is ever deleted."""
 
 import json
+import mmap
 import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
 
 from spectui.errors import BadInputError, UsageError
-from spectui.format import counted
+from spectui.format import bytes_text, counted
 from spectui.tune.studies.listing import is_gone, list_studies, opened
-from spectui.tune.studies.records import OWNER, close_trial
+from spectui.tune.studies.pages import MAGIC, Pages, Values
+from spectui.tune.studies.records import ARM, OFF, OWNER, QUEUED, RECORD, close_trial
 from spectui.tune.studies.storage import (
     close_storage,
     file_of,
@@ -28,7 +33,6 @@ from spectui.tune.studies.storage import (
 )
 from spectui.writing import PRIVATE
 
-_MAGIC = b"SQLite format 3\0"
 _BESIDE = ("-journal", "-wal", "-shm")
 """Files that SQLite keeps beside a file while it is written."""
 _FOLDER = ".spectui-repair-"
@@ -42,6 +46,31 @@ _TABLES = (
     *("trial_values", "trial_intermediate_values"),
 )
 """Tables of Optuna's, each behind those that it refers to."""
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("VARCHAR", "TEXT", "DATETIME"), str),
+    "INTEGER": int,
+    "FLOAT": (float, int),
+}
+"""Types of the values of Optuna's columns."""
+_INDEXED = {
+    "studies": (
+        "SELECT study_id, study_name FROM studies INDEXED BY ix_studies_study_name",
+        "INSERT OR IGNORE INTO studies (study_id, study_name) VALUES (?, ?)",
+    ),
+    "trials": (
+        "SELECT trial_id, study_id FROM trials INDEXED BY ix_trials_study_id",
+        (
+            "INSERT OR IGNORE INTO trials (trial_id, study_id, number, state) "
+            "SELECT ?1, ?2, 0, CASE WHEN EXISTS (SELECT 1 FROM trial_values WHERE trial_id = ?1) "
+            "THEN 'COMPLETE' ELSE 'FAIL' END"
+        ),
+    ),
+}
+"""By table: what an index of it tells without the table, and how that becomes a row."""
+_UNMEASURED = (
+    "SELECT count(*) FROM trials WHERE state = 'COMPLETE' AND trial_id NOT IN "
+    "(SELECT trial_id FROM trial_user_attributes WHERE key = ?)"
+)
 _STATES = frozenset(state.name for state in optuna.trial.TrialState)
 _TIDY = (
     "DELETE FROM study_directions WHERE study_id NOT IN (SELECT study_id FROM studies)",
@@ -89,6 +118,11 @@ def repair(storage: str | None, *, dry_run: bool) -> tuple[str, ...]:
         raise BadInputError(f"there is no file {path}, so there is nothing to repair")
     if not path.is_file():
         raise BadInputError(f"{path} is no regular file; check --storage")
+    if path.stat().st_size > _LARGEST_BYTES:
+        raise BadInputError(
+            f"{path} is larger than {bytes_text(_LARGEST_BYTES)}, as no studies are; check "
+            "--storage, or move it away"
+        )
     if not path.stat().st_size:
         return (f"{path} is empty: there is nothing to repair, and spectui tune will fill it",)
     with _alone(path, storage or own_storage()):
@@ -134,11 +168,11 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
             if older and dry_run:
                 yield "it was made by an older Optuna, and would be brought up to date"
             elif older:
-                yield _migrated(path, storage or own_storage())
+                yield _migrated(path, copy)
             if not (older and dry_run):
                 yield from _close_trials(storage, dry_run=dry_run)
             return
-        if storage is not None and not copy.read_bytes().startswith(_MAGIC):
+        if storage is not None and not _begins_as_sqlite(copy):
             raise BadInputError(f"{path} is no file of SQLite's; check --storage, or move it away")
         yield f"{path} is damaged: {problems[0]}"
         new = Path(folder) / "new.sqlite3"
@@ -146,7 +180,13 @@ def _repair_file(path: Path, storage: str | None, *, dry_run: bool) -> Iterator[
         if dry_run:
             yield "nothing was changed; without --dry-run this is put in its place"
             return
-        yield _replaced(path, new)
+        kept = _replaced(path, new, "damaged")
+        yield f"{path} has that now; the damaged file is kept as {kept}"
+
+
+def _begins_as_sqlite(copy: Path) -> bool:
+    with copy.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -186,17 +226,20 @@ def _of_older_optuna(copy: Path) -> bool:
         close_storage(storage)
 
 
-def _migrated(path: Path, url: str) -> str:
-    """Bring tables up to date, and keep the file as it was beside."""
-    kept = _beside(path, "before-update")
-    shutil.copyfile(path, kept)
-    kept.chmod(path.stat().st_mode & 0o7777)
-    with storage_errors(url):
+def _migrated(path: Path, copy: Path) -> str:
+    """Bring the tables of a copy up to date, and put it in the place of the file, which is kept."""
+    url = f"sqlite:///{copy}"
+    # Optuna reads its older classes of distributions for that, and warns of them.
+    with (
+        storage_errors(f"sqlite:///{path}"),
+        warnings.catch_warnings(category=FutureWarning, action="ignore"),
+    ):
         storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True)
         try:
             storage.upgrade()
         finally:
             close_storage(storage)
+    kept = _replaced(path, copy, "before-update")
     return f"it was made by an older Optuna and is up to date now; as it was, it is kept in {kept}"
 
 
@@ -229,6 +272,9 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     close_storage(open_storage(url))
     with closing(sqlite3.connect(damaged)) as old, closing(sqlite3.connect(new)) as connection:
         torn = [table for table in _TABLES if not _copy_table(old, connection, table)]
+        n_found = _copy_pages(damaged, _firsts(old, torn), connection, torn)
+        n_found += _copy_indexes(old, connection, torn)
+        (n_unmeasured,) = connection.execute(_UNMEASURED, (RECORD,)).fetchone()
         for statement in _TIDY:
             connection.execute(statement)
         connection.commit()
@@ -242,6 +288,11 @@ def _salvaged(damaged: Path, new: Path) -> Iterator[str]:
     n_trials = sum(one.n_trials for one in summaries)
     names = ", ".join(one.study_name for one in summaries) or "none"
     yield f"what can be read: {counted(n_trials, 'trial')}; studies: {names}"
+    if n_found:
+        rows = counted(n_found, "row")
+        yield f"{rows} of that could be read only from single pages and indexes"
+    if n_unmeasured:
+        yield f"of {counted(n_unmeasured, 'trial')} what was measured is lost"
     if torn:
         yield (
             f"not all of {', '.join(torn)} can be read: studies, trials or what they keep may be "
@@ -294,6 +345,88 @@ def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str) ->
     return is_whole
 
 
+def _copy_indexes(old: sqlite3.Connection, new: sqlite3.Connection, torn: Sequence[str]) -> int:
+    """Copy what indexes tell of studies and trials that could not be read; the number of rows."""
+    before = new.total_changes
+    for table, (asked, insert) in _INDEXED.items():
+        if table in torn:
+            with suppress(sqlite3.Error):
+                new.executemany(insert, old.execute(asked))
+    return new.total_changes - before
+
+
+def _firsts(old: sqlite3.Connection, torn: Sequence[str]) -> list[int]:
+    """First pages of the tables that were read whole."""
+    try:
+        found = old.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'")
+        return [first for name, first in found if name not in torn]
+    except sqlite3.Error:
+        return []
+
+
+def _copy_pages(
+    damaged: Path, firsts: Sequence[int], new: sqlite3.Connection, torn: Sequence[str]
+) -> int:
+    """Copy what pages hold of the tables that could not be read whole; return the number of rows.
+
+    Args:
+        damaged: the file.
+        firsts: first pages of the tables that were.
+        new: takes the rows, where it does not have them.
+        torn: names of the tables.
+    """
+    if not torn:
+        return 0
+    columns = {table: new.execute(f"PRAGMA table_info({table})").fetchall() for table in torn}
+    before = new.total_changes
+    with (
+        damaged.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        for number, values in chain.from_iterable(Pages(content).rows(firsts)):
+            table = _table_of(values, columns)
+            if table is not None:
+                marks = ", ".join("?" * len(values))
+                # Optuna's tables begin with the number of the row.
+                row = (number, *values[1:])
+                new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608 - names of ours
+    return new.total_changes - before
+
+
+def _table_of(values: Values, columns: Mapping[str, Sequence[Sequence[Any]]]) -> str | None:
+    """The table that a row is of, by its values; None where it is of none.
+
+    Args:
+        values: as its page has them.
+        columns: what SQLite tells of each table's columns.
+    """
+    fitting = [table for table, told in columns.items() if _fits(values, told, table)]
+    if len(fitting) <= 1:
+        return next(iter(fitting), None)
+    # Attributes of studies and trials look alike but for what they are called.
+    key = values[2]
+    if key == QUEUED:
+        wanted = "trial_system_attributes"
+    elif isinstance(key, str):
+        of_trial = key in {RECORD, OWNER, OFF, ARM}
+        wanted = "trial_user_attributes" if of_trial else "study_user_attributes"
+    else:
+        wanted = "trial_values"
+    return wanted if wanted in fitting else None
+
+
+def _fits(values: Values, told: Sequence[Sequence[Any]], table: str) -> bool:
+    """Whether a row may be of a table, whose columns SQLite tells."""
+    if len(told) != len(values) or values[0] is not None:
+        return False
+    types = (_KINDS[column[2].partition("(")[0]] for column in told)
+    if not all(
+        one is None or isinstance(one, kind) for one, kind in zip(values, types, strict=True)
+    ):
+        return False
+    return _is_sound({column[1]: one for column, one in zip(told, values, strict=True)}, table)
+
+
 def _rows(old: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[object, ...] | None]:
     """Every row that can be read: all at once, and behind a damaged page one by one; None there."""
     last, select = 0, f"SELECT rowid, {columns} FROM {table} WHERE rowid"  # noqa: S608 - names of ours
@@ -329,9 +462,9 @@ def _is_sound(row: dict[str, object], table: str) -> bool:
     return True
 
 
-def _replaced(path: Path, new: Path) -> str:
-    """Put a new file in the place of a damaged one, which is kept beside."""
-    kept = _beside(path, "damaged")
+def _replaced(path: Path, new: Path, why: str) -> Path:
+    """Put a new file in the place of another one; where that is kept."""
+    kept = _beside(path, why)
     new.chmod(path.stat().st_mode & 0o7777)
     with new.open("rb") as file:
         os.fsync(file.fileno())
@@ -345,7 +478,7 @@ def _replaced(path: Path, new: Path) -> str:
         # File systems without hard links: for a moment there is no file.
         path.rename(kept)
     new.replace(path)
-    return f"{path} has that now; the damaged file is kept as {kept}"
+    return kept
 
 
 def _beside(path: Path, why: str) -> Path:

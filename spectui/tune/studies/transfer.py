@@ -31,6 +31,7 @@ from spectui.tune.studies.records import (
     OWNER,
     PLACEMENTS,
     PROMISE,
+    QUEUED,
     RECORD,
     SCHEMA,
     SPEC,
@@ -127,7 +128,7 @@ def _plain(trial: optuna.trial.FrozenTrial) -> _Trial:
             name: json.loads(optuna.distributions.distribution_to_json(one))
             for name, one in trial.distributions.items()
         },
-        queued=trial.system_attrs.get("fixed_params"),
+        queued=trial.system_attrs.get(QUEUED),
         started=_aware(trial.datetime_start),
         ended=_aware(trial.datetime_start if is_running else trial.datetime_complete),
         attributes={key: trial.user_attrs[key] for key in _MARKS if key in trial.user_attrs},
@@ -216,7 +217,7 @@ def _frozen(trial: _Trial) -> optuna.trial.FrozenTrial:
         params=trial.params,
         distributions=distributions,
         user_attrs=trial.attributes,
-        system_attrs={} if trial.queued is None else {"fixed_params": trial.queued},
+        system_attrs={} if trial.queued is None else {QUEUED: trial.queued},
         intermediate_values={},
     )
     frozen._validate()  # noqa: SLF001 - ``add_trial`` does so as well, when others are stored

@@ -1,0 +1,273 @@
+"""Attempts by what lies where spectui stores: damaged, huge and odd files, and links."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from spectui.cli import sweep_report
+from spectui.errors import SpectuiError
+from spectui.measure.device_locks import devices_held
+from spectui.options.setup import CpuOptions
+from spectui.sessions import Header, Session, SessionLog, UserTurn, now, recent_sessions
+from spectui.sweep.store import SweepStore
+from spectui.trace.file import read_trace, write_beside, write_trace
+from spectui.writing import write_file, write_new_file, write_own_file
+from tests.golden.make_stored import STORED
+from tests.hostile.attempts import Prompt
+from tests.support.sweep import ScriptedMeasurer, sweep
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+pytestmark = pytest.mark.ci
+
+GOOD = (STORED / "session.jsonl").read_bytes()
+HEADER, *_ENTRIES = GOOD.splitlines(keepends=True)
+_DEEP = b'{"kind": "user", "text": ' + b"[" * 200_000 + b"\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "data" / "sessions").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Prompt]:
+    prompt = Prompt()
+    yield prompt
+    prompt.close()
+
+
+# -- sessions
+
+DAMAGED: dict[str, bytes] = {
+    "empty": b"",
+    "cut": GOOD[:40],
+    "binary": bytes(range(256)) * 40,
+    "deep": _DEEP,
+    "long number": b'{"kind": "session", "started": ' + b"9" * 100_000 + b"}\n",
+    "no header": b"".join(_ENTRIES),
+    "newer": HEADER.replace(b"spectui.session/1", b"spectui.session/2"),
+    "other schema": HEADER.replace(b"spectui.session/1", b"spectui.trace/4"),
+    "lone surrogate": HEADER.replace(b"spectui.session/1", b"\\ud800"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_session_keeps_no_other_from_being_offered(home: Path, kind: str) -> None:
+    folder = home / "data" / "sessions"
+    (folder / "20260101T000000-1.jsonl").write_bytes(GOOD)
+    (folder / "20260102T000000-1.jsonl").write_bytes(DAMAGED[kind])
+    (found,) = recent_sessions(5)
+    assert found.path.name == "20260101T000000-1.jsonl"
+
+
+def test_what_is_deep_or_damaged_ends_a_session_and_costs_nothing_before_it(home: Path) -> None:
+    path = home / "data" / "sessions" / "20260101T000000-1.jsonl"
+    whole = b'{"kind": "user", "text": "before"}\n'
+    for line in (_DEEP, b"\xff\xfe\n", b'{"kind": "user", "text": 1}\n', b'{"kind": "none"}\n'):
+        path.write_bytes(HEADER + whole + line + whole)
+        (found,) = recent_sessions(5)
+        assert found.prompts == ("before",)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero", "loop", "sparse"])
+def test_what_is_no_session_is_neither_waited_for_nor_read(home: Path, kind: str) -> None:
+    folder = home / "data" / "sessions"
+    (folder / "20260101T000000-1.jsonl").write_bytes(GOOD)
+    put(folder / "20260102T000000-1.jsonl", kind)
+    (found,) = recent_sessions(5)
+    assert found.path.name == "20260101T000000-1.jsonl"
+
+
+def put(path: Path, kind: str) -> None:
+    """Have what is no file of spectui's at a place."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "sparse":
+        path.touch()
+        os.truncate(path, 1 << 40)
+    else:
+        path.symlink_to(path if kind == "loop" else kind)
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo", "link"])
+def test_a_session_that_has_anothers_name_is_not_written_into(
+    home: Path, tmp_path: Path, kind: str
+) -> None:
+    header = Header(started=now(), target="/t", draft=None)
+    own = home / "data" / "sessions" / f"{header.started:%Y%m%dT%H%M%S}-{os.getpid()}.jsonl"
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    if kind == "fifo":
+        os.mkfifo(own)
+    elif kind == "link":
+        own.symlink_to(victim)
+    else:
+        own.write_bytes(b"another's")
+    log = SessionLog(header)
+    log.append(UserTurn(text="hello"))
+    log.close()
+    assert log.path == own.with_name(f"{own.stem}-2.jsonl")
+    assert victim.read_bytes() == b"mine"
+    assert kind != "file" or own.read_bytes() == b"another's"
+    newest: Session = recent_sessions(1)[0]
+    assert newest.prompts == ("hello",)
+
+
+# -- links in place of what spectui stores
+
+
+def _trace(path: Path) -> None:
+    write_trace(read_trace(STORED / "pair.trace.json.gz"), path, is_own=True)
+
+
+def _recorded(path: Path) -> None:
+    write_beside(read_trace(STORED / "pair.trace.json.gz"), path)
+
+
+def _sweep(path: Path) -> None:
+    os.environ["SPECTUI_HOME"] = str(path.parents[3])
+    SweepStore("a", {}).close()
+
+
+def _lock(path: Path) -> None:
+    os.environ["SPECTUI_HOME"] = str(path.parents[2])
+    with devices_held(CpuOptions(cpus=(0,)), uses_gpus=False):
+        pass
+
+
+STORES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "kept trace": ("data/traces/a.trace.json.gz", _trace),
+    "recorded trace": ("data/traces/a.trace.json.gz", _recorded),
+    "sweep": ("data/sweeps/a/cells.jsonl", _sweep),
+    "lock": ("data/locks/core-0.lock", _lock),
+}
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["a file", "nothing"])
+@pytest.mark.parametrize("store", STORES)
+def test_a_link_in_place_of_what_is_stored_leads_nowhere(
+    home: Path, tmp_path: Path, store: str, *, exists: bool
+) -> None:
+    name, write = STORES[store]
+    victim = tmp_path / "victim"
+    if exists:
+        victim.write_bytes(b"mine")
+        victim.chmod(0o640)
+    place = home / name
+    place.parent.mkdir(parents=True)
+    place.symlink_to(victim)
+    # It is refused, or what is in its place is replaced.
+    with suppress(SpectuiError):
+        write(place)
+    assert victim.exists() == exists
+    if exists:
+        assert victim.read_bytes() == b"mine"
+        assert victim.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "loop"])
+@pytest.mark.parametrize("store", STORES)
+def test_a_pipe_in_place_of_what_is_stored_is_not_waited_for(
+    home: Path, store: str, kind: str
+) -> None:
+    name, write = STORES[store]
+    place = home / name
+    place.parent.mkdir(parents=True)
+    put(place, kind)
+    # It is refused, or what is in its place is replaced.
+    with suppress(SpectuiError):
+        write(place)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero", "sparse"])
+def test_studies_in_a_place_of_another_kind_are_refused(
+    run: Prompt, tmp_path: Path, kind: str
+) -> None:
+    data = tmp_path / "home" / "data"
+    data.mkdir(parents=True)
+    put(data / "studies.sqlite3", kind)
+    for command in (["list"], ["show"], ["repair", "--dry-run"]):
+        found = run("studies", *command, folder=tmp_path).check()
+        assert found.code == 3
+
+
+# -- links that are swapped in between a look and the write
+
+
+class Swap:
+    """A link that another user puts in place of a file once that was looked at."""
+
+    def __init__(self, place: Path, victim: Path) -> None:
+        self.place, self.victim = place, victim
+        victim.write_bytes(b"mine")
+
+    def __call__(self) -> None:
+        self.place.unlink(missing_ok=True)
+        self.place.symlink_to(self.victim)
+
+    def check(self) -> None:
+        assert self.victim.read_bytes() == b"mine"
+
+
+@pytest.fixture
+def swap(tmp_path: Path) -> Swap:
+    return Swap(tmp_path / "out" / "a", tmp_path / "victim")
+
+
+def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(
+    swap: Swap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = swap.place.parent
+    folder.mkdir()
+    swap.place = folder / "results.csv"
+    # Between this and the write the other one acts.
+    look = sweep_report._is_ours
+
+    def looked(path: Path, written: dict[str, str]) -> bool:
+        found = look(path, written)
+        if path == swap.place:
+            swap()
+        return found
+
+    monkeypatch.setattr(sweep_report, "_is_ours", looked)
+    monkeypatch.setenv("SPECTUI_HOME", str(folder.with_name("home")))
+    one = sweep(4)
+    with one.open():
+        one.run(ScriptedMeasurer(one.setup), lambda _event: None)
+        sweep_report.write_folder(folder, one, one.summaries(), {}, png=False)
+    swap.check()
+    assert not swap.place.is_symlink()
+
+
+@pytest.mark.parametrize("write", [write_file, write_own_file, write_new_file])
+@pytest.mark.parametrize("call", ["fsync", "open"])
+def test_no_link_is_followed_that_replaces_a_file_while_it_is_written(
+    swap: Swap, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], call: str
+) -> None:
+    swap.place.parent.mkdir()
+    if write is not write_new_file:
+        swap.place.write_bytes(b"old")
+    done: Callable[..., int] = getattr(os, call)
+
+    def swapped(*arguments: object) -> int:
+        result = done(*arguments)
+        monkeypatch.setattr(os, call, done)
+        swap()
+        return result
+
+    monkeypatch.setattr(os, call, swapped)
+    if write is write_new_file:
+        with pytest.raises(FileExistsError):
+            write(swap.place, b"new")
+    else:
+        write(swap.place, b"new")
+        assert swap.place.read_bytes() == b"new"
+        assert not swap.place.is_symlink()
+    swap.check()
