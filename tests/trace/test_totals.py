@@ -56,8 +56,8 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_redone"):
         wanted = sum(getattr(one, name).ravel().astype(int) for one in each)
         assert [getattr(total, name) for total in totals] == wanted.tolist()
-    batches = sum(one.batches.reshape(DEPTH + 1, -1) for one in each if one.batches is not None)
-    assert [list(total.batches) for total in totals] == batches.T.tolist()
+    batches = [one.batches.reshape(DEPTH + 1, -1) for one in each if one.batches is not None]
+    assert [list(total.batches) for total in totals] == np.sum(batches, axis=0).T.tolist()
     seconds = [one.seconds.ravel() for one in each if one.seconds is not None]
     assert [total.seconds for total in totals] == pytest.approx(np.sum(seconds, axis=0).tolist())
 
