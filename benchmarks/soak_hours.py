@@ -9,14 +9,17 @@ In each hour of ``--losing`` the process with the models is killed three times: 
 under way, in an answer, in a trial.
 
 At the end of every hour, when nothing is under way, memory that belongs to the processes alone
-(USS), RSS, descriptors, threads, processes and temporary files are counted. The first hours fill
-caches and import what is imported late. The last hour is held against the hour ``--settled``; of
-the process with the models, which is another one after a loss, against the first whole hour of it.
+(USS), RSS, descriptors, threads, processes and temporary files are counted; and of the memory what
+the C library holds free, to give it out again. The first hours fill caches, import what is imported
+late, and record answers for replay until there are as many as are kept: 8,000 tokens, which come
+together in the third hour. The last hour is held against the hour ``--settled``; of the process
+with the models, which is another one after a loss, against the first whole hour of it.
 The slope is that of a straight line through all hours from ``--settled`` on.
 """
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -29,7 +32,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pexpect
 import psutil
@@ -81,6 +84,8 @@ class State:
     """Of the machine."""
     screen_bytes: int
     """USS of the screen's process."""
+    screen_free_bytes: int | None
+    """Held free there by the C library; None where that is not glibc."""
     models_bytes: int
     """USS of the process with the models."""
     rss_bytes: int
@@ -95,9 +100,9 @@ class State:
 def main() -> None:
     """Play the hours and write ``results/soak_hours.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hours", type=int, default=8, help="at least")
+    parser.add_argument("--hours", type=int, default=8, help="at most")
     parser.add_argument("--minutes", type=float, default=30.0, help="longest time that it takes")
-    parser.add_argument("--settled", type=int, default=2, help="hour that the last is held against")
+    parser.add_argument("--settled", type=int, default=3, help="hour that the last is held against")
     parser.add_argument("--speed", type=float, default=16.0, help="of the clock")
     parser.add_argument("--losing", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -240,7 +245,7 @@ class Hours:
         self.lost = 0
 
     async def play(self, _pilot: Pilot[object]) -> None:
-        """Play until hours or minutes are over, and quit."""
+        """Play until hours or minutes are over, two hours at least, and quit."""
         self._hasten()
         await self._until(lambda: self._app.live.activity is Activity.READY)
         while self._is_time_left() or len(self.states) < 2:  # noqa: PLR2004 - for a comparison
@@ -253,7 +258,8 @@ class Hours:
     def _is_time_left(self) -> bool:
         minutes = (time.monotonic() - self._began_s) / 60
         # The next hour has to fit.
-        return bool(minutes * (1 + 1 / max(1, len(self.states))) < self._arguments.minutes)
+        fits = minutes * (1 + 1 / max(1, len(self.states))) < self._arguments.minutes
+        return bool(fits) and len(self.states) < self._arguments.hours
 
     def _hasten(self) -> None:
         """Accelerate what is due by the clock."""
@@ -403,6 +409,7 @@ class Hours:
             trials=self._trials,
             readings=self._readings,
             screen_bytes=memory[screen.pid].uss,
+            screen_free_bytes=free_bytes(),
             models_bytes=memory[pid].uss,
             rss_bytes=sum(one.rss for one in memory.values()),
             models_began=len(self._models),
@@ -411,6 +418,27 @@ class Hours:
             processes=len(processes),
             temporary_files=_n_files(self._folder / "temporary"),
         )
+
+
+class _MallInfo(ctypes.Structure):
+    """``struct mallinfo2``."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def free_bytes() -> int | None:
+    """Bytes that the C library holds free in this process, in all its arenas."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return None
+    library.mallinfo2.restype = _MallInfo
+    return int(library.mallinfo2().fordblks)
 
 
 if __name__ == "__main__":

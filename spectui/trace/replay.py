@@ -1,7 +1,9 @@
 """Replays added up over the recordings of a trace."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -78,28 +80,21 @@ def replay_trace(
     """
     for recording in recordings:
         check_depth(grid, recording.chains[draft])
-    depth = max(grid.draft_max)
-    prices = None if costs is None else costs.prices(depth)
-    replays = [
-        replay_grid(recording, recording.chains[draft], grid, prices=prices, batches=True)
-        for recording in recordings
-    ]
-    seconds = None if costs is None else _seconds(replays)
+    sums = _Sums(recordings, draft, grid, costs)
     each_off_s = None if costs is None else off_seconds(recordings, costs)
-    spreads = None if each_off_s is None or seconds is None else speedup_spread(each_off_s, seconds)
+    spreads = None if each_off_s is None else speedup_spread(each_off_s, sums.seconds)
     deepness = mean_past(recordings)
-    batches = _batches(replays)
     is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
-    rows = zip(*(_flat(replays, name).tolist() for name in _COUNTS), strict=True)
+    rows: list[list[Any]] = sums.counts.T.tolist()
     return tuple(
         Total(
             draft=draft,
             speculation=Speculation(setting),
             **dict(zip(_COUNTS, row, strict=True)),
-            batches=tuple(map(int, batches[:, index])),
+            batches=tuple(map(int, sums.batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
             mean_past=deepness,
-            seconds=None if seconds is None else float(seconds[:, index].sum()),
+            seconds=None if costs is None else float(sums.seconds[:, index].sum()),
             off_s=None if each_off_s is None else sum(each_off_s),
             spread=None if spreads is None else float(spreads[index]),
         )
@@ -107,14 +102,34 @@ def replay_trace(
     )
 
 
-def _flat(replays: Sequence[Replayed], name: str) -> Counts:
-    total: Counts = np.sum([getattr(replay, name) for replay in replays], axis=0).ravel()
-    return total
+class _Sums:
+    """Replays of a grid, added up one by one: all of a long chat's at once would take megabytes."""
 
+    def __init__(
+        self, recordings: Sequence[Recording], draft: str, grid: Grid, costs: Costs | None
+    ) -> None:
+        n_settings = math.prod(grid.shape)
+        depth = max(recording.chains[draft].depth for recording in recordings)
+        self.counts = np.zeros((len(_COUNTS), n_settings), np.uint64)
+        """[n_counts, n_settings], in the order of ``_COUNTS``."""
+        self.batches: Counts = np.zeros((depth + 1, n_settings), np.uint32)
+        """[depth + 1, n_settings]; recordings may differ in depth."""
+        self.seconds: Seconds = np.zeros((len(recordings), n_settings))
+        """[n_recordings, n_settings]; 0 without costs."""
+        prices = None if costs is None else costs.prices(max(grid.draft_max))
+        for seconds, recording in zip(self.seconds, recordings, strict=True):
+            self._add(
+                replay_grid(recording, recording.chains[draft], grid, prices=prices, batches=True),
+                seconds,
+            )
 
-def _seconds(replays: Sequence[Replayed]) -> Seconds:
-    """[n_recordings, n_settings]."""
-    return np.array([replay.seconds.ravel() for replay in replays if replay.seconds is not None])
+    def _add(self, replay: Replayed, seconds: Seconds) -> None:
+        self.counts += np.array([getattr(replay, name).ravel() for name in _COUNTS])
+        if replay.batches is not None:
+            n_lengths = len(replay.batches)
+            self.batches[:n_lengths] += replay.batches.reshape(n_lengths, -1)
+        if replay.seconds is not None:
+            seconds[:] = replay.seconds.ravel()
 
 
 def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
@@ -152,12 +167,3 @@ def _span(recording: Recording) -> range:
     """Depths at which the tokens of a recording are decoded."""
     first = len(recording.prompt)
     return range(first, first + recording.n_decoded)
-
-
-def _batches(replays: Sequence[Replayed]) -> Counts:
-    """[depth + 1, n_settings]; recordings may differ in depth."""
-    found = [replay.batches for replay in replays if replay.batches is not None]
-    total = np.zeros((max(map(len, found)), found[0][0].size), np.uint32)
-    for batches in found:
-        total[: len(batches)] += batches.reshape(len(batches), -1)
-    return total

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from textual._styles_cache import StylesCache
 from textual.app import App, ReturnType
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
@@ -31,6 +32,10 @@ from spectui.tui.glyphs import (
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden
+
+# Textual means a method of the class. As one of each widget's painter its cache holds the last
+# 1,024 of them, with all lines that they have painted, long after their screens were closed.
+StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
 
 _PARTS = "primary secondary accent success warning error foreground background surface panel"
 _COLOURS = {

@@ -1,10 +1,12 @@
 """How the app connects its screens: tuning, export and picking over a scripted engine."""
 
+import gc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual._styles_cache import StylesCache
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
@@ -853,3 +855,31 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says(
     assert best is not None
     assert found.setup.speculation == (best.arm.speculation if exports else None)
     assert note in (found.note or "")
+
+
+# Memory
+
+
+def test_closed_screens_leave_no_painted_lines_behind() -> None:
+    cockpit = Cockpit()
+
+    def n_painters() -> int:
+        gc.collect()
+        return sum(isinstance(one, StylesCache) for one in gc.get_objects())
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        async def open_and_close() -> None:
+            for key in ("f1", "f5", "f6", "f8", "f10"):
+                await press_keys(pilot, key)
+                await settled(pilot, lambda: cockpit.app.screen is not cockpit.app.live)
+                await press_keys(pilot, "escape")
+                await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
+
+        await ready(cockpit, pilot)
+        await open_and_close()
+        before = n_painters()
+        for _again in range(2):
+            await open_and_close()
+        assert n_painters() == before
+
+    cockpit.run(scenario)
