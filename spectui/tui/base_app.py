@@ -33,9 +33,10 @@ from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden
 
-# Textual means a method of the class. As one of each widget's painter its cache holds the last
+# Textual 8.2 means a method of the class. As one of each widget's painter its cache holds the last
 # 1,024 of them, with all lines that they have painted, long after their screens were closed.
-StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
+if not isinstance(vars(StylesCache)["get_inner_outer"], classmethod):
+    StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
 
 _PARTS = "primary secondary accent success warning error foreground background surface panel"
 _COLOURS = {
