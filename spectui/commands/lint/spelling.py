@@ -51,15 +51,13 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     variable = item.shown
-    option = option_of_variable(variable)
-    is_read = option is not None and reader.dialect in option.dialects
-    if reader.dialect is Dialect.IK:
-        why = "it reads no variables: what it shall do has to be given as options"
-    elif reader.is_current and not is_read:
-        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
-        why = f"it is of builds before spring 2026, and today's {does}"
-    else:
+    if reader.reads(variable) is not False:
         return
+    if reader.dialect is Dialect.IK:
+        why = "it reads a few variables, and this one is not among them: give the option instead"
+    else:
+        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
+        why = f"it is of other builds, and those of {reader.name} {does}"
     words: tuple[str, ...] | None = item.words
     if reader.takes(item.flag) is False:
         words = instead_of(item, command, reader)
