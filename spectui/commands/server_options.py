@@ -97,6 +97,11 @@ class ServerOption:
         """The long spelling that switches the option off; None if there is none."""
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
+    def known_to(self, flag: str) -> frozenset[Dialect]:
+        """The dialects that take a spelling, or did."""
+        taking = {dialect for dialect, names in self.taken.items() if flag in names}
+        return frozenset(taking | {dialect for dialect, name in self.until if name == flag})
+
     def negation_of(self, flag: str) -> str | None:
         """The spelling that switches the option off, similar to ``flag`` if possible."""
         alike = f"--no-{canonical(flag).lstrip('-')}"

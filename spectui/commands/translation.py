@@ -19,6 +19,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
+from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
 from spectui.commands.takeover import taken_options
 from spectui.errors import BadInputError, UsageError
@@ -206,10 +207,12 @@ def translated(
     Raises:
         BadInputError: the reader has no words for it.
     """
+    source = recognise(command).dialect
     drafting = drafting_of(command, reader)
-    written, dropped = rewritten(drafting.command, reader)
+    written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in written.items)
+    _check_taken(replace(written, items=items), reader)
     refused = _refused(replace(written, items=items), reader)
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
@@ -221,7 +224,12 @@ def translated(
         start=command.start.running(program),
         reader=reader,
         has_gpu=has_gpu,
-        notes=(*drafting.notes, *refused, *(missing if dropped else ())),
+        notes=(
+            *drafting.notes,
+            *_counted_otherwise(command, source, reader),
+            *refused,
+            *(missing if dropped else ()),
+        ),
         document=_document(command, drafting),
     )
 
@@ -233,6 +241,28 @@ def _name(command: ServerCommand) -> str:
     value = next((v for name in _NAMES if (v := command.value(name))), "model")
     path = Path(value.partition(":")[0])
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
+
+
+def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
+    """Yield a note on experts that lie in other layers for the new reader."""
+    number = command.value("n-cpu-moe")
+    if source is Dialect.IK and reader.dialect is not Dialect.IK and number is not None:
+        yield (
+            f"mind that -ncmoe {printable(number)} keeps the experts of the first {printable(number)} "
+            "layers in RAM in llama.cpp, and of the last ones in ik_llama.cpp: as many, but others"
+        )
+
+
+def _check_taken(written: ServerCommand, reader: Reader) -> None:
+    """Refuse what the reader would stop at.
+
+    Raises:
+        BadInputError: it would.
+    """
+    for finding in lint(written, reader):
+        if finding.stops:
+            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
 
 
 def _refused(written: ServerCommand, reader: Reader) -> Iterator[str]:

@@ -43,7 +43,13 @@ def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
 
 
 def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
-    """The command after all corrections that need no answer from its author."""
+    """The command after all corrections that need no answer from its author.
+
+    A command that the server runs stays as it is: only what is removed, renamed or refused is
+    written anew, with what its author had by default then.
+    """
+    if not any(finding.stops for finding in lint(command, reader)):
+        return command
     for _ in range(_MOST_ROUNDS):
         found = (finding for rule in _RULES for finding in rule(command, reader))
         edits = next((finding.edits for finding in found if finding.edits), None)

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from spectui.commands.command import BY_LAYERS, ServerCommand
 from spectui.commands.drafting import IK_KINDS, KINDS_BY_NAME, KNOWN_TO_IK, drafting, in_stages
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error, warning
+from spectui.commands.lint.finding import Finding, error, refusal, warning
 from spectui.commands.lint.values import meant_by
 from spectui.commands.reader import Reader
 from spectui.errors import BadInputError
@@ -74,7 +74,7 @@ def _current(at: int, item: Item) -> Iterator[Finding]:
     found = [kind for kind in kinds if kind is not None]
     alike = [kind or _alike(own) for kind, own in zip(kinds, given, strict=True)]
     words = (item.flag, ",".join(filter(None, alike)))
-    yield error(
+    yield refusal(
         (at, item),
         f"llama-server knows no {item.flag} {item.value}",
         f"it takes {', '.join(KINDS)}, or several with commas, and stops at anything else",
@@ -101,7 +101,7 @@ def _stage(at: int, item: Item) -> Finding:
         words: tuple[str, ...] | None = None
     else:
         words = tuple(w for n, values in options for w in (MODEL_FLAGS.get(n, f"--{n}"), *values))
-    return error(
+    return refusal(
         (at, item),
         f"{item.flag} {item.value} is ik_llama.cpp's form",
         "llama-server takes a kind alone, and stops at anything else",
@@ -120,7 +120,7 @@ def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         words = _shared_words(item.value)
     else:
         return
-    yield error((at, item), f"{reader.name} knows no {item.flag} {item.value}", why, fix=words)
+    yield refusal((at, item), f"{reader.name} knows no {item.flag} {item.value}", why, fix=words)
 
 
 def _shared_words(value: str) -> tuple[str, ...] | None:
@@ -155,6 +155,7 @@ def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
         why=f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another",
         replacement=shlex.join(words) if is_known else None,
         edits=edits if is_known else {},
+        stops=True,
         at=at,
     )
 
@@ -167,7 +168,7 @@ def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     # Of two with numbers only their author knows which counts.
     is_idle = not colon and any(":" in one.value for one in same)
     if same and (is_idle or at > command.items.index(same[0])):
-        yield error(
+        yield refusal(
             (at, item),
             f"{item.flag} names {kind} more than once",
             "ik_llama.cpp takes a kind once, and stops at a second stage of it",
@@ -295,4 +296,4 @@ def _without_draft(command: ServerCommand) -> Iterator[Finding]:
     unread = _OF_THE_DRAFT if kinds else (*_OF_THE_DRAFT, *_OF_DRAFTING)
     for at, item in command.all(*unread):
         what = f"{item.shown} is about a draft, and there is none"
-        yield warning((at, item), what, "it does nothing", fix=())
+        yield warning((at, item), what, "it does nothing", write=())

@@ -24,7 +24,9 @@ class Finding:
     """Words with the intended meaning; empty to leave the option out; None if only its author
     knows."""
     edits: Edits = field(default_factory=dict)
-    """Edits that make the correction; empty if they would change more than the problem."""
+    """Edits that make the correction; empty where the server runs the command as it is."""
+    stops: bool = False
+    """Whether the server stops at it, or ends while it loads."""
     at: int = -1
     """Index of the item in question; -1 for none."""
 
@@ -37,6 +39,7 @@ def about(
     *,
     write: Sequence[str] | None = None,
     fix: Sequence[str] | None = None,
+    stops: bool = False,
 ) -> Finding:
     """Finding on one item.
 
@@ -46,7 +49,9 @@ def about(
         what: a sentence without a full stop.
         why: its reason.
         write: words with the intended meaning, for the author to choose; none to leave it out.
-        fix: the same, where they may take the item's place without asking.
+        fix: the same, where they may take the item's place without asking, since the server does
+            not run the command as it is.
+        stops: whether the server stops at it.
     """
     at, item = found
     words = write if fix is None else fix
@@ -57,10 +62,13 @@ def about(
         why=why,
         replacement=None if words is None else shlex.join(words),
         edits={} if fix is None else {at: tuple(fix)},
+        stops=stops,
         at=at,
     )
 
 
+refusal = partial(about, Severity.ERROR, stops=True)
+"""Finding on an item at which the server stops."""
 error = partial(about, Severity.ERROR)
 warning = partial(about, Severity.WARNING)
 note = partial(about, Severity.NOTE)

@@ -101,7 +101,7 @@ def _sent_again(
             f"{item.text} does nothing beside {shown}",
             "that keeps the experts of all layers in RAM already; take out the one that you "
             "do not mean",
-            fix=(),
+            write=(),
         )
 
 
@@ -142,7 +142,7 @@ def _without_gpu(command: ServerCommand) -> Iterator[Finding]:
                 f"{item.text} does nothing beside -ngl 0",
                 "all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
                 "was meant",
-                fix=(),
+                write=(),
             )
 
 
@@ -176,7 +176,7 @@ def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
     for at, item in enumerate(command.items):
         if item.server is not None and item.server.long_flag in IGNORED:
             why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
-            yield warning((at, item), f"{item.text} does nothing", why, fix=())
+            yield warning((at, item), f"{item.text} does nothing", why, write=())
     if command.has("threads-batch"):
         return
     for at, item in command.all(*(option.name for option in CPU if "batch" in option.name)):
@@ -184,7 +184,7 @@ def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
             (at, item),
             f"{item.text} does nothing without -tb",
             "batches take the threads of -t then, with all that is said of them",
-            fix=(),
+            write=(),
         )
 
 
@@ -213,7 +213,7 @@ def _before_rpc(command: ServerCommand) -> Iterator[Finding]:
 
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
-    return warning(found, f"{found[1].text} does nothing", why, fix=())
+    return warning(found, f"{found[1].text} does nothing", why, write=())
 
 
 def tensors_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
@@ -244,7 +244,7 @@ def _unmatched(
                 (at, item),
                 f"{item.text} does nothing: {who} has no experts",
                 "it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
-                fix=(),
+                write=(),
             )
     found, wanted = command.last(first), command.number(first)
     if found is not None and wanted is not None and layers and wanted > max(layers) + 1:

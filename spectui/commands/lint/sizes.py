@@ -10,6 +10,7 @@ from spectui.commands.lint.finding import (
     Finding,
     error,
     note,
+    refusal,
     warning,
 )
 from spectui.commands.reader import Reader
@@ -62,7 +63,7 @@ def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             why=f"its default was {OLD_LENGTHS[name]} until spring 2026 and is "
             f"{NEW_LENGTHS[name]} since; {meant}",
             replacement=f"{flag} {value}",
-            edits={None: (flag, value)},
+            edits={None: (flag, value)} if is_old and reader.is_current else {},
         )
 
 
@@ -79,7 +80,7 @@ def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[F
         (at, item),
         f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
         "every draft is computed and none is used",
-        fix=(item.flag, "0"),
+        write=(item.flag, "0"),
     )
 
 
@@ -162,7 +163,7 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
-    return warning((at, item), f"nothing reads {item.shown}", why, fix=())
+    return warning((at, item), f"nothing reads {item.shown}", why, write=())
 
 
 def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
@@ -174,7 +175,7 @@ def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> 
             (at, item),
             f"{', '.join(kinds)} does not read {item.shown}",
             "it is of draft models; n-gram drafters have lengths of their own",
-            fix=words,
+            write=words,
         )
 
 
@@ -244,7 +245,7 @@ def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
         if item.value not in _FULL_PRECISION:
             words = (item.flag, "f16")
-            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, fix=words)
+            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, write=words)
 
 
 def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -260,7 +261,6 @@ def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             what=f"the draft's cache is {found[1].value} as well",
             why=f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
             replacement=f"{flag} f16",
-            edits={None: (flag, "f16")},
             at=found[0],
         )
 
@@ -277,7 +277,7 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         f"the draft remembers {own:.0f} tokens, and the target "
         f"{'more' if not whole else f'{whole:.0f}'}",
         "once a text is longer, the draft drafts nothing or without what came before",
-        fix=(),
+        write=(),
     )
 
 
@@ -288,7 +288,7 @@ def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
         return
     at, item = found
     if item.name == "no-flash-attn" or item.value in FALSE:
-        yield error(
+        yield refusal(
             (at, item),
             f"a V cache of {cache}, without flash attention",
             "llama.cpp computes with a quantised V cache in flash attention alone, and stops",

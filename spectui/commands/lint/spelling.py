@@ -7,9 +7,9 @@ from itertools import pairwise
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, about, error, note
+from spectui.commands.lint.finding import Finding, about, note, refusal
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import DASHES, instead_of, meant_by, together
+from spectui.commands.rewriting import DASHES, instead_of, likely_flag, meant_by, together
 from spectui.commands.server_options import Arity, canonical, option_of_variable
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
@@ -32,6 +32,12 @@ _ADDING = frozenset(
     | {"cpu-mask", "cpu-range", "cpu-mask-batch", "cpu-range-batch"}
 )
 """Options that add to previous values."""
+_TODAY = {
+    "ctx-size-draft": "the draft has the context of -c",
+    "fused-moe": "experts are fused unless -no-fmoe is given",
+    "offload-only-active-experts": "it is on unless -no-ooae is given",
+}
+"""What holds in place of options that went."""
 _LISTS = ("override-tensor", "lora")
 """Options that add, but whose repetition current builds deprecate."""
 
@@ -69,12 +75,13 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         replacement=shlex.join(words or ()),
         # As an argument first: what that is called comes next.
         edits={at: item.words},
+        stops=variable in _STOPPING,
         at=at,
     )
 
 
 def _attached(at: int, item: Item, reader: Reader) -> Finding:
-    return error(
+    return refusal(
         (at, item),
         f"{reader.name} reads no {item.flag}=VALUE",
         "it looks for an option of that whole name, finds none, and stops",
@@ -84,7 +91,7 @@ def _attached(at: int, item: Item, reader: Reader) -> Finding:
 
 def _stray(at: int, item: Item, reader: Reader) -> Finding:
     words = meant_by(item) if item.flag[:1] in DASHES else None
-    return error(
+    return refusal(
         (at, item),
         f"{item.flag!r} belongs to no option",
         f"{reader.name} takes no words by themselves, and stops",
@@ -92,13 +99,16 @@ def _stray(at: int, item: Item, reader: Reader) -> Finding:
     )
 
 
-def _unknown(at: int, item: Item) -> Finding:
+def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     words = meant_by(item)
-    return about(
-        Severity.WARNING if words is None else Severity.ERROR,
+    likely = None if words is not None else likely_flag(item.flag, reader)
+    return refusal(
         (at, item),
-        f"no llama-server that spectui knows takes {item.flag}",
-        "a build that does not know it stops; see llama-server --help",
+        f"{reader.name} does not know {item.flag}",
+        "it stops at it"
+        if likely is None
+        else f"it stops at it; {likely} is the option with the most similar name",
+        write=None if likely is None else (likely, *item.values),
         fix=words,
     )
 
@@ -109,7 +119,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
         case True:
             yield from _deprecated(at, item, reader)
         case None:
-            yield _unknown(at, item)
+            yield _unknown(at, item, reader)
         case False:
             words = instead_of(item, command, reader)
             shared = together(item, command, reader)
@@ -123,6 +133,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 why="; ".join((_why(item, reader), *_longer(item, words))),
                 replacement=None if words is None else shlex.join(words),
                 edits=edits,
+                stops=True,
                 at=at,
             )
 
@@ -140,13 +151,25 @@ def _why(item: Item, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
+    today = "".join(f"; {_TODAY[name]}" for name in (item.name,) if name in _TODAY)
+    until = server.until.get((reader.dialect, canonical(item.flag)))
     if reader.dialect is Dialect.IK and is_of_stage(item):
-        return "its place is behind --spec-type by now, and it stops the server"
-    if server.dialects == {Dialect.IK}:
+        since = "" if until is None else f" since {_day(until)}"
+        return f"its place is behind --spec-type{since}, and it stops the server"
+    if until is not None:
+        return f"it took it until {_day(until)}, and stops at it today{today}"
+    if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
     if reader.is_current:
-        return "it was removed, and stops the server"
-    return "its name is of llama.cpp since spring 2026, and stops the server"
+        return f"it was removed, and stops the server{today}"
+    return f"it is an option of {' and '.join(server.taken) or 'no build today'}, and stops the server"
+
+
+def _day(until: str) -> str:
+    """When an option went, by its table: a season, or a commit and a day."""
+    commit, _, day = until.rpartition(" ")
+    is_day = day[:4].isdigit() and "-" in day
+    return f"{day} (commit {commit})" if is_day else until
 
 
 def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
@@ -155,13 +178,13 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             (at, item),
             f"{item.flag} does nothing any more",
             "the KV cache needs no defragmentation",
-            fix=(),
+            write=(),
         )
     server = item.server
     bare = server is not None and server.arity is Arity.MAYBE and not item.values
     since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name)
     if bare and since is not None and item.flag not in reader.bare:
-        yield error(
+        yield refusal(
             (at, item),
             f"{item.flag} has no value",
             f"{since}, and would take the next word for it",
@@ -205,5 +228,5 @@ def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
         (at, item),
         f"{item.shown} is given again as {winner.text}",
         f"{reader.name} takes {by}, so that this one does nothing",
-        fix=(),
+        write=(),
     )

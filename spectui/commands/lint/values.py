@@ -15,6 +15,7 @@ from spectui.commands.items import Item
 from spectui.commands.lint.finding import (
     Finding,
     error,
+    refusal,
 )
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import OFF
@@ -96,26 +97,33 @@ class Values:
         return found[0]
 
 
-def values_of(flag: str) -> Values | None:
-    """Valid values behind a flag; None if unknown or unrestricted."""
+def values_of(flag: str, dialect: Dialect = Dialect.LLAMA_CPP) -> Values | None:
+    """Valid values behind a flag in a dialect; None if unknown or unrestricted."""
     option = server_option(flag)
-    return None if option is None else _by_flag().get(option.long_flag)
+    if option is None:
+        return None
+    values = _by_flag("values").get(option.long_flag)
+    if dialect is not Dialect.IK:
+        return values
+    own = _by_flag("ik-values").get(option.long_flag)
+    # Both read numbers alike.
+    return own or (values if values is not None and values.is_everywhere else None)
 
 
 @cache
 def listed_flags() -> frozenset[str]:
     """Every flag of the table, including those that take any text."""
-    return frozenset(flag for line in _lines() for flag in line[1])
+    return frozenset(flag for line in _lines("values") for flag in line[1])
 
 
-def _lines() -> list[tuple[list[str], list[str]]]:
-    halves = (line.split("|") for line in table("values"))
+def _lines(name: str) -> list[tuple[list[str], list[str]]]:
+    halves = (line.split("|") for line in table(name))
     return [(left.split(), right.split()) for left, right in halves]
 
 
 @cache
-def _by_flag() -> dict[str, Values]:
-    found = ((_values(kind), flags) for kind, flags in _lines())
+def _by_flag(name: str) -> dict[str, Values]:
+    found = ((_values(kind), flags) for kind, flags in _lines(name))
     return {_long(flag): values for values, flags in found for flag in flags if values is not None}
 
 
@@ -131,7 +139,7 @@ def _values(line: list[str]) -> Values | None:
     if kind == "form":
         return Values(what=_FORMS[rest[0]][0], form=rest[0])
     if kind == "one":
-        return Values(what=f"one of {', '.join(rest)}", words=tuple(rest))
+        return Values(what=f"one of {', '.join(dict.fromkeys(word.lower() for word in rest))}", words=tuple(rest))
     is_list = kind not in _NUMBERS
     number = kind.removesuffix("s") if is_list else kind
     low, high = next((m.groups() for word in rest if (m := _RANGE.fullmatch(word))), ("", ""))
@@ -281,8 +289,8 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    values = values_of(item.flag)
-    if values is None or (reader.dialect is Dialect.IK and not values.is_everywhere):
+    values = values_of(item.flag, reader.dialect)
+    if values is None:
         return
     for value in item.values:
         read = values.read(value)
@@ -295,7 +303,7 @@ def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) -> Finding:
     instead, is_meant = _instead(item, value, values)
     words = None if instead is None else (item.flag, instead)
-    return error(
+    return refusal(
         (at, item),
         f"{reader.name} knows no {item.flag} {value}",
         f"it takes {values.what}, and stops at anything else",
@@ -310,8 +318,8 @@ def _instead(item: Item, value: str, values: Values) -> tuple[str | None, bool]:
     if meant is not None:
         return meant, True
     alike = next(iter(get_close_matches(value, values.words, 1, _ALIKE)), None)
-    known = _INSTEAD.get(item.name.removesuffix("-draft"))
-    return (alike, False) if alike is not None else (known, known is not None)
+    # A near value is another one: its author chooses.
+    return alike or _INSTEAD.get(item.name.removesuffix("-draft")), False
 
 
 def meant_by(value: str, words: tuple[str, ...]) -> str | None:
@@ -327,7 +335,7 @@ def _misread(at: int, item: Item, value: str, read: str) -> Finding:
         (at, item),
         f"{item.flag} {value} is read as {read}",
         "the server takes the number that it begins with, and forgets the rest",
-        fix=None if whole is None else (item.flag, whole),
+        write=None if whole is None else (item.flag, whole),
     )
 
 
@@ -350,7 +358,7 @@ def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         return
     off = server.negation_of(item.flag)
     flag = (off or item.flag) if item.value in OFF else item.flag
-    yield error(
+    yield refusal(
         (at, item),
         f"{reader.name} takes no {item.value} behind {item.flag}",
         "it is a switch, and the server stops at a word by itself",
@@ -362,7 +370,7 @@ def _placement(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     for part in item.value.split(","):
         pattern, separator, buffer = part.partition("=")
         if not (pattern and separator and buffer):
-            yield error(
+            yield refusal(
                 (at, item),
                 f"{item.flag} {part} is no PATTERN=BUFFER",
                 f"{reader.name} splits at commas first, and stops at a part without '='",
