@@ -67,4 +67,7 @@ def _only_in_ik(item: Item) -> str | None:
 
 def _is_missing_in_ik(item: Item) -> bool:
     server = item.server
+    if item.name == "spec-type":
+        kinds = item.value.split(",")
+        return ":" not in item.value and any(kind.startswith("draft-") for kind in kinds)
     return server is not None and Dialect.IK not in server.known_to(canonical(item.flag))

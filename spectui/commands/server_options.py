@@ -82,6 +82,8 @@ class ServerOption:
     """Until when a dialect took a spelling that it takes no more."""
     variables: Mapping[str, frozenset[Dialect]]
     """The variables that stand for it, and who reads them."""
+    counts: Mapping[Dialect, int]
+    """Number of values in each dialect that takes it, or did."""
     is_harmless: bool
     """Whether servers of spectui's own get it from commands of others."""
     ambiguous: frozenset[str] = field(default=frozenset())
@@ -206,6 +208,7 @@ def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
             )
             for name in variables
         },
+        counts={line.dialect: line.n_values for line in reversed(lines)},
         is_harmless=lines[0].is_harmless,
         ambiguous=shared.intersection(name for line in lines for name in line.names),
     )

@@ -212,7 +212,8 @@ def translated(
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in written.items)
-    _check_taken(replace(written, items=items), reader)
+    remarks = tuple(one for one in command.remarks if one.replacement is None)
+    _check_taken(replace(written, items=items, remarks=remarks), reader)
     refused = _refused(replace(written, items=items), reader)
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
@@ -226,6 +227,7 @@ def translated(
         has_gpu=has_gpu,
         notes=(
             *drafting.notes,
+            *(f"mind that {one.what}: {one.why}" for one in command.remarks),
             *_counted_otherwise(command, source, reader),
             *refused,
             *(missing if dropped else ()),

@@ -1,6 +1,7 @@
 """Applies all rules, and their corrections."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
@@ -35,11 +36,27 @@ _MOST_ROUNDS = 500
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
     order = list(Severity)
-    found = (finding for rule in _RULES for finding in rule(command, reader))
+    found = (
+        *_of_source(command),
+        *(finding for rule in _RULES for finding in rule(command, reader)),
+    )
     end = len(command.items)
     return tuple(
         sorted(found, key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end))
     )
+
+
+def _of_source(command: ServerCommand) -> Iterator[Finding]:
+    """Yield what the reader of the command's file says."""
+    for one in command.remarks:
+        yield Finding(
+            flag=one.flag,
+            severity=one.severity,
+            what=one.what,
+            why=one.why,
+            replacement=one.replacement,
+            stops=one.stops,
+        )
 
 
 def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
@@ -50,6 +67,8 @@ def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
     """
     if not any(finding.stops for finding in lint(command, reader)):
         return command
+    left = tuple(one for one in command.remarks if one.stops and one.replacement is None)
+    command = replace(command, remarks=left)
     for _ in range(_MOST_ROUNDS):
         found = (finding for rule in _RULES for finding in rule(command, reader))
         edits = next((finding.edits for finding in found if finding.edits), None)

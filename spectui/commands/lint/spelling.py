@@ -160,6 +160,8 @@ def _why(item: Item, reader: Reader) -> str:
         return f"it took it until {_day(until)}, and stops at it today{today}"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
+    if reader.dialect in server.taken:
+        return "it knows the option by another name alone, and stops at this one"
     if reader.is_current:
         return f"it was removed, and stops the server{today}"
     return f"it is an option of {' and '.join(server.taken) or 'no build today'}, and stops the server"
