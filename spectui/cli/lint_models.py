@@ -1,6 +1,6 @@
 """Findings of ``spectui lint`` on the models of a command, which load what plans memory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,9 +73,35 @@ def model_findings(
             check_is_gguf(path)
         fit = fit_of(read_options(takeover.options, catalogue.RUN))
         found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
-        return (*found, *_unplanned(command)), None
+        return (*_measured(setup), *found, *_unplanned(command)), None
     except SpectuiError as error:
         return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
+
+
+def _measured(setup: Setup) -> Iterator[Finding]:
+    """Yield what a study has found for this pair, the latest of them."""
+    from spectui.tune.studies.listing import list_studies
+
+    own = (setup.target.absolute().path, setup.draft and setup.draft.absolute().path)
+    try:
+        studies = list_studies(None)
+    except SpectuiError:
+        # A storage that is away is no fault of the command.
+        return
+    for study in studies:
+        outcome = study.outcome
+        if outcome is None or not outcome.is_confirmed or outcome.interrupted:
+            continue
+        pair = (outcome.target.path, None if outcome.draft is None else outcome.draft.path)
+        if pair == own:
+            gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
+            yield Finding(
+                flag="-m" if setup.draft is None else "-md",
+                severity=Severity.NOTE,
+                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {gain:+.0%}",
+                why=f"{outcome.verdict.reason}; the study {study.name}; spectui export {study.name} writes its flags",
+            )
+            return
 
 
 def _of_models(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from spectui.commands.sources.routers import ini_sections
+from spectui.commands.sources.presets import read_presets
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.cli_fixtures"]

@@ -24,6 +24,14 @@ from spectui.severity import Severity
 _PARTS = ("up", "down", "gate")
 _MOST_LAYERS = 128
 _EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
+_OF_LAYERS = ("attn_q", "attn_k", "attn_v", "attn_output", "attn_norm", "ffn_gate_inp", "ffn_norm")
+_OF_FFN = tuple(f"ffn_{part}{end}" for part in _PARTS for end in ("", "_shexp"))
+_NAMES = (
+    *_EXPERTS,
+    *(f"blk.{n}.{part}.weight" for n in range(_MOST_LAYERS) for part in (*_OF_LAYERS, *_OF_FFN)),
+    *("token_embd.weight", "output.weight", "output_norm.weight"),
+)
+"""Names of tensors that models usually have."""
 _IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
 _CPU = "CPU"
 _PLACED = ("device", "device-draft", "override-tensor", "override-tensor-draft")
@@ -71,10 +79,66 @@ def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _experts(command)
     if not command.has("gpu-layers") and not reader.is_current:
         yield from _no_layers(command, reader)
+    yield from _draft_in_ram(command, reader)
+    yield from _dead_patterns(command)
     yield from _several_gpus(command)
     yield from _idle_threads(command)
     yield from _no_endpoint(command)
     yield from _before_rpc(command)
+
+
+def _draft_in_ram(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find a draft that is kept off the GPU which has the target."""
+    found, layers = command.last("gpu-layers-draft"), command.value("gpu-layers")
+    is_apart = found is not None and found[1].value == "0" and command.drafts_with_model
+    if found is None or not is_apart or layers == "0" or (layers is None and not reader.is_current):
+        return
+    yield warning(
+        found,
+        f"{found[1].text} keeps the draft in RAM, while the target has layers on the GPU",
+        "the draft is computed by the CPU then, and the GPU waits for each of its tokens; a draft "
+        "takes little of a GPU's memory",
+        write=(found[1].flag, "99"),
+    )
+
+
+def _dead_patterns(command: ServerCommand) -> Iterator[Finding]:
+    """Find placements that match nothing because of a blank, or what earlier ones have taken."""
+    for suffix, tensors in (("", command.target_tensors), ("-draft", command.draft_tensors)):
+        earlier: list[Override] = []
+        for at, item in command.all(f"override-tensor{suffix}"):
+            for one in overrides(item):
+                if one.pattern != one.pattern.strip():
+                    words = (item.flag, ",".join(part.strip() for part in item.value.split(",")))
+                    yield warning(
+                        (at, item),
+                        f"the pattern {one.pattern!r} has a blank at its {_end_of(one.pattern)}",
+                        "llama-server takes blanks as they are, and no tensor's name has one: it "
+                        "matches nothing",
+                        write=words,
+                    )
+                elif (first := _taken_by(one, earlier, tensors or _NAMES)) is not None:
+                    yield warning(
+                        (at, item),
+                        f"{item.flag} {one.text} comes too late",
+                        f"the first pattern that matches a tensor counts, and {first.text} has "
+                        "taken all that it matches",
+                    )
+                earlier.append(one)
+
+
+def _end_of(pattern: str) -> str:
+    return "beginning" if pattern[:1].isspace() else "end"
+
+
+def _taken_by(
+    late: Override, earlier: Iterable[Override], tensors: Iterable[str]
+) -> Override | None:
+    """The one of the earlier placements that matches all that the late one does; None if none."""
+    compiled = tensor_pattern(late.pattern)
+    own = [name for name in tensors if compiled is not None and compiled.search(name)]
+    same = (one for one in earlier if one.matches_all(own))
+    return next(same, None) if own else None
 
 
 def _experts(command: ServerCommand) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from spectui.commands.items import divide
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.shell import read_shell
+from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
 from spectui.errors import BadInputError
 
@@ -160,7 +161,7 @@ def _read(text: str) -> ServerCommand:
             raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        return read_shell(text)
+        return _of_shell(text, None, None)
     path, wanted = found
     return _of_file(text_of_file(path), path, wanted)
 
@@ -180,7 +181,13 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
     if document is not None and wanted is None:
         return _read_json(document, path)
     arguments = _read_arguments(text) if wanted is None else None
-    return arguments or read_shell(text, script=path, wanted=wanted)
+    return arguments or _of_shell(text, path, wanted)
+
+
+def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
+    if is_of_windows(text):
+        return read_windows(text, script=script, wanted=wanted)
+    return read_shell(text, script=script, wanted=wanted)
 
 
 def _of_unit(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
