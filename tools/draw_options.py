@@ -5,16 +5,16 @@
     python tools/draw_options.py --gone ik REPOSITORY.git
     python tools/draw_options.py --gone llama.cpp-legacy OLDER_SOURCE
 
-A source is a source tree of llama.cpp or ik_llama.cpp, its common/arg.cpp or common/common.cpp, the
-output of ``llama-server --help`` in a file, or a git directory, whose last commit counts and names
-the version. Marks made by hand are kept: "+" in front of a line, and "@" for a value that is a path.
+A source is a source tree of llama.cpp or ik_llama.cpp, its common/arg.cpp or common/common.cpp,
+the output of ``llama-server --help`` in a file, or a git directory, whose last commit counts and
+names the version. Marks made by hand are kept: "+" in front of a line, and "@" for a path.
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
 directory, with the commit and the day on which each option went, or by an older source.
 """
 
 import argparse
-import datetime
+import datetime as dt
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
@@ -112,7 +112,8 @@ def of_help(text: str) -> Iterator[Drawn]:
     """Yield the options of a help text."""
     for option in read_help(text):
         flags = tuple(option.flags)
-        negations = tuple(flag for flag in flags if _stem(flag) in map(_plain, flags))
+        names = {_plain(flag) for flag in flags}
+        negations = tuple(flag for flag in flags if (_stem(flag) or "") in names)
         yield Drawn(
             flags=tuple(flag for flag in flags if flag not in negations),
             negations=negations,
@@ -232,7 +233,7 @@ def _without(options: Iterable[Drawn], present: set[str], went: str) -> Iterator
 
 
 def gone_since(older: Iterable[Drawn], newer: Iterable[Drawn], went: str) -> Iterator[Drawn]:
-    """Yield options of an older source that a newer lacks, or takes with another number of values."""
+    """Yield options of an older source that a newer lacks, or takes with more or fewer values."""
     now = {name: one for one in newer for name in one.names}
     for one in older:
         kept = [now[flag] for flag in one.flags if flag in now]
@@ -274,13 +275,14 @@ def _remarks(table: str, version: str, source: Path) -> Iterator[str]:
     yield f"# What the llama-server of {version} {what}, by {kind}."
     yield (
         "# Drawn by tools/draw_options.py on "
-        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}; server_options.py has the syntax."
+        f"{dt.datetime.now(dt.UTC):%Y-%m-%d}; server_options.py has the syntax."
     )
 
 
 def _version(source: Path, given: str | None) -> str:
     if given is None and _is_git(source):
-        return f"{source.parent.name.rpartition('+')[2]} {_git(source, 'log', '-1', '--format=%h, %cs').strip()}"
+        last = _git(source, "log", "-1", "--format=%h, %cs").strip()
+        return f"{source.parent.name.rpartition('+')[2]} {last}"
     return given or source.name
 
 
@@ -301,8 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif given.newer is None:
         options = gone_by_history(given.source)
     else:
-        pair = (read_parser(source_text(one)) for one in (given.source, given.newer))
-        options = list(gone_since(*pair, went=given.until or version))
+        older, newer = (read_parser(source_text(one)) for one in (given.source, given.newer))
+        options = list(gone_since(older, newer, given.until or version))
     marks = _marks((table, *sorted(path.stem for path in TABLES.glob("*.txt"))))
     lines = [line_of(one, marks) for one in options]
     text = "\n".join([*_remarks(table, version, given.source), *lines, ""])

@@ -47,7 +47,7 @@ _READERS = {
     type=click.Choice(_DIALECTS),
     default="auto",
     show_default=True,
-    help="Whose option names are written; auto asks --server-bin, else follows the study or command.",
+    help="Whose option names are written; auto asks --server-bin, else follows study or command.",
 )
 @click.option(
     "--server-bin",

@@ -65,8 +65,9 @@ def command(
     COMMAND it is read from stdin: paste it, then press Ctrl-D.
 
     Says what the server refuses, ignores, or understands differently than builds before spring
-    2026, and which build the command was taken to be for. Where the models are on this machine, it also says whether they fit each other and the
-    memory, as spectui doctor does.
+    2026, and which build the command was taken to be for. Where the models are on this machine, it
+    also says whether they fit each other and the memory, as spectui doctor does, and what was
+    measured with them.
 
     Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
     warnings there are.

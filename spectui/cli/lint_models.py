@@ -99,7 +99,7 @@ def _measured(setup: Setup) -> Iterator[Finding]:
                 flag="-m" if setup.draft is None else "-md",
                 severity=Severity.NOTE,
                 what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {gain:+.0%}",
-                why=f"{outcome.verdict.reason}; the study {study.name}; spectui export {study.name} writes its flags",
+                why=f"{outcome.verdict.reason}; spectui export {study.name} writes its flags",
             )
             return
 

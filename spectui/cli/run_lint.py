@@ -331,9 +331,7 @@ def _spelled(command: ServerCommand, at: int) -> str:
 
 
 def _summary(report: Report) -> str:
-    counts = {
-        kind: sum(one.severity is kind for one in report.findings) for kind in Severity
-    }
+    counts = {kind: sum(one.severity is kind for one in report.findings) for kind in Severity}
     told = ", ".join(
         f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count
     )

@@ -99,6 +99,14 @@ class ServerOption:
         """The long spelling that switches the option off; None if there is none."""
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
+    def spelled_for(self, variable: str) -> tuple[str, str | None]:
+        """The long spellings of the builds that read a variable, for the option and its negation."""
+        plain = variable if variable in self.variables else variable.replace(NEGATION, PREFIX, 1)
+        taken = {name for one in self.variables.get(plain, ()) for name in self.taken.get(one, ())}
+        flags = [name for name in self.flags if name in taken and name.startswith("--")]
+        offs = [name for name in self.negations if name in taken and name.startswith("--")]
+        return (flags or [self.long_flag])[0], (offs or [self.negation])[0]
+
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""
         taking = {dialect for dialect, names in self.taken.items() if flag in names}
@@ -203,9 +211,7 @@ def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
         taken={dialect: names for dialect, names in taken.items() if names},
         until={(one.dialect, name): one.until for one in lines if one.until for name in one.names},
         variables={
-            name: frozenset(
-                one.dialect for one in lines if one.variable == name and not one.until
-            )
+            name: frozenset(one.dialect for one in lines if one.variable == name and not one.until)
             for name in variables
         },
         counts={line.dialect: line.n_values for line in reversed(lines)},

@@ -211,7 +211,7 @@ def translated(
     drafting = drafting_of(command, reader)
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
-    items = tuple(replace(item, variable=None) for item in written.items)
+    items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     _check_taken(replace(written, items=items, remarks=remarks), reader)
     refused = _refused(replace(written, items=items), reader)
@@ -245,13 +245,21 @@ def _name(command: ServerCommand) -> str:
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
 
+def _by_precedence(command: ServerCommand, source: Dialect) -> list[Item]:
+    """The items, those that count last: variables in ik_llama.cpp, arguments elsewhere."""
+    if source is not Dialect.IK:
+        return list(command.items)
+    return sorted(command.items, key=lambda item: item.variable is not None)
+
+
 def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
     """Yield a note on experts that lie in other layers for the new reader."""
     number = command.value("n-cpu-moe")
     if source is Dialect.IK and reader.dialect is not Dialect.IK and number is not None:
         yield (
-            f"mind that -ncmoe {printable(number)} keeps the experts of the first {printable(number)} "
-            "layers in RAM in llama.cpp, and of the last ones in ik_llama.cpp: as many, but others"
+            f"mind that -ncmoe {printable(number)} keeps the experts of the first "
+            f"{printable(number)} layers in RAM in llama.cpp, and of the last ones in "
+            "ik_llama.cpp: as many, but others"
         )
 
 

@@ -170,9 +170,9 @@ jinja = true
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:
-    found = ini_sections(text)
+    found = read_presets(text, Path("x.ini"))
     assert found is not None
-    return found
+    return {name: {one.key: one.value for one in keys} for name, keys in found.sections.items()}
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from spectui.commands.lint.finding import (
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import own_words
 from spectui.commands.server_options import FALSE
-from spectui.options.dialect import Dialect
 from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     MTP_KIND,
     Ngram,

@@ -10,7 +10,7 @@ from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, about, note, refusal
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import DASHES, instead_of, likely_flag, meant_by, together
-from spectui.commands.server_options import Arity, canonical, option_of_variable
+from spectui.commands.server_options import Arity, canonical
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
@@ -164,7 +164,9 @@ def _why(item: Item, reader: Reader) -> str:
         return "it knows the option by another name alone, and stops at this one"
     if reader.is_current:
         return f"it was removed, and stops the server{today}"
-    return f"it is an option of {' and '.join(server.taken) or 'no build today'}, and stops the server"
+    return (
+        f"it is an option of {' and '.join(server.taken) or 'no build today'}, and stops the server"
+    )
 
 
 def _day(until: str) -> str:
@@ -200,7 +202,11 @@ def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _lists(command)
     last: dict[str, int] = {}
     for at, item in enumerate(command.items):
-        last[item.name] = at
+        before = last.get(item.name)
+        # ik_llama.cpp reads its variables again behind the arguments.
+        is_second = reader.dialect is Dialect.IK and item.variable is None
+        if before is None or not (is_second and command.items[before].variable is not None):
+            last[item.name] = at
     for at, item in enumerate(command.items):
         winner = last[item.name]
         is_known = item.server is not None or item.option is not None
@@ -224,6 +230,7 @@ def _lists(command: ServerCommand) -> Iterator[Finding]:
 
 def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
     by = "an argument" if item.variable is not None else "the last of them"
+    by = by if winner.variable is None else "its variables before arguments"
     same = item.words == winner.words and item.variable is None
     return about(
         Severity.NOTE if same or item.variable is not None else Severity.WARNING,

@@ -139,7 +139,10 @@ def _values(line: list[str]) -> Values | None:
     if kind == "form":
         return Values(what=_FORMS[rest[0]][0], form=rest[0])
     if kind == "one":
-        return Values(what=f"one of {', '.join(dict.fromkeys(word.lower() for word in rest))}", words=tuple(rest))
+        return Values(
+            what=f"one of {', '.join(dict.fromkeys(word.lower() for word in rest))}",
+            words=tuple(rest),
+        )
     is_list = kind not in _NUMBERS
     number = kind.removesuffix("s") if is_list else kind
     low, high = next((m.groups() for word in rest if (m := _RANGE.fullmatch(word))), ("", ""))

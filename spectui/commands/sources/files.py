@@ -119,7 +119,7 @@ def chosen(
         raise SeveralError(
             found,
             f"{path} has {len(found)} {what}s that run llama-server; give one of them as "
-            f"{path}:NAME, with {_listed(found)}"
+            f"{path}:NAME, with {_listed(found)}",
         )
     return found[0]
 

@@ -82,8 +82,8 @@ def read_presets(text: str, path: Path) -> Presets | None:
         elif _REMARK.fullmatch(line) is None:
             if path.suffix == ".ini":
                 raise BadInputError(
-                    f"{path}, line {number}: it is neither [SECTION], KEY = VALUE nor a remark, and "
-                    "must not begin with blanks; llama-server refuses the whole file"
+                    f"{path}, line {number}: it is neither [SECTION], KEY = VALUE nor a remark, "
+                    "and must not begin with blanks; llama-server refuses the whole file"
                 )
             return None
     is_file = has_header or has_key or path.suffix == ".ini"
@@ -117,9 +117,7 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
         words = ["-hf", name, *words]
     kept = {one.key: one.value for one in given.values() if one.key in _OF_THE_ROUTER - {_VERSION}}
     entry = Entry(format=INI, name=None if name == _EVERY else name, settings=kept)
-    return replace(
-        ServerCommand.of(divide(words)), entries=(entry,), remarks=tuple(remarks)
-    )
+    return replace(ServerCommand.of(divide(words)), entries=(entry,), remarks=tuple(remarks))
 
 
 def _again(presets: Presets, section: str) -> Iterator[Remark]:

@@ -15,8 +15,8 @@ from spectui.commands.items import divide
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.shell import read_shell
-from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
+from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
 
 _KIND = "pid:"

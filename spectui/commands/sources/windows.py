@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.sources.files import Replacement, SeveralError
-from spectui.commands.sources.source import command_of, names_server
+from spectui.commands.sources.source import OF_LLAMA, command_of, names_server
 from spectui.errors import BadInputError
 
 _CONTINUED = re.compile(r"[ \t]([\^`])[ \t]*\r?\n(?=[ \t]*[^ \t\r\n])")
@@ -32,7 +32,9 @@ _SET = re.compile(
     r"(?i)@?set[ \t]+(?P<quote>\"?)(?P<name>\w+)=(?P<value>.*?)(?P=quote)[ \t]*"
     r"|\$(?P<env>env:)?(?P<own>\w+)[ \t]*=[ \t]*(?P<text>\"[^\"]*\"|'[^']*'|[\w./\\:-]+)[ \t]*"
 )
-_STARTING = re.compile(r"(?i)@?(?:call[ \t]+|start[ \t]+(?:\"[^\"]*\"[ \t]+)?(?:/\w+[ \t]+)*|&[ \t]*)")
+_STARTING = re.compile(
+    r"(?i)@?(?:call[ \t]+|start[ \t]+(?:\"[^\"]*\"[ \t]+)?(?:/\w+[ \t]+)*|&[ \t]*)"
+)
 _VARIABLE = re.compile(r"%(?P<percent>[A-Za-z_]\w*)%|\$(?:env:)?(?P<dollar>[A-Za-z_]\w*)")
 _TOKEN = re.compile(
     r"(?P<blank>[ \t]+)|\"(?P<double>(?:\\\"|[^\"])*)\"|(?P<special>[<>|&();])"
@@ -78,12 +80,14 @@ def read_windows(text: str, *, script: Path | None, wanted: str | None) -> Serve
             name = (assigned["name"] or assigned["own"]).upper()
             value = assigned["value"] or (assigned["text"] or "").strip("\"'")
             variables[name] = _expanded(value, variables, bounded, place)
-            if assigned["name"] or assigned["env"]:
+            if (assigned["name"] or assigned["env"]) and name.startswith(OF_LLAMA):
                 exported[name] = variables[name]
         elif _ASIDE.match(line.text) is None:
             start = _STARTING.match(line.text)
             rest = line.text if start is None else line.text[start.end() :]
-            words = _words(_expanded(rest, variables, bounded, place), place, is_powershell)
+            words = _words(
+                _expanded(rest, variables, bounded, place), place, is_powershell=is_powershell
+            )
             if not names_server(words[:1]) and not words[:1][0].startswith("-"):
                 raise BadInputError(
                     f"{place}: {words[0]!r} may change what is run, and spectui does not interpret "
@@ -118,7 +122,7 @@ def _expanded(text: str, variables: Mapping[str, str], bounded: Replacement, pla
     return _VARIABLE.sub(value, text)
 
 
-def _words(text: str, place: str, is_powershell: bool) -> list[str]:
+def _words(text: str, place: str, *, is_powershell: bool) -> list[str]:
     """Words of a line; a backslash is a part of a word."""
     if is_powershell:
         # It alone knows these quotes.
@@ -140,14 +144,18 @@ def _words(text: str, place: str, is_powershell: bool) -> list[str]:
             is_open = False
             continue
         part = token["text"]
-        # Of a caret outside quotes only what follows counts.
-        part = token["double"].replace('\\"', '"') if part is None else _uncared(part, is_powershell)
+        part = (
+            token["double"].replace('\\"', '"')
+            if part is None
+            else _plain(part, is_powershell=is_powershell)
+        )
         words = [*words[:-1], words[-1] + part] if is_open else [*words, part]
         is_open = True
     return words
 
 
-def _uncared(text: str, is_powershell: bool) -> str:
+def _plain(text: str, *, is_powershell: bool) -> str:
+    """Text outside quotes, without the sign that takes the meaning of the next one away."""
     return re.sub(r"`(.)" if is_powershell else r"\^(.)", r"\1", text)
 
 
