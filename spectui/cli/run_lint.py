@@ -103,7 +103,9 @@ def run(
     if fix:
         [report] = reports
         # What only the models tell, no other words put right.
-        of_models = (one for one in left if one.at < 0 and not one.edits and not one.stops)
+        of_models = (
+            one for one in left if one.at < 0 and not one.edits and one.flag in {"-m", "-md"}
+        )
         rest = (*lint(report.fixed, report.reader), *of_models)
         reports, left = [_with_left(report, rest)], list(rest)
     _print(reports, json_path, fix=fix)
@@ -193,7 +195,7 @@ def examine(
         command=command,
         fixed=right,
         reader=reader,
-        chosen_by=recognised.reason if given is None else "it was named",
+        chosen_by=recognised.reason if given is None else "as given",
         findings=tuple(sorted(found, key=lambda finding: order.index(finding.severity))),
         unseen=unseen,
         asked=with_models,
@@ -257,7 +259,6 @@ def _finding_document(finding: Finding, command: ServerCommand) -> Json:
     return {
         "flag": finding.flag,
         "severity": str(finding.severity),
-        "stops": finding.stops,
         "what": finding.what,
         "why": finding.why,
         **or_reason("words", place, "it is about the command as a whole"),

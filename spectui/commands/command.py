@@ -103,8 +103,6 @@ class Remark:
     why: str
     replacement: str | None = None
     """What to write; empty to leave it out; None if only its author knows."""
-    stops: bool = False
-    """Whether the file is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,13 +246,41 @@ def _words(item: Item, reader: Reader) -> tuple[str, ...]:
         case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
             # What is left to the server stays so, as its default.
             return (flag, all_layers(reader.dialect)) if value == "all" else ()
-        case _, Dialect.LLAMA_CPP | Dialect.LEGACY if value in OFF | _ON and _is_switch(item):
-            # Some builds of ik_llama.cpp take a value there.
-            off = None if item.server is None else item.server.negation_of(flag)
-            return (off if value in OFF and off is not None else flag,)
-    return item.words
+    if value in OFF | _ON and (words := switched(item, reader)) is not None:
+        return words
+    if not item.values and takes_value(item, reader):
+        return (flag, "on")
+    return (flag, *counted(item, reader)) if len(item.words) > 1 else item.words
 
 
-def _is_switch(item: Item) -> bool:
+def takes_value(item: Item, reader: Reader) -> bool:
+    """Whether the reader takes a value behind an option that other builds have as a switch."""
     server = item.server
-    return server is not None and server.arity is Arity.MAYBE and bool(server.negations)
+    is_switch = server is not None and canonical(item.flag) in server.negations
+    is_open = server is not None and server.arity is Arity.MAYBE and not is_switch
+    return is_open and server is not None and bool(server.counts.get(reader.dialect))
+
+
+def switched(item: Item, reader: Reader) -> tuple[str, ...] | None:
+    """A switch without the value that other builds take; None where there is none to take away."""
+    server = item.server
+    if server is None or server.arity is not Arity.MAYBE or not item.values:
+        return None
+    if server.counts.get(reader.dialect, 0) or reader.dialect not in server.taken:
+        return None
+    if item.value not in OFF:
+        return (item.flag,)
+    off = server.negation_of(item.flag)
+    return (off,) if off is not None and reader.takes(off) else ()
+
+
+def counted(item: Item, reader: Reader) -> tuple[str, ...]:
+    """The values, as one with a colon or as two, where builds disagree about their number."""
+    server = item.server
+    count = None if server is None else server.counts.get(reader.dialect)
+    if server is None or server.arity is not Arity.UNTOLD or count == len(item.values):
+        return item.values
+    first, colon, second = item.value.rpartition(":")
+    if count == 1 and len(item.values) == 2:  # noqa: PLR2004 - a file and its scale
+        return (":".join(item.values),)
+    return (first, second) if colon and len(item.values) == 1 else item.values

@@ -100,12 +100,12 @@ class ServerOption:
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
     def spelled_for(self, variable: str) -> tuple[str, str | None]:
-        """The long spellings of the builds that read a variable, for the option and its negation."""
+        """The long spellings that a variable's readers take, of the option and its negation."""
         plain = variable if variable in self.variables else variable.replace(NEGATION, PREFIX, 1)
         taken = {name for one in self.variables.get(plain, ()) for name in self.taken.get(one, ())}
         flags = [name for name in self.flags if name in taken and name.startswith("--")]
         offs = [name for name in self.negations if name in taken and name.startswith("--")]
-        return (flags or [self.long_flag])[0], (offs or [self.negation])[0]
+        return next(iter(flags), self.long_flag), next(iter(offs), self.negation)
 
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""

@@ -68,8 +68,13 @@ class Drafting:
     """Sentences about changes to the drafting."""
 
 
-def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
+def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Drafting:
     """Write out the drafters and their settings, as far as spectui knows them.
+
+    Args:
+        command: the command.
+        reader: the llama-server that will read it.
+        source: the dialect that it is written in.
 
     Raises:
         BadInputError: the reader has no words for who drafts.
@@ -81,7 +86,7 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
         return Drafting(command=_without_settings(command, reader))
     if not kinds <= _OURS or (not kinds and _is_recognised(command)):
         return _by_server(command, kinds, reader)
-    if _is_readers_own(command, kinds, reader):
+    if source is reader.dialect is Dialect.IK or _is_readers_own(command, kinds, reader):
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
     taken = _options(command)
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
@@ -208,13 +213,12 @@ def translated(
         BadInputError: the reader has no words for it.
     """
     source = recognise(command).dialect
-    drafting = drafting_of(command, reader)
+    drafting = drafting_of(command, reader, source)
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     _check_taken(replace(written, items=items, remarks=remarks), reader)
-    refused = _refused(replace(written, items=items), reader)
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:
@@ -229,7 +233,8 @@ def translated(
             *drafting.notes,
             *(f"mind that {one.what}: {one.why}" for one in command.remarks),
             *_counted_otherwise(command, source, reader),
-            *refused,
+            *_renamed(command, reader),
+            *_added(command, written, reader),
             *(missing if dropped else ()),
         ),
         document=_document(command, drafting),
@@ -270,17 +275,27 @@ def _check_taken(written: ServerCommand, reader: Reader) -> None:
         BadInputError: it would.
     """
     for finding in lint(written, reader):
-        if finding.stops:
+        if finding.severity is Severity.ERROR:
             instead = f"write {finding.replacement}" if finding.replacement else "take it out"
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
 
 
-def _refused(written: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Warnings about options that the reader would refuse or ignore."""
-    for finding in lint(written, reader):
-        if finding.severity is Severity.ERROR:
-            instead = f" (write: {finding.replacement})" if finding.replacement else ""
-            yield printable(f"mind that {finding.what}: {finding.why}{instead}")
+def _renamed(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on all that the reader would stop at, and is written anew."""
+    for finding in lint(replace(command, remarks=()), reader):
+        if finding.severity is Severity.ERROR and finding.replacement:
+            own = command.items[finding.at].text if finding.at >= 0 else finding.flag
+            yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
+
+
+def _added(command: ServerCommand, written: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on a drafter that is named now."""
+    kinds = written.value("spec-type")
+    if reader.is_current and kinds is not None and not command.has("spec-type", BY_SWITCH):
+        yield (
+            f"mind that --spec-type {printable(kinds)} is written out: since spring 2026 nothing "
+            "drafts without it"
+        )
 
 
 def _document(command: ServerCommand, drafting: Drafting) -> dict[str, object]:

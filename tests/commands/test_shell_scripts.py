@@ -351,7 +351,7 @@ def test_a_refusal_says_the_way_out(home: Path) -> None:
         ("$m = 'D:\\x'\n& .\\llama-server.exe -m $m", "-m 'D:\\x'"),
     ],
 )
-def test_what_is_pasted_from_a_terminal_or_from_windows(text: str, words: str, home: Path) -> None:
+def test_what_is_pasted_from_a_terminal_or_from_windows(text: str, words: str) -> None:
     assert shlex.join(read_command(text).arguments) == words
 
 

@@ -9,7 +9,7 @@ from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.placement import placement_rule, tensors_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
-from spectui.commands.lint.values import values_rule
+from spectui.commands.lint.values import devices_rule, values_rule
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
 
@@ -20,6 +20,7 @@ _RULES: tuple[Rule, ...] = (
     spelling_rule,
     kinds_rule,
     values_rule,
+    devices_rule,
     repeats_rule,
     drafters_rule,
     ngrams_rule,
@@ -55,7 +56,6 @@ def _of_source(command: ServerCommand) -> Iterator[Finding]:
             what=one.what,
             why=one.why,
             replacement=one.replacement,
-            stops=one.stops,
         )
 
 
@@ -65,9 +65,9 @@ def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
     A command that the server runs stays as it is: only what is removed, renamed or refused is
     written anew, with what its author had by default then.
     """
-    if not any(finding.stops for finding in lint(command, reader)):
+    if not any(finding.severity is Severity.ERROR for finding in lint(command, reader)):
         return command
-    left = tuple(one for one in command.remarks if one.stops and one.replacement is None)
+    left = tuple(one for one in command.remarks if one.replacement is None)
     command = replace(command, remarks=left)
     for _ in range(_MOST_ROUNDS):
         found = (finding for rule in _RULES for finding in rule(command, reader))

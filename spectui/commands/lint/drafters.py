@@ -8,7 +8,7 @@ from pathlib import PurePath
 from spectui.commands.command import BY_LAYERS, ServerCommand
 from spectui.commands.drafting import IK_KINDS, KINDS_BY_NAME, KNOWN_TO_IK, drafting, in_stages
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error, refusal, warning
+from spectui.commands.lint.finding import Finding, error, warning
 from spectui.commands.lint.values import meant_by
 from spectui.commands.reader import Reader
 from spectui.errors import BadInputError
@@ -74,7 +74,7 @@ def _current(at: int, item: Item) -> Iterator[Finding]:
     found = [kind for kind in kinds if kind is not None]
     alike = [kind or _alike(own) for kind, own in zip(kinds, given, strict=True)]
     words = (item.flag, ",".join(filter(None, alike)))
-    yield refusal(
+    yield error(
         (at, item),
         f"llama-server knows no {item.flag} {item.value}",
         f"it takes {', '.join(KINDS)}, or several with commas, and stops at anything else",
@@ -101,7 +101,7 @@ def _stage(at: int, item: Item) -> Finding:
         words: tuple[str, ...] | None = None
     else:
         words = tuple(w for n, values in options for w in (MODEL_FLAGS.get(n, f"--{n}"), *values))
-    return refusal(
+    return error(
         (at, item),
         f"{item.flag} {item.value} is ik_llama.cpp's form",
         "llama-server takes a kind alone, and stops at anything else",
@@ -120,7 +120,7 @@ def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         words = _shared_words(item.value)
     else:
         return
-    yield refusal((at, item), f"{reader.name} knows no {item.flag} {item.value}", why, fix=words)
+    yield error((at, item), f"{reader.name} knows no {item.flag} {item.value}", why, fix=words)
 
 
 def _shared_words(value: str) -> tuple[str, ...] | None:
@@ -155,7 +155,6 @@ def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
         why=f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another",
         replacement=shlex.join(words) if is_known else None,
         edits=edits if is_known else {},
-        stops=True,
         at=at,
     )
 
@@ -168,7 +167,7 @@ def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     # Of two with numbers only their author knows which counts.
     is_idle = not colon and any(":" in one.value for one in same)
     if same and (is_idle or at > command.items.index(same[0])):
-        yield refusal(
+        yield error(
             (at, item),
             f"{item.flag} names {kind} more than once",
             "ik_llama.cpp takes a kind once, and stops at a second stage of it",
@@ -224,7 +223,7 @@ def _no_kind(
         return
     yield Finding(
         flag="--spec-type",
-        severity=Severity.ERROR,
+        severity=Severity.WARNING,
         what="there is a draft, but no --spec-type",
         why="since spring 2026 llama-server loads the draft and then drafts nothing with it",
         replacement=f"--spec-type {kind}",
@@ -272,7 +271,7 @@ def _without_model(command: ServerCommand) -> Iterator[Finding]:
     if found is not None:
         yield Finding(
             flag="-m",
-            severity=Severity.ERROR,
+            severity=Severity.WARNING,
             what=f"{found[1].shown} is given, but no model that it drafts for",
             why="without one llama-server starts no model, or another than was meant",
             replacement="-m FILE",
@@ -285,7 +284,7 @@ def _without_draft(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all("spec-type"):
         needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in _NEED_DRAFT]
         if needing:
-            yield error(
+            yield warning(
                 (at, item),
                 f"{item.flag} {', '.join(needing)}, but there is no draft",
                 "the server says so in its log once, and drafts nothing",

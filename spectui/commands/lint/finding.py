@@ -12,7 +12,11 @@ from spectui.severity import Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A problem of a command, or a fact that its author may not know."""
+    """A problem of a command, or a fact that its author may not know.
+
+    At an error the server stops, or ends while it loads. With a warning it runs, and does otherwise
+    than its author meant, or may.
+    """
 
     flag: str
     """The option or variable in question, in the command's spelling."""
@@ -25,8 +29,6 @@ class Finding:
     knows."""
     edits: Edits = field(default_factory=dict)
     """Edits that make the correction; empty where the server runs the command as it is."""
-    stops: bool = False
-    """Whether the server stops at it, or ends while it loads."""
     at: int = -1
     """Index of the item in question; -1 for none."""
 
@@ -39,7 +41,6 @@ def about(
     *,
     write: Sequence[str] | None = None,
     fix: Sequence[str] | None = None,
-    stops: bool = False,
 ) -> Finding:
     """Finding on one item.
 
@@ -51,7 +52,6 @@ def about(
         write: words with the intended meaning, for the author to choose; none to leave it out.
         fix: the same, where they may take the item's place without asking, since the server does
             not run the command as it is.
-        stops: whether the server stops at it.
     """
     at, item = found
     words = write if fix is None else fix
@@ -62,13 +62,10 @@ def about(
         why=why,
         replacement=None if words is None else shlex.join(words),
         edits={} if fix is None else {at: tuple(fix)},
-        stops=stops,
         at=at,
     )
 
 
-refusal = partial(about, Severity.ERROR, stops=True)
-"""Finding on an item at which the server stops."""
 error = partial(about, Severity.ERROR)
 warning = partial(about, Severity.WARNING)
 note = partial(about, Severity.NOTE)

@@ -11,7 +11,6 @@ from spectui.commands.lint.finding import (
     Finding,
     error,
     note,
-    refusal,
     warning,
 )
 from spectui.commands.reader import Reader
@@ -90,7 +89,7 @@ def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[F
     if found is None or shortest is None or shortest <= longest:
         return
     at, item = found
-    yield error(
+    yield warning(
         (at, item),
         f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
         "every draft is computed and none is used",
@@ -114,7 +113,7 @@ def _never(command: ServerCommand) -> Iterator[Finding]:
         found = command.last(name)
         if found is not None and is_wrong:
             at, item = found
-            yield error(
+            yield warning(
                 (at, item),
                 f"{item.shown} {item.value} ends every draft before it begins",
                 why,
@@ -220,7 +219,7 @@ def _of_simple(command: ServerCommand) -> Iterator[Finding]:
     shortest, longest = (_number(command, NgramSimple, name) for name in NgramSimple.bounds)
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
     if found is not None and shortest > longest:
-        yield error(
+        yield warning(
             found,
             f"ngram-simple drafts at most {longest:.0f} tokens, and drops drafts below "
             f"{shortest:.0f}, which is what it looks up",
@@ -245,7 +244,7 @@ def _of_mod(command: ServerCommand) -> Iterator[Finding]:
     shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
     found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
     if found is not None and shortest > longest:
-        yield error(
+        yield warning(
             found,
             f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below {shortest:.0f}",
             "no draft is long enough"
@@ -326,7 +325,7 @@ def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
         return
     at, item = found
     if item.name == "no-flash-attn" or item.value in FALSE:
-        yield refusal(
+        yield error(
             (at, item),
             f"a V cache of {cache}, without flash attention",
             "llama.cpp computes with a quantised V cache in flash attention alone, and stops",

@@ -7,7 +7,7 @@ from itertools import pairwise
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, about, note, refusal
+from spectui.commands.lint.finding import Finding, about, error, note
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import DASHES, instead_of, likely_flag, meant_by, together
 from spectui.commands.server_options import Arity, canonical
@@ -69,19 +69,18 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         words = instead_of(item, command, reader)
     yield Finding(
         flag=variable,
-        severity=Severity.ERROR,
+        severity=Severity.ERROR if variable in _STOPPING else Severity.WARNING,
         what=f"{reader.name} does not read {variable}",
         why=why,
         replacement=shlex.join(words or ()),
         # As an argument first: what that is called comes next.
         edits={at: item.words},
-        stops=variable in _STOPPING,
         at=at,
     )
 
 
 def _attached(at: int, item: Item, reader: Reader) -> Finding:
-    return refusal(
+    return error(
         (at, item),
         f"{reader.name} reads no {item.flag}=VALUE",
         "it looks for an option of that whole name, finds none, and stops",
@@ -91,7 +90,7 @@ def _attached(at: int, item: Item, reader: Reader) -> Finding:
 
 def _stray(at: int, item: Item, reader: Reader) -> Finding:
     words = meant_by(item) if item.flag[:1] in DASHES else None
-    return refusal(
+    return error(
         (at, item),
         f"{item.flag!r} belongs to no option",
         f"{reader.name} takes no words by themselves, and stops",
@@ -102,7 +101,7 @@ def _stray(at: int, item: Item, reader: Reader) -> Finding:
 def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     words = meant_by(item)
     likely = None if words is not None else likely_flag(item.flag, reader)
-    return refusal(
+    return error(
         (at, item),
         f"{reader.name} does not know {item.flag}",
         "it stops at it"
@@ -133,7 +132,6 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 why="; ".join((_why(item, reader), *_longer(item, words))),
                 replacement=None if words is None else shlex.join(words),
                 edits=edits,
-                stops=True,
                 at=at,
             )
 
@@ -157,7 +155,7 @@ def _why(item: Item, reader: Reader) -> str:
         since = "" if until is None else f" since {_day(until)}"
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
-        return f"it took it until {_day(until)}, and stops at it today{today}"
+        return f"builds since {_day(until)} stop at it{today}"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
     if reader.dialect in server.taken:
@@ -185,10 +183,11 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             write=(),
         )
     server = item.server
-    bare = server is not None and server.arity is Arity.MAYBE and not item.values
-    since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name)
-    if bare and since is not None and item.flag not in reader.bare:
-        yield refusal(
+    is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
+    takes = server is not None and bool(server.counts.get(reader.dialect))
+    since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name, "here it takes one")
+    if is_bare and takes and item.flag not in reader.bare and not item.is_negation:
+        yield error(
             (at, item),
             f"{item.flag} has no value",
             f"{since}, and would take the next word for it",

@@ -15,11 +15,11 @@ from spectui.commands.items import Item
 from spectui.commands.lint.finding import (
     Finding,
     error,
-    refusal,
+    warning,
 )
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import OFF
-from spectui.commands.server_options import Arity, server_option, table
+from spectui.commands.rewriting import counted, switched
+from spectui.commands.server_options import server_option, table
 from spectui.options.dialect import Dialect
 
 _INT = (-(2**31), 2**31 - 1)
@@ -284,11 +284,30 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     for at, item in enumerate(command.items):
         if not item.values or item.name == "spec-type":
             continue
+        if _is_miscounted(item, reader):
+            yield _miscounted(at, item, reader)
+            continue
         yield from _item_value(at, item, reader)
-        if reader.dialect is not Dialect.IK:
-            yield from _switched(at, item, reader)
+        yield from _switched(at, item, reader)
         if item.name in {"override-tensor", "override-tensor-draft"}:
             yield from _placement(at, item, reader)
+
+
+def _is_miscounted(item: Item, reader: Reader) -> bool:
+    """Whether an option has one value where the reader takes two, or two in place of one."""
+    count = None if item.server is None else item.server.counts.get(reader.dialect)
+    return count in {1, 2} and len(item.values) in {1, 2} and count != len(item.values)
+
+
+def _miscounted(at: int, item: Item, reader: Reader) -> Finding:
+    words = (item.flag, *counted(item, reader))
+    takes = "one value" if len(words) == 2 else "two values"  # noqa: PLR2004 - a flag and its value
+    return error(
+        (at, item),
+        f"{reader.name} takes {takes} behind {item.flag}",
+        "other builds count otherwise, and it stops at what it does not read",
+        fix=words if len(words) != 1 + len(item.values) else None,
+    )
 
 
 def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
@@ -306,7 +325,7 @@ def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) -> Finding:
     instead, is_meant = _instead(item, value, values)
     words = None if instead is None else (item.flag, instead)
-    return refusal(
+    return error(
         (at, item),
         f"{reader.name} knows no {item.flag} {value}",
         f"it takes {values.what}, and stops at anything else",
@@ -334,7 +353,7 @@ def meant_by(value: str, words: tuple[str, ...]) -> str | None:
 
 def _misread(at: int, item: Item, value: str, read: str) -> Finding:
     whole = _spelled_out(item.name, value, read)
-    return error(
+    return warning(
         (at, item),
         f"{item.flag} {value} is read as {read}",
         "the server takes the number that it begins with, and forgets the rest",
@@ -356,24 +375,51 @@ def _spelled_out(name: str, value: str, read: str) -> str | None:
 
 def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     """Find a value of ik_llama.cpp behind a switch that takes none."""
-    server = item.server
-    if server is None or server.arity is not Arity.MAYBE or not server.negations:
+    words = switched(item, reader)
+    if words is None:
         return
-    off = server.negation_of(item.flag)
-    flag = (off or item.flag) if item.value in OFF else item.flag
-    yield refusal(
+    yield error(
         (at, item),
         f"{reader.name} takes no {item.value} behind {item.flag}",
         "it is a switch, and the server stops at a word by itself",
-        fix=(flag,),
+        fix=words,
     )
+
+
+_BACKENDS = (
+    *("CUDA", "ROCm", "HIP", "MUSA", "Vulkan", "SYCL", "CANN", "Metal", "MTL", "RPC", "OpenCL"),
+    *("GPUOpenCL", "Kompute", "WebGPU", "BLAS", "HTP", "OPENVINO", "VirtGPU", "ZDNN", "Accelerate"),
+)
+"""Beginnings of the names of llama.cpp's devices, and of buffers on them."""
+_DEVICE = re.compile(rf"(?:{'|'.join(_BACKENDS)})[\w.\[\]:-]*", re.IGNORECASE)
+_BUFFER = re.compile(rf"CPU|CPU_\w+|AMX|{_DEVICE.pattern}", re.IGNORECASE)
+
+
+def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on devices that no backend of llama.cpp has."""
+    for at, item in command.all("device", "spec-draft-device", "device-draft"):
+        for name in item.value.split(","):
+            if name != "none" and not _DEVICE.fullmatch(name) and name:
+                yield error(
+                    (at, item),
+                    f"no backend of llama.cpp has a device called {name}",
+                    f"{reader.name} stops at it; llama-server --list-devices says their names, "
+                    "such as CUDA0, ROCm0 or Vulkan0",
+                )
 
 
 def _placement(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     for part in item.value.split(","):
         pattern, separator, buffer = part.partition("=")
+        if pattern and buffer and not _BUFFER.fullmatch(buffer):
+            yield error(
+                (at, item),
+                f"no backend of llama.cpp has a buffer called {buffer}",
+                f"{reader.name} stops at it; there are CPU, and names of devices such as CUDA0, "
+                "ROCm0 or Vulkan0",
+            )
         if not (pattern and separator and buffer):
-            yield refusal(
+            yield error(
                 (at, item),
                 f"{item.flag} {part} is no PATTERN=BUFFER",
                 f"{reader.name} splits at commas first, and stops at a part without '='",

@@ -157,7 +157,6 @@ def _remarks(one: _Key) -> Iterator[Remark]:
                 severity=Severity.ERROR,
                 what=f"{one.key} (line {one.line}) takes two values",
                 why="the router has no way to pass two, and refuses the file",
-                stops=True,
             )
         return
     flag, option = _known(one.key)
@@ -169,7 +168,6 @@ def _remarks(one: _Key) -> Iterator[Remark]:
             what=f"the router knows no key {one.key} (line {one.line})",
             why="it takes no _ for - in a file, and refuses all of it",
             replacement=f"{likely} = {one.value}",
-            stops=True,
         )
     elif option is not None and not list(_words(one)):
         # A switch that is off: no argument will say that it is gone.
@@ -179,7 +177,6 @@ def _remarks(one: _Key) -> Iterator[Remark]:
             what=f"the router knows no key {one.key} (line {one.line})",
             why="the option was removed, and the router refuses the whole file, whatever its value",
             replacement="",
-            stops=True,
         )
 
 

@@ -251,8 +251,8 @@ def _only(candidates: Sequence[_Candidate], origin: str, wanted: str | None) -> 
         how = f"{origin}:LINE, with {', '.join(lines)}" if origin else "alone"
         raise SeveralError(
             lines if origin else [],
-            f"{named[0].command.place}: {len(named)} commands may start llama-server, on the lines {', '.join(lines)}; give "
-            f"the one that is meant as {how}",
+            f"{named[0].command.place}: {len(named)} commands may start llama-server, on the lines "
+            f"{', '.join(lines)}; give the one that is meant as {how}",
         )
     one = named[0 if wanted is None else lines.index(wanted)]
     for before in candidates[: candidates.index(one)]:

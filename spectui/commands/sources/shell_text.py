@@ -70,6 +70,7 @@ _FOREIGN = tuple(
             r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
             "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
         ),
+        (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
         (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
         (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
         (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
