@@ -201,7 +201,10 @@ def _words(one: _Key) -> Iterator[str]:
         return
     flag, option = _known(one.key)
     # llama-server refuses the file for a key without an option; a newer one knows what it is.
-    if option is None or _takes_value(option):
+    if option is not None and option.counts.get(Dialect.LLAMA_CPP) == _TWO_VALUES:
+        first, _, second = one.value.partition(" ")
+        yield from (flag, first, second)
+    elif option is None or _takes_value(option):
         yield from (flag, one.value)
     elif not option.negations:
         yield from () if one.value in FALSE else (flag,)
