@@ -27,8 +27,8 @@ TABLES = Path(__file__).parents[1] / "spectui" / "commands" / "tables"
 _PARSERS = ("common/arg.cpp", "common/common.cpp")
 """Files with the parser: llama.cpp's, and that of llama.cpp until 2024 and of ik_llama.cpp."""
 _FLAG = re.compile(r'"(-{1,2}[A-Za-z0-9][^"]*)"')
-_BLOCK = re.compile(r"add_opt\(common_arg\(")
-_LAMBDA = re.compile(r"\[[^\]]*\]\s*\(\s*(common_params\b[^)]*)\)")
+_BLOCK = re.compile(r"add_opt\((?:common|llama)_arg\(")
+_LAMBDA = re.compile(r"\[[^\]]*\]\s*\(\s*((?:common|gpt)_params\b[^)]*)\)")
 _BRANCH = re.compile(r'^ *(?:else )?if \(arg == "', re.MULTILINE)
 _VARIABLE = re.compile(r'set_env\("LLAMA_ARG_(\w+)"')
 _ENVIRONMENT = re.compile(r'get_env\("LLAMA_ARG_(\w+)",\s*(params\.\w+)\)')

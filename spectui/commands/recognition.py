@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
-from spectui.commands.lint.values import values_of
 from spectui.commands.server_options import canonical
 from spectui.options.dialect import Dialect
 
 _FORK = re.compile(r"ik[_-]llama")
 """Part of the names of ik_llama.cpp's folders and images."""
+_PLAIN = re.compile(r"llama[._-]cpp/")
+"""Part of the names of llama.cpp's folders."""
 _MOST_SHOWN = 3
 
 
@@ -26,13 +27,16 @@ class Recognised:
 def recognise(command: ServerCommand) -> Recognised:
     """The dialect that a command is written in.
 
-    A program in a folder of ik_llama.cpp decides. Else more options, or values, that only it takes
-    than such that it lacks do. Commands for llama.cpp before spring 2026 count as llama.cpp's: they
+    The program's folder decides, where it says whose it is. Else more options that only ik_llama.cpp
+    takes than such that it lacks do. Commands for llama.cpp before spring 2026 count as llama.cpp's: they
     are held against what is built today.
     """
     folder = next(filter(_FORK.search, _places(command)), None)
     if folder is not None:
         return Recognised(dialect=Dialect.IK, reason=f"its program is {folder}")
+    folder = next(filter(_PLAIN.search, _places(command)), None)
+    if folder is not None:
+        return Recognised(dialect=Dialect.LLAMA_CPP, reason=f"its program is {folder}")
     own = list(dict.fromkeys(filter(None, map(_only_in_ik, command.items))))
     others = {item.flag for item in command.items if _is_missing_in_ik(item)}
     if len(own) > len(others):
@@ -55,14 +59,11 @@ def _only_in_ik(item: Item) -> str | None:
     server, flag = item.server, canonical(item.flag)
     if server is None:
         return None
-    if server.known_to(flag) == {Dialect.IK}:
-        return item.flag
     if item.name == "spec-type":
         return item.text if ":" in item.value else None
-    ours, theirs = (values_of(flag, one) for one in (Dialect.LLAMA_CPP, Dialect.IK))
-    if not item.values or ours is None or theirs is None or ours.read(item.value) is not None:
-        return None
-    return item.text if theirs.read(item.value) is not None else None
+    # It also takes what llama.cpp's other programs do.
+    is_servers = server.is_harmless and server.known_to(flag) == {Dialect.IK}
+    return item.flag if is_servers else None
 
 
 def _is_missing_in_ik(item: Item) -> bool:

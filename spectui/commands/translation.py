@@ -1,7 +1,7 @@
 """An existing command in other words, with every option in its place."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -233,7 +233,8 @@ def translated(
             *drafting.notes,
             *(f"mind that {one.what}: {one.why}" for one in command.remarks),
             *_counted_otherwise(command, source, reader),
-            *_renamed(command, reader),
+            *_renamed(command, reader, dropped),
+            *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *(missing if dropped else ()),
         ),
@@ -280,12 +281,25 @@ def _check_taken(written: ServerCommand, reader: Reader) -> None:
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
 
 
-def _renamed(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on all that the reader would stop at, and is written anew."""
+def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:
+    """Yield a note on all that the reader would stop at, and is written anew or left out."""
+    told = {item.flag for item in dropped}
     for finding in lint(replace(command, remarks=()), reader):
-        if finding.severity is Severity.ERROR and finding.replacement:
-            own = command.items[finding.at].text if finding.at >= 0 else finding.flag
+        if finding.severity is not Severity.ERROR or finding.flag in told:
+            continue
+        own = command.items[finding.at].text if finding.at >= 0 else finding.flag
+        if finding.replacement:
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
+        elif finding.replacement is not None:
+            yield printable(f"left out, since {finding.what}: {own}")
+
+
+def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on settings that nothing reads, and that are left out."""
+    left = {item.name for item in drafting.items}
+    for item in command.items:
+        if item.name in _SETTINGS - left - {"spec-type"} and reader.takes(item.flag):
+            yield printable(f"left out, since nothing reads it: {item.text}")
 
 
 def _added(command: ServerCommand, written: ServerCommand, reader: Reader) -> Iterator[str]:

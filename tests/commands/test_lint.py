@@ -62,8 +62,8 @@ def test_nothing_is_said_of_a_good_command() -> None:
 def test_the_example_of_the_documentation() -> None:
     text = "llama-server -m big.gguf -md small.gguf --draft-max 16 -ot exps=CPU"
     assert found(text) == [
-        (ERROR, "--spec-type", "--spec-type draft-simple"),
         (ERROR, "--draft-max", "--spec-draft-n-max 16"),
+        (WARNING, "--spec-type", "--spec-type draft-simple"),
         (WARNING, "--draft-max", "--draft-max 4"),
         (WARNING, "--spec-draft-p-min", "--spec-draft-p-min 0.75"),
         (NOTE, "-np", "-np 1"),
@@ -127,7 +127,7 @@ def test_the_example_of_the_documentation() -> None:
         ("--rpc 192.168.1.2", ERROR, "--rpc", None),
         ("-dev RPC0 --rpc a:1", ERROR, "-dev", None),
         ("-ot 'exps=RPC0[a:1]'", ERROR, "-ot", None),
-        ("--spec-draft-n-min 9", ERROR, "--spec-draft-n-min", "--spec-draft-n-min 0"),
+        ("--spec-draft-n-min 9", WARNING, "--spec-draft-n-min", "--spec-draft-n-min 0"),
         ("--spec-ngram-mod-n-max 9", WARNING, "--spec-ngram-mod-n-max", ""),
         ("-c 5 -c 6", WARNING, "-c", ""),
         ("--jinja --no-jinja", WARNING, "--jinja", ""),
@@ -150,9 +150,9 @@ def test_one_thing_beside_a_good_pair(
     ("text", "reader", "expected"),
     [
         # Who drafts.
-        ("-m t -md d", CURRENT, (ERROR, "--spec-type", "--spec-type draft-simple")),
-        ("-m t -md t-eagle3.gguf", CURRENT, (ERROR, "--spec-type", "--spec-type draft-eagle3")),
-        ("-m t -hfd u/d", CURRENT, (ERROR, "--spec-type", "--spec-type draft-simple")),
+        ("-m t -md d", CURRENT, (WARNING, "--spec-type", "--spec-type draft-simple")),
+        ("-m t -md t-eagle3.gguf", CURRENT, (WARNING, "--spec-type", "--spec-type draft-eagle3")),
+        ("-m t -hfd u/d", CURRENT, (WARNING, "--spec-type", "--spec-type draft-simple")),
         (
             "-m t -md d --spec-type none",
             CURRENT,
@@ -163,8 +163,8 @@ def test_one_thing_beside_a_good_pair(
             CURRENT,
             (WARNING, "-md", "--spec-type ngram-cache,draft-simple"),
         ),
-        ("-m t --spec-type draft-simple", CURRENT, (ERROR, "--spec-type", "-md FILE")),
-        ("-md d --spec-type draft-simple", CURRENT, (ERROR, "-m", "-m FILE")),
+        ("-m t --spec-type draft-simple", CURRENT, (WARNING, "--spec-type", "-md FILE")),
+        ("-md d --spec-type draft-simple", CURRENT, (WARNING, "-m", "-m FILE")),
         (
             "-m t --spec-type ngram-map-k --spec-ngram-map-k-min-hits 2",
             CURRENT,
@@ -193,7 +193,7 @@ def test_one_thing_beside_a_good_pair(
         (
             "-m t --spec-type ngram-simple --spec-ngram-simple-size-m 9",
             CURRENT,
-            (ERROR, "--spec-ngram-simple-size-m", "--spec-ngram-simple-size-m 12"),
+            (WARNING, "--spec-ngram-simple-size-m", "--spec-ngram-simple-size-m 12"),
         ),
         (
             "-m t --spec-type ngram-mod --draft-max 9",
@@ -208,7 +208,7 @@ def test_one_thing_beside_a_good_pair(
         (
             "-m t --spec-type ngram-mod --spec-ngram-mod-n-max 9",
             CURRENT,
-            (ERROR, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0"),
+            (WARNING, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0"),
         ),
         (
             "-m t --spec-type ngram-map-k --spec-ngram-size-n 9",
@@ -236,13 +236,13 @@ def test_one_thing_beside_a_good_pair(
         (
             "LLAMA_ARG_NO_MMAP=1 llama-server -m t",
             CURRENT,
-            (ERROR, "LLAMA_ARG_NO_MMAP", "--load-mode none"),
+            (WARNING, "LLAMA_ARG_NO_MMAP", "--load-mode none"),
         ),
         ("LLAMA_ARG_CTX_SIZE=1 llama-server -m t -c 2", CURRENT, (NOTE, "LLAMA_ARG_CTX_SIZE", "")),
         (
             "LLAMA_ARG_FIT=1 llama-server -m t",
             IK,
-            (ERROR, "LLAMA_ARG_FIT", "--fit 1"),
+            (WARNING, "LLAMA_ARG_FIT", "--fit 1"),
         ),
         # Older builds.
         ("-m t -md d --draft-max 4", LEGACY, (NOTE, "--draft-p-min", "--draft-p-min 0.75")),
@@ -389,8 +389,8 @@ def told_of(command: ServerCommand) -> list[tuple[Severity, str, str | None]]:
     [
         ("draft-mtp", "--spec-type draft-mtp", []),
         *((kind, "", []) for kind in ("draft-mtp", "draft-dflash", "draft-dspark")),
-        ("draft-eagle3", "", [(ERROR, "--spec-type", "--spec-type draft-eagle3")]),
-        (None, "", [(ERROR, "--spec-type", "--spec-type draft-simple")]),
+        ("draft-eagle3", "", [(WARNING, "--spec-type", "--spec-type draft-eagle3")]),
+        (None, "", [(WARNING, "--spec-type", "--spec-type draft-simple")]),
         (
             "draft-dflash",
             "--spec-type ngram-cache,draft-simple",
@@ -412,7 +412,7 @@ def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
     text = f"-m t -md mtp-t.gguf -np 1 {LENGTHS}"
     tensors = frozenset({"nextn.pre_projection.weight", "blk.0.attn_q.weight"})
     command = replace(read_command(text), draft_kind="draft-mtp", draft_tensors=tensors)
-    assert told_of(command) == [(ERROR, "--spec-type", "--spec-type draft-mtp")]
+    assert told_of(command) == [(WARNING, "--spec-type", "--spec-type draft-mtp")]
 
 
 @pytest.mark.parametrize(
@@ -445,9 +445,9 @@ def test_a_binary_that_says_what_it_takes() -> None:
     flags = frozenset({"-m", "--draft-max", "-md", "--warp"})
     reader = Reader(accepted=Accepted(program="llama-server", flags=flags))
     assert found("-m t -md d --draft-max 4 --draft-p-min 1 --warp 9 --new", reader)[:3] == [
-        (ERROR, "--spec-type", "--spec-type draft-simple"),
         (ERROR, "--draft-p-min", ""),
         (ERROR, "--new", None),
+        (WARNING, "--spec-type", "--spec-type draft-simple"),
     ]
     assert found("--model t --spec-draft-n-max 4", reader)[:2] == [
         (ERROR, "--model", "-m t"),
@@ -527,7 +527,7 @@ def test_the_findings_for_people(spectui: Spectui) -> None:
     assert spectui("lint", EXAMPLE) == 3
     assert "error: llama-server does not take --draft-max\n" in spectui.out
     assert "    write: --spec-draft-n-max 16\n" in spectui.out
-    assert "2 errors, 2 warnings, 1 note, for llama-server: nothing" in spectui.out
+    assert "1 error, 3 warnings, 1 note, for llama-server: nothing" in spectui.out
     assert "The models were not looked at: big.gguf is not here\n" in spectui.out
     assert "Corrected:\nllama-server -m big.gguf" in spectui.out
 
@@ -592,9 +592,9 @@ def test_a_command_in_a_file(spectui: Spectui, tmp_path: Path) -> None:
 
 
 def test_what_is_left_after_the_fix_is_named(spectui: Spectui) -> None:
-    text = "llama-server -m t -np 1 --spec-type ngram-mod --draft-max 4 --draft-min 8"
+    text = "llama-server -m t -np 1 --spec-type ngram-mod --draft-max 4096"
     assert spectui("lint", "--fix", "--no-models", text) == 3
-    assert "error: ngram-mod drafts at most 4 tokens" in spectui.err
+    assert "error: llama-server knows no --spec-ngram-mod-n-max 4096" in spectui.err
 
 
 def test_a_command_without_quotes(spectui: Spectui) -> None:
@@ -703,6 +703,6 @@ def is_told(finding: Finding) -> bool:
 
 def test_what_lint_writes_for_ngram_mod_is_right_to_it() -> None:
     command = "-m t -np 1 --spec-type ngram-mod --spec-ngram-mod-n-max 8"
-    wanted = (ERROR, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0")
+    wanted = (WARNING, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0")
     assert found(command) == [wanted]
     assert found(f"{command} {wanted[2]}") == []

