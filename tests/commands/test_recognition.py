@@ -71,15 +71,8 @@ def test_cache_types_are_those_of_the_reader() -> None:
 def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
     text = "LLAMA_ARG_CTX_SIZE=1 llama-server -m a -c 2 -rtr"
     findings = lint(read_command(text), Reader(dialect=IK))
-    assert [(one.flag, one.why) for one in findings if one.flag == "-c"] == [
-        (
-            "-c",
-            (
-                "ik_llama.cpp's llama-server takes its variables before arguments, so that this one "
-                "does nothing"
-            ),
-        )
-    ]
+    [why] = [one.why for one in findings if one.flag == "-c"]
+    assert "takes its variables before arguments, so that this one does nothing" in why
     assert translated(read_command(text), Reader(dialect=IK)).arguments[-2:] == ("--ctx-size", "1")
 
 
