@@ -28,8 +28,8 @@ def recognise(command: ServerCommand) -> Recognised:
     """The dialect that a command is written in.
 
     The program's folder decides, where it says whose it is. Else more options that only
-    ik_llama.cpp takes than such that it lacks do. Commands for llama.cpp before spring 2026 count as llama.cpp's: they
-    are held against what is built today.
+    ik_llama.cpp takes than such that it lacks do. Commands for llama.cpp before spring 2026 count
+    as llama.cpp's: they are held against what is built today.
     """
     folder = next(filter(_FORK.search, _places(command)), None)
     if folder is not None:
