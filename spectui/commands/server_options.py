@@ -214,7 +214,12 @@ def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
             name: frozenset(one.dialect for one in lines if one.variable == name and not one.until)
             for name in variables
         },
-        counts={line.dialect: line.n_values for line in reversed(lines)},
+        # A line of what switches it off alone says nothing of the others.
+        counts={
+            line.dialect: line.n_values
+            for line in reversed(lines)
+            if not flags.keys().isdisjoint(line.flags)
+        },
         is_harmless=lines[0].is_harmless,
         ambiguous=shared.intersection(name for line in lines for name in line.names),
     )

@@ -64,7 +64,7 @@ def test_the_example_of_the_documentation() -> None:
     assert found(text) == [
         (ERROR, "--draft-max", "--spec-draft-n-max 16"),
         (WARNING, "--spec-type", "--spec-type draft-simple"),
-        (WARNING, "--draft-max", "--draft-max 4"),
+        (WARNING, "--draft-max", "--spec-draft-n-max 4"),
         (WARNING, "--spec-draft-p-min", "--spec-draft-p-min 0.75"),
         (NOTE, "-np", "-np 1"),
     ]

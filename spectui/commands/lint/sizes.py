@@ -57,7 +57,7 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     yield from _shorter_than_shortest(command, reader)
     yield from _never(command)
     yield from _to_the_end(command)
-    yield from _large_batches(command)
+    yield from _large_batches(command, reader)
 
 
 def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -135,7 +135,7 @@ def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
     )
 
 
-def _large_batches(command: ServerCommand) -> Iterator[Finding]:
+def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Find drafts that are long for experts in RAM."""
     found = command.last("draft-max") or command.last("spec-type")
     longest = command.number("draft-max") or _behind_kind(command)
@@ -143,6 +143,7 @@ def _large_batches(command: ServerCommand) -> Iterator[Finding]:
     in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in patterns)
     if found is None or longest is None or not in_ram or longest < _LONG:
         return
+    flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
     is_batch = longest >= _OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
     at, item = found
     yield warning(
@@ -153,7 +154,7 @@ def _large_batches(command: ServerCommand) -> Iterator[Finding]:
         if is_batch
         else "each token of a draft reads other experts, so that verifying many costs nearly as "
         "much as decoding them; spectui tune finds the length that pays",
-        write=(item.flag, str(_SHORT)) if item.name == "draft-max" else None,
+        write=(flag, str(_SHORT)) if item.name == "draft-max" else None,
     )
 
 
