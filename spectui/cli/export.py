@@ -13,6 +13,7 @@ from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.reader import Reader
+from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import check_serves
 from spectui.commands.translation import translated
@@ -46,7 +47,7 @@ _READERS = {
     type=click.Choice(_DIALECTS),
     default="auto",
     show_default=True,
-    help="Whose option names are written; auto asks --server-bin, else follows the study.",
+    help="Whose option names are written; auto asks --server-bin, else follows study or command.",
 )
 @click.option(
     "--server-bin",
@@ -103,7 +104,11 @@ def command(
         setup = setup.pinned() if pin else setup
         _export(setup, usual, reader, out, force=force)
     else:
-        _export(_from_command(command_line, format_), Dialect.LLAMA_CPP, reader, out, force=force)
+        existing = _from_command(command_line, format_)
+        own = recognise(existing)
+        if own.dialect is Dialect.IK and dialect == _AUTO and server_bin is None:
+            complain(f"written for {own.dialect}, since {own.reason}; --dialect says otherwise")
+        _export(existing, own.dialect, reader, out, force=force)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,12 +28,12 @@ class _Quoted(click.Command):
 
 
 @click.command(name="lint", cls=_Quoted)
-@click.argument("command_line", metavar="COMMAND")
+@click.argument("command_line", metavar="[COMMAND]", required=False)
 @click.option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
 @click.option(
     "--dialect",
     type=click.Choice(["llama.cpp", "llama.cpp-legacy", "ik"]),
-    help="Which llama-server will read it (default: that of --server-bin, or llama.cpp).",
+    help="Which llama-server will read it (default: that of --server-bin, or the command's own).",
 )
 @click.option(
     "--server-bin",
@@ -49,7 +49,7 @@ class _Quoted(click.Command):
 def command(
     ctx: click.Context,
     *,
-    command_line: str,
+    command_line: str | None,
     fix: bool,
     dialect: str | None,
     server_bin: str | None,
@@ -60,12 +60,14 @@ def command(
     """Check an existing llama-server command, without running it.
 
     COMMAND is the command itself, quoted as one argument; a file that holds it (a shell script, a
-    systemd unit, a Compose or llama-swap file, a models preset), as FILE:NAME where there are
-    several in it; or pid:NUMBER of a llama-server that runs, pid: for the only one.
+    systemd unit, a Compose or llama-swap file, a models preset), with all that are in it, or one as
+    FILE:NAME; or pid:NUMBER of a llama-server that runs, pid: for the only one, or a list. Without
+    COMMAND it is read from stdin: paste it, then press Ctrl-D.
 
     Says what the server refuses, ignores, or understands differently than builds before spring
-    2026. Where the models are on this machine, it also says whether they fit each other and the
-    memory, as spectui doctor does.
+    2026, and which build the command was taken to be for. Where the models are on this machine, it
+    also says whether they fit each other and the memory, as spectui doctor does, and what was
+    measured with them.
 
     Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
     warnings there are.

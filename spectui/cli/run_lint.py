@@ -1,41 +1,29 @@
 """Runs ``spectui lint`` with parsed options."""
 
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.progress import open_progress
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
-from spectui.commands.sources.reading import read_command
-from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.examination import Examination, Examiner, surroundings
-from spectui.doctor.findings import findings
+from spectui.commands.recognition import recognise
+from spectui.commands.sources.files import MOST_BYTES
+from spectui.commands.sources.reading import read_commands, read_paste
 from spectui.documents import Json, or_reason
-from spectui.engine.fit import fitted
-from spectui.engine.planning import Planner
-from spectui.errors import BadInputError, SpectuiError, UsageError
+from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
-from spectui.llama.planned import PlanRequest
-from spectui.models.facts import kind_of_draft
-from spectui.models.gguf import check_is_gguf, read_gguf
-from spectui.models.header import GgufFile
-from spectui.monitor.machine import this_machine
-from spectui.options import catalogue, placement
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
-from spectui.options.reading import fit_of, read_options, read_speculation
-from spectui.options.setup import Fit, Setup
 from spectui.paths import text_of
 from spectui.severity import Severity
 
@@ -46,15 +34,22 @@ _CONTAINED = (
     "own elsewhere."
 )
 _INDENT = "    "
+_AROUND = 30
+"""Characters of the command that are shown before and behind what a finding is about."""
+_GAP = "\N{HORIZONTAL ELLIPSIS} "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Results of the checks."""
+    """Results of the checks of one command."""
 
+    name: str | None
+    """Name in its file, where that has several; None for the only one."""
     command: ServerCommand
     fixed: ServerCommand
     reader: Reader
+    chosen_by: str
+    """Reason for the reader."""
     findings: tuple[Finding, ...]
     unseen: str | None
     """Reason why the models were not examined; None if they were."""
@@ -63,7 +58,7 @@ class Report:
 
 
 def run(
-    command_line: str,
+    command_line: str | None,
     *,
     fix: bool,
     dialect: str | None,
@@ -72,49 +67,80 @@ def run(
     json_path: str | None,
     quiet: bool,
 ) -> int:
-    """Check the command, print the report, and return the exit code.
+    """Check the commands, print the report, and return the exit code.
 
     Args:
-        command_line: the command, or where it is.
+        command_line: the command, or where it is; None for what stdin holds.
         fix: whether the corrected command is printed alone.
-        dialect: of the llama-server that will read it; None for that of ``server_bin``.
+        dialect: of the llama-server that will read it; None for that of ``server_bin``, or the
+            command's own.
         server_bin: that llama-server; None for any of the dialect.
         with_models: whether the models are examined where they are present.
         json_path: file for the findings; ``-`` for stdout.
         quiet: whether nothing is said meanwhile.
 
     Raises:
-        BadInputError: there is no single command, or the JSON file cannot be written.
+        BadInputError: there is no command, or the JSON file cannot be written.
         ServerError: the binary cannot be asked.
         UsageError: options that contradict each other.
     """
     if fix and json_path == "-":
         raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
     check_writable(json_path, ())
-    reader = _reader(dialect, server_bin)
-    report = examine(command_line, reader, with_models=with_models, quiet=quiet)
-    left = report.findings
+    given = _given_reader(dialect, server_bin)
+    found = read_paste(_pasted()) if command_line in {None, "-"} else read_commands(command_line)
+    if fix and len(found) > 1:
+        names = ", ".join(filter(None, found))
+        raise BadInputError(
+            f"--fix prints one command, and there are {len(found)}; give one of them as FILE:NAME, "
+            f"with {names}"
+        )
+    reports = [
+        examine(command, name, given, with_models=with_models, quiet=quiet)
+        for name, command in found.items()
+    ]
+    left = [finding for report in reports for finding in report.findings]
     if fix:
+        [report] = reports
         # What only the models tell, no other words put right.
-        of_models = tuple(finding for finding in left if finding.at < 0 and not finding.edits)
-        left = (*lint(report.fixed, report.reader), *of_models)
-        report = _with_left(report, left)
-    _print(report, json_path, fix=fix)
+        of_models = (
+            one for one in left if one.at < 0 and not one.edits and one.flag in {"-m", "-md"}
+        )
+        rest = (*lint(report.fixed, report.reader), *of_models)
+        reports, left = [_with_left(report, rest)], list(rest)
+    _print(reports, json_path, fix=fix)
     has_errors = any(finding.severity is Severity.ERROR for finding in left)
     return BadInputError.exit_code if has_errors else 0
+
+
+def _pasted() -> str:
+    """The text on stdin.
+
+    Raises:
+        BadInputError: it is no text.
+    """
+    if sys.stdin is None:
+        raise BadInputError("stdin is closed; give the command as an argument")
+    if sys.stdin.isatty():
+        complain("Paste the llama-server command, then press Enter and Ctrl-D.")
+    try:
+        return sys.stdin.read(MOST_BYTES + 1)
+    except UnicodeDecodeError as error:
+        raise BadInputError("stdin holds no text; paste a command") from error
 
 
 def _with_left(report: Report, left: tuple[Finding, ...]) -> Report:
     """Add the errors that show only once others are corrected."""
     told = {(finding.flag, finding.what) for finding in report.findings}
     new = (one for one in left if (one.flag, one.what) not in told)
-    errors = (one for one in new if one.severity is Severity.ERROR)
+    errors = (replace(one, at=-1) for one in new if one.severity is Severity.ERROR)
     return replace(report, findings=(*report.findings, *errors))
 
 
-def _reader(dialect: str | None, server_bin: str | None) -> Reader:
+def _given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
+    """The llama-server that was named; None for the command's own."""
     if server_bin is None:
-        return Reader(dialect=Dialect(dialect or Dialect.LLAMA_CPP))
+        return None if dialect is None else Reader(dialect=Dialect(dialect))
     from spectui.server.binary import examine as ask
 
     binary = ask(server_bin)
@@ -124,27 +150,38 @@ def _reader(dialect: str | None, server_bin: str | None) -> Reader:
     return Reader(dialect=accepted.dialect, accepted=accepted)
 
 
-def examine(command_line: str, reader: Reader, *, with_models: bool, quiet: bool) -> Report:
-    """Check the command, and its models if they are present.
+def examine(
+    command: ServerCommand,
+    name: str | None,
+    given: Reader | None,
+    *,
+    with_models: bool,
+    quiet: bool,
+) -> Report:
+    """Check a command, and its models if they are present.
 
     Args:
-        command_line: the command, or where it is.
-        reader: which llama-server will read it, with the flags that it takes if they are known.
+        command: the command.
+        name: its name, where there are several.
+        given: which llama-server will read it; None for one of its own dialect.
         with_models: whether models are looked at.
         quiet: whether nothing is said meanwhile.
 
     Raises:
-        BadInputError: there is no single command.
+        BadInputError: it has no arguments.
     """
-    command = read_command(command_line)
     mind_secrets(command)
     if not command.items:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
+    recognised = recognise(command)
+    reader = given or Reader(dialect=recognised.dialect)
     of_models: tuple[Finding, ...] = ()
     unseen: str | None = "--no-models was given"
     if with_models:
+        unseen = _missing(command)
+    if unseen is None:
         # It loads what plans memory.
-        from spectui.cli.run_lint import model_findings, with_facts
+        from spectui.cli.lint_models import model_findings, with_facts
 
         command = with_facts(command)
         right = fixed(command, reader)
@@ -154,27 +191,52 @@ def examine(command_line: str, reader: Reader, *, with_models: bool, quiet: bool
     found = (*lint(command, reader), *of_models)
     order = list(Severity)
     return Report(
+        name=name,
         command=command,
         fixed=right,
         reader=reader,
+        chosen_by=recognised.reason if given is None else "as given",
         findings=tuple(sorted(found, key=lambda finding: order.index(finding.severity))),
         unseen=unseen,
         asked=with_models,
     )
 
 
-def _print(report: Report, json_path: str | None, *, fix: bool) -> None:
-    document = _lint_document(report)
-    if fix and text_of(report.fixed.text) != report.fixed.text:
+def _missing(command: ServerCommand) -> str | None:
+    """Reason why no model can be looked at; None if all that are named are on this machine."""
+    if not command.files:
+        return "the command names no model file"
+    missing = next((path for path in command.files if not path.exists()), None)
+    return None if missing is None else f"{missing} is not here"
+
+
+def _print(reports: list[Report], json_path: str | None, *, fix: bool) -> None:
+    first = reports[0]
+    documents = [_lint_document(report) for report in reports]
+    document = documents[0] if len(documents) == 1 else _of_several(reports, documents)
+    if fix and text_of(first.fixed.text) != first.fixed.text:
         raise BadInputError(
             "a value of the command is not valid UTF-8, which cannot be printed; rename the file"
         )
     if not fix:
-        write_result(document, _render(report), json_path)
+        write_result(document, _render(reports), json_path)
         return
-    for line in _render(report, with_fixed=False).splitlines():
+    for line in _render(reports, with_fixed=False).splitlines():
         complain(line, is_drawn=True)
-    write_result(document, report.fixed.text, json_path, exact=True)
+    write_result(document, first.fixed.text, json_path, exact=True)
+
+
+def _of_several(reports: list[Report], documents: list[Json]) -> Json:
+    """``spectui.lint/1`` of each command of a file."""
+    heading = {"schema": "spectui.lint/1", "spectui": __version__}
+    pairs = zip(reports, documents, strict=True)
+    return {
+        **heading,
+        "commands": [
+            {"name": report.name, **{k: v for k, v in one.items() if k not in heading}}
+            for report, one in pairs
+        ],
+    }
 
 
 def _lint_document(report: Report) -> Json:
@@ -183,7 +245,8 @@ def _lint_document(report: Report) -> Json:
         "schema": "spectui.lint/1",
         "spectui": __version__,
         "dialect": str(report.reader.dialect),
-        "findings": [_finding_document(finding) for finding in report.findings],
+        "dialect_reason": report.chosen_by,
+        "findings": [_finding_document(finding, report.command) for finding in report.findings],
         "models_seen": report.unseen is None,
         **({} if report.unseen is None else {"models_seen_reason": report.unseen}),
         "fixed": report.fixed.text,
@@ -191,25 +254,29 @@ def _lint_document(report: Report) -> Json:
     }
 
 
-def _finding_document(finding: Finding) -> Json:
+def _finding_document(finding: Finding, command: ServerCommand) -> Json:
+    place = list(command.items[finding.at].words) if finding.at >= 0 else None
     return {
         "flag": finding.flag,
         "severity": str(finding.severity),
         "what": finding.what,
         "why": finding.why,
+        **or_reason("words", place, "it is about the command as a whole"),
         **or_reason("replacement", finding.replacement, "only who wrote it knows what was meant"),
     }
 
 
-def _render(report: Report, *, with_fixed: bool = True) -> str:
+def _render(reports: list[Report], *, with_fixed: bool = True) -> str:
     """Render every finding, and the corrected command if it differs."""
-    return drawn(*_parts(report, with_fixed=with_fixed))
+    return drawn(*(part for one in reports for part in _parts(one, with_fixed=with_fixed)))
 
 
 def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
+    if report.name is not None:
+        yield Text(printable(f"{report.name}:"), style="bold")
     for finding in report.findings:
-        yield from _finding(finding)
-    yield Text(_filled(_summary(report.findings)))
+        yield from _finding(finding, report.command)
+    yield Text(_filled(_summary(report)))
     if report.unseen is not None and report.asked:
         yield Text(_filled(f"The models were not looked at: {printable(report.unseen)}"))
     if report.command.inside is not None:
@@ -218,6 +285,8 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
         yield Text("")
         yield Text("Corrected:", style="bold")
         yield _to_copy(report.fixed.text)
+    if report.name is not None:
+        yield Text("")
 
 
 def _to_copy(command: str) -> Text:
@@ -227,9 +296,11 @@ def _to_copy(command: str) -> Text:
     return Text(command, no_wrap=True, overflow="ignore")
 
 
-def _finding(finding: Finding) -> Iterator[RenderableType]:
-    head = f"{finding.severity}: {printable(finding.what)}"
-    yield Text(_filled(head), style=_STYLES[finding.severity])
+def _finding(finding: Finding, command: ServerCommand) -> Iterator[RenderableType]:
+    style = _STYLES[finding.severity]
+    yield Text(_filled(f"{finding.severity}: {printable(finding.what)}"), style=style)
+    if finding.at >= 0:
+        yield from _place(finding, command, style)
     yield Text(_filled(printable(finding.why), _INDENT))
     if finding.replacement:
         yield Text(_filled(f"write: {printable(finding.replacement)}", _INDENT))
@@ -237,12 +308,36 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         yield Text(_filled(f"leave out {printable(finding.flag)}", _INDENT))
 
 
-def _summary(findings: tuple[Finding, ...]) -> str:
-    if not findings:
-        return "Nothing speaks against it."
-    counts = {kind: sum(one.severity is kind for one in findings) for kind in Severity}
-    return ", ".join(
+def _place(finding: Finding, command: ServerCommand, style: str) -> Iterator[RenderableType]:
+    """Yield the part of the command that a finding is about, marked, with what stands around it."""
+    texts = [printable(_spelled(command, at)) for at in range(len(command.items))]
+    at = finding.at
+    room = page_width() - len(_INDENT) - 2 * len(_GAP)
+    own = texts[at] if cell_len(texts[at]) <= room else f"{texts[at][: room - 1]}…"
+    side = max(0, min(_AROUND, (room - cell_len(own)) // 2))
+    before, behind = " ".join(texts[:at]), " ".join(texts[at + 1 :])
+    ahead = f"{before} " if before else ""
+    ahead = ahead if len(ahead) <= side else f"{_GAP}{ahead[len(ahead) - side :]}"
+    after = f" {behind}" if behind else ""
+    after = after if len(after) <= side else f"{after[:side]}\N{HORIZONTAL ELLIPSIS}"
+    yield Text(f"{_INDENT}{ahead}{own}{after}", no_wrap=True, overflow="ignore")
+    marks = f"{_INDENT}{' ' * cell_len(ahead)}{'^' * cell_len(own)}"
+    yield Text(marks, style=style, no_wrap=True, overflow="ignore")
+
+
+def _spelled(command: ServerCommand, at: int) -> str:
+    """An item as it stands in the command: a variable as an assignment."""
+    item = command.items[at]
+    return item.text if item.variable is None else f"{item.variable}={item.value}"
+
+
+def _summary(report: Report) -> str:
+    counts = {kind: sum(one.severity is kind for one in report.findings) for kind in Severity}
+    told = ", ".join(
         f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count
+    )
+    return printable(
+        f"{told or 'No problems found'}, for {report.reader.name}: {report.chosen_by}."
     )
 
 
@@ -255,146 +350,4 @@ def _filled(text: str, indent: str = "") -> str:
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
-    )
-
-
-_WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
-
-
-def with_facts(command: ServerCommand) -> ServerCommand:
-    """The command with facts from the headers of those of its models that are on this machine."""
-    target = _header(command.value("model"))
-    draft = _header(command.value("model-draft"))
-    return replace(
-        command,
-        target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
-        draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
-        draft_kind=None if draft is None else kind_of_draft(draft),
-    )
-
-
-def _header(name: str | None) -> GgufFile | None:
-    try:
-        if name is None:
-            return None
-        check_is_gguf(Path(name))
-        return read_gguf(Path(name))
-    except (SpectuiError, ValueError):
-        # What is wrong with the file is said where it is looked at as a model.
-        return None
-
-
-def model_findings(
-    command: ServerCommand, *, quiet: bool
-) -> tuple[tuple[Finding, ...], str | None]:
-    """Findings on the models, or the reason why there can be none.
-
-    Args:
-        command: as it should be.
-        quiet: whether nothing is said meanwhile.
-    """
-    try:
-        takeover = _taken(command)
-        models = _models(takeover.options)
-    except SpectuiError as error:
-        return (), str(error)
-    missing = next((path for path in models if not path.exists()), None)
-    if missing is not None:
-        return (), f"{missing} is not here"
-    try:
-        setup = takeover.to_setup()
-        for path in models:
-            check_is_gguf(path)
-        fit = fit_of(read_options(takeover.options, catalogue.RUN))
-        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
-        return (*found, *_unplanned(command)), None
-    except SpectuiError as error:
-        return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
-
-
-def _of_models(
-    setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
-) -> tuple[Finding, ...]:
-    draft, speculation = setup.draft, setup.speculation
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
-        with Planner(has_drafts=draft is not None, rpc=setup.target.devices.rpc) as planner:
-            around = surroundings(planner, this_machine())
-            request = PlanRequest(
-                target=setup.target,
-                context=setup.context,
-                max_draft=0 if speculation is None else speculation.longest,
-            )
-            # What the command leaves to its server is where that puts it.
-            chosen = fitted(planner, replace(request, draft=draft), fit)
-            if chosen is not None:
-                request = replace(request, target=chosen.target)
-                draft = None if draft is None else chosen.beside(draft)
-            drafts = {} if draft is None else {draft.path.name: draft}
-            examiner = Examiner(planner, around, progress.say)
-            is_mtp = speculation is not None and speculation.is_mtp and draft is None
-            examination = examiner.examine(request, drafts, mtp=is_mtp)
-            name = None if draft is None else draft.path.name
-            return _findings(examination, name, is_drafting=is_drafting)
-    finally:
-        progress.close()
-
-
-def _is_drafting(command: ServerCommand) -> bool:
-    return bool(command.kinds) or command.drafts_with_model
-
-
-def _is_unplanned(command: ServerCommand) -> bool:
-    """Whether it drafts in a way whose memory demand only llama-server knows."""
-    is_read_here = command.draft_kind in {None, MTP_KIND}
-    return not is_read_here or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
-
-
-def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
-    if not _is_unplanned(command):
-        return ()
-    return (
-        Finding(
-            flag="-md",
-            severity=Severity.NOTE,
-            what="whether there is memory for the draft as well was not looked at",
-            why="it drafts from inside the target, which llama-server runs and spectui does not",
-        ),
-    )
-
-
-def _taken(command: ServerCommand) -> Takeover:
-    """The command as spectui takes it over, by the present names of its options.
-
-    Raises:
-        SpectuiError: it has options that spectui cannot read.
-    """
-    alone = _is_unplanned(command)
-    kept = (item for item in command.items if not (alone and item.is_speculative))
-    return take_over(ServerCommand.of(replace(item, variable=None) for item in kept))
-
-
-def _models(given: Mapping[str, tuple[str, ...]]) -> list[Path]:
-    """Files of the target and of the draft that llama-server takes, the last one.
-
-    Raises:
-        UsageError: an option has a value that it cannot have, or it would never draft.
-    """
-    values = read_options(given, catalogue.RUN)
-    read_speculation(given)
-    drafts = values[placement.MODEL_DRAFT.parameter]
-    return [values[placement.MODEL.parameter], *drafts[-1:]]
-
-
-def _findings(
-    examination: Examination, draft: str | None, *, is_drafting: bool
-) -> tuple[Finding, ...]:
-    return tuple(
-        Finding(
-            flag="-md" if draft is not None and one.text.startswith(draft) else "-m",
-            severity=one.severity,
-            what=one.text,
-            why=_WHY,
-        )
-        for one in findings(examination, is_drafting=is_drafting)
     )

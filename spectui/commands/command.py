@@ -11,8 +11,10 @@ from typing import Any
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import NEW
 from spectui.commands.server_options import canonical
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.secret import hidden
+from spectui.severity import Severity
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 INI = "ini"
@@ -91,6 +93,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """What the reader of a command's file says of it, which its arguments do not show."""
+
+    flag: str
+    """The key or line in question."""
+    severity: Severity
+    what: str
+    why: str
+    replacement: str | None = None
+    """What to write; empty to leave it out; None if only its author knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
     """One command that starts llama-server."""
 
@@ -113,6 +128,8 @@ class ServerCommand:
     draft_tensors: frozenset[str] | None = None
     draft_kind: str | None = None
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
+    remarks: tuple[Remark, ...] = ()
+    """What the reader of its file says of it."""
     secrets: tuple[str, ...] = ()
     """Options and variables whose values were hidden when the command was read."""
 
@@ -296,7 +313,8 @@ def _is_of_ik(item: Item) -> bool:
     """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
     if item.name == "spec-type":
         return ":" in item.value
-    return item.name == BY_SWITCH and not item.is_negation
+    known = frozenset() if item.server is None else item.server.known_to(canonical(item.flag))
+    return known == {Dialect.IK} and not item.is_negation
 
 
 def _quoted(word: str) -> str:

@@ -190,7 +190,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
         if ours.is_switch:
             return (ours.long_flag,) if value in TRUE else ()
         return (ours.long_flag, value)
-    flag, off = option.long_flag, option.negation
+    flag, off = option.spelled_for(variable)
     if off is not None and variable.startswith(NEGATION):
         # llama-server looks only whether it is there.
         return (off,)

@@ -184,7 +184,7 @@ def _counts(item: Item) -> bool:
     is_negated = canonical(item.flag) in option.negations
     if name in _SWITCHED_OFF:
         return is_negated
-    return (name in _NAMED and not is_negated) or option.dialects == {Dialect.IK}
+    return (name in _NAMED and not is_negated) or option.taken.keys() == {Dialect.IK}
 
 
 def _is(text: str, value: float) -> bool:

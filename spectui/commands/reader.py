@@ -5,7 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
-from spectui.commands.server_options import canonical, flags_of, server_option
+from spectui.commands.server_options import (
+    NEGATION,
+    PREFIX,
+    canonical,
+    flags_of,
+    option_of_variable,
+    server_option,
+)
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
@@ -28,11 +35,6 @@ NEW = re.compile(
     r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
 )
 """Flags and variables introduced with the names of spring 2026."""
-_GONE_IN_IK = re.compile(
-    r"--(draft(-n|-max|-min|-n-min|-p-min)?|spec-(ngram-.+|stage)|suffix-(pattern-len|max-depth|corpus)"
-    r"|(no-)?multi-token-prediction)$|-(no-)?mtp$"
-)
-"""Flags that ik_llama.cpp refuses in favour of settings in ``--spec-type``."""
 _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",
     Dialect.LEGACY: "llama-server before spring 2026",
@@ -169,21 +171,26 @@ class Reader:
         """Whether each drafter has its own options."""
         return self.dialect is Dialect.LLAMA_CPP
 
+    @property
+    def flags(self) -> frozenset[str]:
+        """Every flag that it takes."""
+        return flags_of(self.dialect) if self.accepted is None else self.accepted.flags
+
     def takes(self, flag: str) -> bool | None:
         """Whether the server takes a flag; None if unknown."""
         spelled = canonical(flag)
         if self.accepted is not None:
             return spelled in self.accepted.flags
-        option = server_option(spelled)
-        match self.dialect:
-            case Dialect.LLAMA_CPP if option is None:
-                return None
-            case Dialect.LLAMA_CPP:
-                return spelled in flags_of(Dialect.LLAMA_CPP)
-            case _ if option is None:
-                return None
-            case Dialect.LEGACY:
-                only_ik = option.dialects == {Dialect.IK}
-                return not only_ik and not is_new(spelled)
-            case Dialect.IK:
-                return spelled not in option.absent_in_ik and _GONE_IN_IK.match(spelled) is None
+        return None if server_option(spelled) is None else spelled in flags_of(self.dialect)
+
+    def reads(self, variable: str) -> bool | None:
+        """Whether the server reads a variable that stands for an option; None if unknown."""
+        if self.accepted is not None and self.accepted.variables:
+            return variable.replace(NEGATION, PREFIX, 1) in self.accepted.variables
+        option = option_of_variable(variable)
+        if option is None:
+            return None
+        # The NO form is llama.cpp's own.
+        plain = variable if variable in option.variables else variable.replace(NEGATION, PREFIX, 1)
+        is_told = self.dialect is not Dialect.IK or plain == variable
+        return is_told and self.dialect in option.variables.get(plain, ())

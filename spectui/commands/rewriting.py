@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 
 from spectui.commands.arguments import all_layers, first_experts
 from spectui.commands.command import LAYERS, Edits, ServerCommand
@@ -34,6 +35,8 @@ _DEFAULTS = frozenset(
     | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
 )
 """Options that may be dropped silently, since they state the default."""
+_ALIKE = 0.83
+"""Similarity of two names, from 0 to 1, above which one may be meant by the other."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of rewriting: more than any command has options."""
 
@@ -54,6 +57,20 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
     if found is not None:
         return (found, *values)
     return None if not _is_off_anyway(bare) else ()
+
+
+def likely_flag(flag: str, reader: Reader) -> str | None:
+    """The option of the reader with the most similar name; None if none is similar."""
+    known = sorted(reader.flags)
+    bare = canonical(flag)
+    option = server_option(bare.removesuffix("d")) if bare.endswith("d") else None
+    draft = None if option is None else server_option(f"{option.long_flag}-draft")
+    if draft is not None:
+        # Short names of the draft's options end so.
+        ends = sorted(draft.flags, key=lambda one: (not one.endswith("d"), len(one)))
+        return next((one for one in ends if one in reader.flags), None)
+    alike = get_close_matches(bare, known, 1, _ALIKE)
+    return next(iter(alike), None)
 
 
 def _is_off_anyway(bare: str) -> bool:
@@ -150,7 +167,11 @@ def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
 
 
 def rewritten(
-    command: ServerCommand, reader: Reader, *, start: int = 0
+    command: ServerCommand,
+    reader: Reader,
+    *,
+    start: int = 0,
+    source: Dialect = Dialect.LLAMA_CPP,
 ) -> tuple[ServerCommand, tuple[Item, ...]]:
     """The command in words that the reader takes, and the options that it has under no name.
 
@@ -160,10 +181,12 @@ def rewritten(
         command: command to rewrite.
         reader: llama-server that will read it.
         start: index of the first item that may change; those before it are in the reader's words.
+        source: the dialect that the command is written in.
     """
-    command = replace(
-        command, items=tuple(own for item in command.items for own in _detached(item))
-    )
+    from_first = reader.dialect is Dialect.IK and source is not Dialect.IK
+    detached = (own for item in command.items for own in _detached(item))
+    items = (own for item in detached for own in (_from_first(item) if from_first else (item,)))
+    command = replace(command, items=tuple(items))
     dropped: list[Item] = []
     for _ in range(_MOST_ROUNDS):
         found = next(_changes(command, reader, start), None)
@@ -174,6 +197,15 @@ def rewritten(
             dropped.append(item)
         command = command.edited(edits)
     return command, tuple(dropped)
+
+
+def _from_first(item: Item) -> tuple[Item, ...]:
+    """``--n-cpu-moe`` of llama.cpp as a pattern: in ik_llama.cpp it counts from the last layer."""
+    value = item.value
+    if item.name != "n-cpu-moe" or not (value.isascii() and value.isdigit() and int(value)):
+        return (item,)
+    override = first_experts(int(value))
+    return tuple(divide(("-ot", f"{override.pattern}={override.buffer}"), item.variable))
 
 
 def _detached(item: Item) -> tuple[Item, ...]:
@@ -214,17 +246,41 @@ def _words(item: Item, reader: Reader) -> tuple[str, ...]:
         case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
             # What is left to the server stays so, as its default.
             return (flag, all_layers(reader.dialect)) if value == "all" else ()
-        case "n-cpu-moe", Dialect.IK if value.isascii() and value.isdigit() and int(value):
-            # It counts from the last layer, where llama.cpp counts from the first.
-            override = first_experts(int(value))
-            return ("-ot", f"{override.pattern}={override.buffer}")
-        case _, Dialect.LLAMA_CPP | Dialect.LEGACY if value in OFF | _ON and _is_switch(item):
-            # Some builds of ik_llama.cpp take a value there.
-            off = None if item.server is None else item.server.negation_of(flag)
-            return (off if value in OFF and off is not None else flag,)
-    return item.words
+    if value in OFF | _ON and (words := switched(item, reader)) is not None:
+        return words
+    if not item.values and takes_value(item, reader):
+        return (flag, "on")
+    return (flag, *counted(item, reader)) if len(item.words) > 1 else item.words
 
 
-def _is_switch(item: Item) -> bool:
+def takes_value(item: Item, reader: Reader) -> bool:
+    """Whether the reader takes a value behind an option that other builds have as a switch."""
     server = item.server
-    return server is not None and server.arity is Arity.MAYBE and bool(server.negations)
+    is_switch = server is not None and canonical(item.flag) in server.negations
+    is_open = server is not None and server.arity is Arity.MAYBE and not is_switch
+    return is_open and server is not None and bool(server.counts.get(reader.dialect))
+
+
+def switched(item: Item, reader: Reader) -> tuple[str, ...] | None:
+    """A switch without the value that other builds take; None where there is none to take away."""
+    server = item.server
+    if server is None or server.arity is not Arity.MAYBE or not item.values:
+        return None
+    if server.counts.get(reader.dialect, 0) or reader.dialect not in server.taken:
+        return None
+    if item.value not in OFF:
+        return (item.flag,)
+    off = server.negation_of(item.flag)
+    return (off,) if off is not None and reader.takes(off) else ()
+
+
+def counted(item: Item, reader: Reader) -> tuple[str, ...]:
+    """The values, as one with a colon or as two, where builds disagree about their number."""
+    server = item.server
+    count = None if server is None else server.counts.get(reader.dialect)
+    if server is None or server.arity is not Arity.UNTOLD or count == len(item.values):
+        return item.values
+    first, colon, second = item.value.rpartition(":")
+    if count == 1 and len(item.values) == 2:  # noqa: PLR2004 - a file and its scale
+        return (":".join(item.values),)
+    return (first, second) if colon and len(item.values) == 1 else item.values

@@ -1,6 +1,15 @@
-"""All options of llama-server, whether or not spectui has them: flags, values, variables."""
+"""All options of llama-server, whether or not spectui has them: flags, values, variables.
 
-from dataclasses import dataclass
+``tables/`` has a table for each dialect, and one of what it took earlier; ``tools/draw_options.py``
+draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
+is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
+"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is made
+by hand: servers of spectui's own get it from commands of others, since it neither runs, fetches nor
+writes anything, nor says who may reach the server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -15,8 +24,9 @@ NEGATION = "LLAMA_ARG_NO_"
 TRUE = frozenset({"on", "enabled", "true", "1"})
 FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
-_NOT_IN_IK = "^"
 _HARMLESS = "+"
+_VALUES = {"=": False, "@": True}
+"""Marks of a value, and whether it is a path."""
 
 
 class Arity(Enum):
@@ -29,12 +39,35 @@ class Arity(Enum):
     UNTOLD = "builds disagree"
 
 
-_MARKS = {"=": Arity.ONE, "@": Arity.ONE, "?": Arity.MAYBE, "~": Arity.UNTOLD}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """One line of a table."""
+
+    flags: tuple[str, ...]
+    negations: tuple[str, ...]
+    n_values: int
+    is_file: bool
+    is_harmless: bool
+    variable: str | None
+    until: str
+    """Until when it was taken; empty if it is."""
+    dialect: Dialect
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every spelling."""
+        return frozenset((*self.flags, *self.negations))
+
+    @property
+    def telling(self) -> frozenset[str]:
+        """The spellings that tell which option it is: short ones mean another thing elsewhere."""
+        long = frozenset(name for name in self.names if name.startswith("--"))
+        return long or self.names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOption:
-    """One option of llama-server."""
+    """One option of llama-server, whatever the dialects call it."""
 
     flags: tuple[str, ...]
     negations: tuple[str, ...]
@@ -43,12 +76,18 @@ class ServerOption:
     is_file: bool
     """Whether its value is a path."""
     variable: str | None
-    dialects: frozenset[Dialect]
-    """Dialects whose tables have it. Only the table of ``Dialect.LLAMA_CPP`` is complete."""
-    absent_in_ik: frozenset[str]
-    """Its flags that ik_llama.cpp lacks."""
+    taken: Mapping[Dialect, frozenset[str]]
+    """The spellings that each dialect takes, without dialects that take none."""
+    until: Mapping[tuple[Dialect, str], str]
+    """Until when a dialect took a spelling that it takes no more."""
+    variables: Mapping[str, frozenset[Dialect]]
+    """The variables that stand for it, and who reads them."""
+    counts: Mapping[Dialect, int]
+    """Number of values in each dialect that takes it, or did."""
     is_harmless: bool
     """Whether servers of spectui's own get it from commands of others."""
+    ambiguous: frozenset[str] = field(default=frozenset())
+    """Spellings that are another option in another dialect."""
 
     @property
     def long_flag(self) -> str:
@@ -60,6 +99,19 @@ class ServerOption:
         """The long spelling that switches the option off; None if there is none."""
         return next((flag for flag in self.negations if flag.startswith("--")), None)
 
+    def spelled_for(self, variable: str) -> tuple[str, str | None]:
+        """The long spellings that a variable's readers take, of the option and its negation."""
+        plain = variable if variable in self.variables else variable.replace(NEGATION, PREFIX, 1)
+        taken = {name for one in self.variables.get(plain, ()) for name in self.taken.get(one, ())}
+        flags = [name for name in self.flags if name in taken and name.startswith("--")]
+        offs = [name for name in self.negations if name in taken and name.startswith("--")]
+        return next(iter(flags), self.long_flag), next(iter(offs), self.negation)
+
+    def known_to(self, flag: str) -> frozenset[Dialect]:
+        """The dialects that take a spelling, or did."""
+        taking = {dialect for dialect, names in self.taken.items() if flag in names}
+        return frozenset(taking | {dialect for dialect, name in self.until if name == flag})
+
     def negation_of(self, flag: str) -> str | None:
         """The spelling that switches the option off, similar to ``flag`` if possible."""
         alike = f"--no-{canonical(flag).lstrip('-')}"
@@ -67,6 +119,8 @@ class ServerOption:
 
     def arity_of(self, flag: str) -> Arity:
         """Number of words that ``flag``, one of the option's spellings, takes."""
+        if flag in self.ambiguous:
+            return Arity.UNTOLD
         return Arity.NONE if flag in self.negations else self.arity
 
 
@@ -88,12 +142,7 @@ def option_of_variable(variable: str) -> ServerOption | None:
 @cache
 def flags_of(dialect: Dialect) -> frozenset[str]:
     """Every flag that a dialect is known to take."""
-    return frozenset(
-        flag
-        for option in _options()
-        if dialect in option.dialects
-        for flag in (*option.flags, *option.negations)
-    )
+    return frozenset(flag for line in _lines() if _is_taken(line, dialect) for flag in line.names)
 
 
 def table(name: str) -> list[str]:
@@ -102,49 +151,100 @@ def table(name: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
+def _is_taken(line: _Line, dialect: Dialect) -> bool:
+    return line.dialect is dialect and not line.until
+
+
+@cache
+def _lines() -> tuple[_Line, ...]:
+    # Of two tables the first counts: it is the one whose program spectui runs.
+    names = [*Dialect, *(f"{dialect}-gone" for dialect in Dialect)]
+    return tuple(_line(text, name) for name in names for text in table(name))
+
+
+def _line(text: str, name: str) -> _Line:
+    words = text.partition(" % ")[0].split()
+    plain = [word for word in words if word.startswith("-") or word == "!"]
+    at = plain.index("!") if "!" in plain else len(plain)
+    values = [_VALUES[word] for word in words if word in _VALUES]
+    return _Line(
+        flags=tuple(plain[:at]),
+        negations=tuple(plain[at + 1 :]),
+        n_values=len(values),
+        is_file=any(values),
+        is_harmless=words[0] == _HARMLESS,
+        variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
+        until=text.partition(" % ")[2],
+        dialect=Dialect(name.removesuffix("-gone")),
+    )
+
+
 @cache
 def _options() -> tuple[ServerOption, ...]:
-    current, both = frozenset({Dialect.LLAMA_CPP}), frozenset({Dialect.LEGACY, Dialect.IK})
-    return (
-        *(_option(line, current) for line in table("llama.cpp")),
-        *(_option(line, both) for line in table("older")),
-        *(_option(line, frozenset({Dialect.IK})) for line in table("ik")),
-    )
+    """The options, of lines that share a telling spelling."""
+    groups: list[list[_Line]] = []
+    by_name: dict[str, int] = {}
+    for line in _lines():
+        place = next((by_name[name] for name in line.telling if name in by_name), len(groups))
+        groups += [[]] if place == len(groups) else []
+        groups[place].append(line)
+        by_name |= {name: by_name.get(name, place) for name in line.telling}
+    homes: dict[str, set[int]] = {}
+    for place, lines in enumerate(groups):
+        for name in (name for line in lines for name in line.names):
+            homes.setdefault(name, set()).add(place)
+    shared = frozenset(name for name, places in homes.items() if len(places) > 1)
+    return tuple(_option(lines, shared) for lines in groups)
 
 
-def _option(line: str, dialects: frozenset[Dialect]) -> ServerOption:
-    flags: list[str] = []
-    negations: list[str] = []
-    marks: list[str] = []
-    variable = None
-    words = flags
-    for word in line.split():
-        if word == "!":
-            words = negations
-        elif word == _HARMLESS:
-            continue
-        elif word.startswith("$"):
-            variable = f"{PREFIX}{word[1:]}"
-        elif word in _MARKS:
-            marks.append(word)
-        else:
-            words.append(word.removeprefix(_NOT_IN_IK))
-    arity = Arity.TWO if len(marks) > 1 else _MARKS[marks[0]] if marks else Arity.NONE
+def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
+    negations = tuple(dict.fromkeys(name for line in lines for name in line.negations))
+    flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
+    taken = {dialect: _names(lines, dialect) for dialect in Dialect}
+    variables = dict.fromkeys(line.variable for line in lines if line.variable is not None)
     return ServerOption(
         flags=tuple(flags),
-        negations=tuple(negations),
-        arity=arity,
-        is_file="@" in marks,
-        variable=variable,
-        dialects=dialects,
-        absent_in_ik=frozenset(w[1:] for w in line.split() if w.startswith(_NOT_IN_IK)),
-        is_harmless=line.startswith(_HARMLESS),
+        negations=negations,
+        arity=_arity({line.n_values for line in lines if not flags.keys().isdisjoint(line.flags)}),
+        is_file=any(line.is_file for line in lines),
+        variable=next(iter(variables), None),
+        taken={dialect: names for dialect, names in taken.items() if names},
+        until={(one.dialect, name): one.until for one in lines if one.until for name in one.names},
+        variables={
+            name: frozenset(one.dialect for one in lines if one.variable == name and not one.until)
+            for name in variables
+        },
+        # A line of what switches it off alone says nothing of the others.
+        counts={
+            line.dialect: line.n_values
+            for line in reversed(lines)
+            if not flags.keys().isdisjoint(line.flags)
+        },
+        is_harmless=lines[0].is_harmless,
+        ambiguous=shared.intersection(name for line in lines for name in line.names),
     )
+
+
+def _names(lines: list[_Line], dialect: Dialect) -> frozenset[str]:
+    return frozenset(name for one in lines if _is_taken(one, dialect) for name in one.names)
+
+
+def _arity(counts: set[int]) -> Arity:
+    """Number of values by those that the dialects take."""
+    match sorted(counts):
+        case [0] | []:
+            return Arity.NONE
+        case [1]:
+            return Arity.ONE
+        case [2]:
+            return Arity.TWO
+        case [0, 1]:
+            return Arity.MAYBE
+    return Arity.UNTOLD
 
 
 @cache
 def _by_flag() -> dict[str, ServerOption]:
-    # Of two tables the first counts: it is the one whose program spectui runs.
     return {
         flag: option
         for option in reversed(_options())
@@ -156,8 +256,8 @@ def _by_flag() -> dict[str, ServerOption]:
 def _by_variable() -> dict[str, ServerOption]:
     found: dict[str, ServerOption] = {}
     for option in reversed(_options()):
-        if option.variable is not None:
-            found[option.variable] = option
+        for variable in option.variables:
+            found[variable] = option
             if option.negations:
-                found[option.variable.replace(PREFIX, NEGATION, 1)] = option
+                found[variable.replace(PREFIX, NEGATION, 1)] = option
     return found

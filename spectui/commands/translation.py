@@ -1,7 +1,7 @@
 """An existing command in other words, with every option in its place."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
+from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
 from spectui.commands.takeover import taken_options
 from spectui.errors import BadInputError, UsageError
@@ -67,8 +68,13 @@ class Drafting:
     """Sentences about changes to the drafting."""
 
 
-def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
+def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Drafting:
     """Write out the drafters and their settings, as far as spectui knows them.
+
+    Args:
+        command: the command.
+        reader: the llama-server that will read it.
+        source: the dialect that it is written in.
 
     Raises:
         BadInputError: the reader has no words for who drafts.
@@ -80,7 +86,7 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
         return Drafting(command=_without_settings(command, reader))
     if not kinds <= _OURS or (not kinds and _is_recognised(command)):
         return _by_server(command, kinds, reader)
-    if _is_readers_own(command, kinds, reader):
+    if source is reader.dialect is Dialect.IK or _is_readers_own(command, kinds, reader):
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
     taken = _options(command)
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
@@ -206,11 +212,13 @@ def translated(
     Raises:
         BadInputError: the reader has no words for it.
     """
-    drafting = drafting_of(command, reader)
-    written, dropped = rewritten(drafting.command, reader)
+    source = recognise(command).dialect
+    drafting = drafting_of(command, reader, source)
+    written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
-    items = tuple(replace(item, variable=None) for item in written.items)
-    refused = _refused(replace(written, items=items), reader)
+    items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
+    remarks = tuple(one for one in command.remarks if one.replacement is None)
+    _check_taken(replace(written, items=items, remarks=remarks), reader)
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:
@@ -221,7 +229,15 @@ def translated(
         start=command.start.running(program),
         reader=reader,
         has_gpu=has_gpu,
-        notes=(*drafting.notes, *refused, *(missing if dropped else ())),
+        notes=(
+            *drafting.notes,
+            *(f"mind that {one.what}: {one.why}" for one in command.remarks),
+            *_counted_otherwise(command, source, reader),
+            *_renamed(command, reader, dropped),
+            *_unread(command, drafting.command, reader),
+            *_added(command, written, reader),
+            *(missing if dropped else ()),
+        ),
         document=_document(command, drafting),
     )
 
@@ -235,12 +251,65 @@ def _name(command: ServerCommand) -> str:
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
 
-def _refused(written: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Warnings about options that the reader would refuse or ignore."""
+def _by_precedence(command: ServerCommand, source: Dialect) -> list[Item]:
+    """The items, those that count last: variables in ik_llama.cpp, arguments elsewhere."""
+    if source is not Dialect.IK:
+        return list(command.items)
+    return sorted(command.items, key=lambda item: item.variable is not None)
+
+
+def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
+    """Yield a note on experts that lie in other layers for the new reader."""
+    number = command.value("n-cpu-moe")
+    if source is Dialect.IK and reader.dialect is not Dialect.IK and number is not None:
+        yield (
+            f"mind that -ncmoe {printable(number)} keeps the experts of the first "
+            f"{printable(number)} layers in RAM in llama.cpp, and of the last ones in "
+            "ik_llama.cpp: as many, but others"
+        )
+
+
+def _check_taken(written: ServerCommand, reader: Reader) -> None:
+    """Refuse what the reader would stop at.
+
+    Raises:
+        BadInputError: it would.
+    """
     for finding in lint(written, reader):
         if finding.severity is Severity.ERROR:
-            instead = f" (write: {finding.replacement})" if finding.replacement else ""
-            yield printable(f"mind that {finding.what}: {finding.why}{instead}")
+            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+
+
+def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:
+    """Yield a note on all that the reader would stop at, and is written anew or left out."""
+    told = {item.flag for item in dropped}
+    for finding in lint(replace(command, remarks=()), reader):
+        if finding.severity is not Severity.ERROR or finding.flag in told:
+            continue
+        own = command.items[finding.at].text if finding.at >= 0 else finding.flag
+        if finding.replacement:
+            yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
+        elif finding.replacement is not None:
+            yield printable(f"left out, since {finding.what}: {own}")
+
+
+def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on settings that nothing reads, and that are left out."""
+    left = {item.name for item in drafting.items}
+    for item in command.items:
+        if item.name in _SETTINGS - left - {"spec-type"} and reader.takes(item.flag):
+            yield printable(f"left out, since nothing reads it: {item.text}")
+
+
+def _added(command: ServerCommand, written: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on a drafter that is named now."""
+    kinds = written.value("spec-type")
+    if reader.is_current and kinds is not None and not command.has("spec-type", BY_SWITCH):
+        yield (
+            f"mind that --spec-type {printable(kinds)} is written out: since spring 2026 nothing "
+            "drafts without it"
+        )
 
 
 def _document(command: ServerCommand, drafting: Drafting) -> dict[str, object]:

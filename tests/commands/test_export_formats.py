@@ -389,7 +389,9 @@ def test_a_models_preset_file_holds_each_option_once() -> None:
         current(setup, Format.INI)
 
 
-@pytest.mark.parametrize("extra", [("--lora-scaled", "a", "1"), ("stray",), ("--modèle", "x")])
+@pytest.mark.parametrize(
+    "extra", [("--control-vector-layer-range", "1", "2"), ("stray",), ("--modèle", "x")]
+)
 def test_a_models_preset_file_refuses_what_its_syntax_lacks(extra: tuple[str, ...]) -> None:
     with pytest.raises(BadInputError, match="models preset file"):
         current(changed(extra=extra), Format.INI)

@@ -52,7 +52,7 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert put_right(QUIET) == QUIET
     assert found("-m m.gguf") == []
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
-    assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa on -fmoe -rtr", IK) == []
+    assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa on -ger -rtr", IK) == []
     flags = frozenset({"-m", "-ngl", "-fa", "-fmoe"})
     binary = Accepted(program="ik", flags=flags, bare=frozenset({"-fa"}))
     bare = Reader(dialect=Dialect.IK, accepted=binary)
@@ -62,8 +62,9 @@ def test_nothing_is_said_of_a_good_command() -> None:
 def test_the_example_of_the_documentation() -> None:
     text = "llama-server -m big.gguf -md small.gguf --draft-max 16 -ot exps=CPU"
     assert found(text) == [
-        (ERROR, "--spec-type", "--spec-type draft-simple"),
         (ERROR, "--draft-max", "--spec-draft-n-max 16"),
+        (WARNING, "--spec-type", "--spec-type draft-simple"),
+        (WARNING, "--draft-max", "--spec-draft-n-max 4"),
         (WARNING, "--spec-draft-p-min", "--spec-draft-p-min 0.75"),
         (NOTE, "-np", "-np 1"),
     ]
@@ -82,7 +83,9 @@ def test_the_example_of_the_documentation() -> None:
         ("-dio", ERROR, "-dio", "--load-mode dio"),
         ("-cd 4096", ERROR, "-cd", ""),
         ("--draft-min 1", ERROR, "--draft-min", "--spec-draft-n-min 1"),
-        ("--webui-config-file x --warp 2", WARNING, "--warp", None),
+        ("--webui-config-file x --wrap 2", ERROR, "--wrap", None),
+        ("--spec-draft-nmax 2", ERROR, "--spec-draft-nmax", "--spec-draft-n-max 2"),
+        ("--cache-type-kd f16", ERROR, "--cache-type-kd", "-ctkd f16"),
         # Read, and never applied.
         ("--cpu-mask-draft f", WARNING, "--cpu-mask-draft", ""),
         ("--spec-draft-prio-batch 1", WARNING, "--spec-draft-prio-batch", ""),
@@ -124,7 +127,7 @@ def test_the_example_of_the_documentation() -> None:
         ("--rpc 192.168.1.2", ERROR, "--rpc", None),
         ("-dev RPC0 --rpc a:1", ERROR, "-dev", None),
         ("-ot 'exps=RPC0[a:1]'", ERROR, "-ot", None),
-        ("--spec-draft-n-min 9", ERROR, "--spec-draft-n-min", "--spec-draft-n-min 0"),
+        ("--spec-draft-n-min 9", WARNING, "--spec-draft-n-min", "--spec-draft-n-min 0"),
         ("--spec-ngram-mod-n-max 9", WARNING, "--spec-ngram-mod-n-max", ""),
         ("-c 5 -c 6", WARNING, "-c", ""),
         ("--jinja --no-jinja", WARNING, "--jinja", ""),
@@ -147,9 +150,9 @@ def test_one_thing_beside_a_good_pair(
     ("text", "reader", "expected"),
     [
         # Who drafts.
-        ("-m t -md d", CURRENT, (ERROR, "--spec-type", "--spec-type draft-simple")),
-        ("-m t -md t-eagle3.gguf", CURRENT, (ERROR, "--spec-type", "--spec-type draft-eagle3")),
-        ("-m t -hfd u/d", CURRENT, (ERROR, "--spec-type", "--spec-type draft-simple")),
+        ("-m t -md d", CURRENT, (WARNING, "--spec-type", "--spec-type draft-simple")),
+        ("-m t -md t-eagle3.gguf", CURRENT, (WARNING, "--spec-type", "--spec-type draft-eagle3")),
+        ("-m t -hfd u/d", CURRENT, (WARNING, "--spec-type", "--spec-type draft-simple")),
         (
             "-m t -md d --spec-type none",
             CURRENT,
@@ -160,8 +163,8 @@ def test_one_thing_beside_a_good_pair(
             CURRENT,
             (WARNING, "-md", "--spec-type ngram-cache,draft-simple"),
         ),
-        ("-m t --spec-type draft-simple", CURRENT, (ERROR, "--spec-type", "-md FILE")),
-        ("-md d --spec-type draft-simple", CURRENT, (ERROR, "-m", "-m FILE")),
+        ("-m t --spec-type draft-simple", CURRENT, (WARNING, "--spec-type", "-md FILE")),
+        ("-md d --spec-type draft-simple", CURRENT, (WARNING, "-m", "-m FILE")),
         (
             "-m t --spec-type ngram-map-k --spec-ngram-map-k-min-hits 2",
             CURRENT,
@@ -190,7 +193,7 @@ def test_one_thing_beside_a_good_pair(
         (
             "-m t --spec-type ngram-simple --spec-ngram-simple-size-m 9",
             CURRENT,
-            (ERROR, "--spec-ngram-simple-size-m", "--spec-ngram-simple-size-m 12"),
+            (WARNING, "--spec-ngram-simple-size-m", "--spec-ngram-simple-size-m 12"),
         ),
         (
             "-m t --spec-type ngram-mod --draft-max 9",
@@ -205,7 +208,7 @@ def test_one_thing_beside_a_good_pair(
         (
             "-m t --spec-type ngram-mod --spec-ngram-mod-n-max 9",
             CURRENT,
-            (ERROR, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0"),
+            (WARNING, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0"),
         ),
         (
             "-m t --spec-type ngram-map-k --spec-ngram-size-n 9",
@@ -226,20 +229,20 @@ def test_one_thing_beside_a_good_pair(
         (
             f"{PAIR} --spec-draft-n-max 31 --spec-draft-p-min 0.5 --cpu-moe",
             CURRENT,
-            (WARNING, "--spec-draft-n-max", "--spec-draft-n-max 30"),
+            (WARNING, "--spec-draft-n-max", "--spec-draft-n-max 4"),
         ),
         (f"-m t -md d {LENGTHS} --spec-type draft-simple -np 4", CURRENT, (NOTE, "-np", "-np 1")),
         # Variables.
         (
             "LLAMA_ARG_NO_MMAP=1 llama-server -m t",
             CURRENT,
-            (ERROR, "LLAMA_ARG_NO_MMAP", "--load-mode none"),
+            (WARNING, "LLAMA_ARG_NO_MMAP", "--load-mode none"),
         ),
         ("LLAMA_ARG_CTX_SIZE=1 llama-server -m t -c 2", CURRENT, (NOTE, "LLAMA_ARG_CTX_SIZE", "")),
         (
-            "LLAMA_ARG_CTX_SIZE=1 llama-server -m t",
+            "LLAMA_ARG_FIT=1 llama-server -m t",
             IK,
-            (ERROR, "LLAMA_ARG_CTX_SIZE", "--ctx-size 1"),
+            (WARNING, "LLAMA_ARG_FIT", "--fit 1"),
         ),
         # Older builds.
         ("-m t -md d --draft-max 4", LEGACY, (NOTE, "--draft-p-min", "--draft-p-min 0.75")),
@@ -314,7 +317,7 @@ def test_a_command_and_what_is_said_of_it(
     [
         ("-m t --no-mmap -c 5 --mlock", CURRENT, "-m t -c 5 --load-mode mlock"),
         ("-m t --mlock --no-mmap", CURRENT, "-m t --load-mode mlock"),
-        ("-m t --draft-max 9", CURRENT, "-m t"),
+        ("-m t --draft-max 9", CURRENT, "-m t --spec-draft-n-max 9"),
         # Which defaults its author had, the names tell: those of before, or of both.
         (
             "-m t -md d --no-mmap",
@@ -325,7 +328,7 @@ def test_a_command_and_what_is_said_of_it(
             (
                 f"-m t {given} --no-mmap",
                 CURRENT,
-                f"-m t {given} --load-mode none --spec-draft-n-max 3 --spec-draft-p-min 0.0{more}",
+                f"-m t {given} --load-mode none{more}",
             )
             for given, more in (
                 ("-md d --spec-type draft-simple", ""),
@@ -360,16 +363,16 @@ def test_a_command_and_what_is_said_of_it(
             "-m t -md d --spec-type ngram-mod:ngram_size_n=9 --spec-type draft:n_max=4",
         ),
         ("-m t -np4 -no-mmap --No-Jinja --", CURRENT, "-m t -np 4 --load-mode none --no-jinja"),
-        ("-m t -c 32k -b 4_096", CURRENT, "-m t -c 32768 -b 4096"),
-        ("-m t --cache-ram 8g -fitt 1G", CURRENT, "-m t --cache-ram 8192 -fitt 1024"),
-        # What is no size is left to its author.
+        # The server runs these, if otherwise than meant.
+        ("-m t -c 32k -b 4_096", CURRENT, "-m t -c 32k -b 4_096"),
+        ("-m t -md d -ctkd q8_0 -mg 0 -sm layer", CURRENT, "-m t -md d -ctkd q8_0 -mg 0 -sm layer"),
         ("-m t -to 10m --rope-scale 4k", CURRENT, "-m t -to 10m --rope-scale 4k"),
         ("-m t --ctx_size=5 -fa -v", CURRENT, "-m t --ctx_size 5 -fa on -v"),
-        ("-m t --warp 9 -c 5 -c 6", CURRENT, "-m t --warp 9 -c 6"),
+        ("-m t --warp 9 -c 5 -c 6", CURRENT, "-m t --warp 9 -c 5 -c 6"),
         (
             "LLAMA_ARG_DRAFT_MAX=9 x -m t -md d --spec-type draft-simple",
             CURRENT,
-            "--spec-draft-n-max 9 -m t -md d --spec-type draft-simple --spec-draft-p-min 0.0",
+            "--spec-draft-n-max 9 -m t -md d --spec-type draft-simple",
         ),
     ],
 )
@@ -386,8 +389,8 @@ def told_of(command: ServerCommand) -> list[tuple[Severity, str, str | None]]:
     [
         ("draft-mtp", "--spec-type draft-mtp", []),
         *((kind, "", []) for kind in ("draft-mtp", "draft-dflash", "draft-dspark")),
-        ("draft-eagle3", "", [(ERROR, "--spec-type", "--spec-type draft-eagle3")]),
-        (None, "", [(ERROR, "--spec-type", "--spec-type draft-simple")]),
+        ("draft-eagle3", "", [(WARNING, "--spec-type", "--spec-type draft-eagle3")]),
+        (None, "", [(WARNING, "--spec-type", "--spec-type draft-simple")]),
         (
             "draft-dflash",
             "--spec-type ngram-cache,draft-simple",
@@ -409,7 +412,7 @@ def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
     text = f"-m t -md mtp-t.gguf -np 1 {LENGTHS}"
     tensors = frozenset({"nextn.pre_projection.weight", "blk.0.attn_q.weight"})
     command = replace(read_command(text), draft_kind="draft-mtp", draft_tensors=tensors)
-    assert told_of(command) == [(ERROR, "--spec-type", "--spec-type draft-mtp")]
+    assert told_of(command) == [(WARNING, "--spec-type", "--spec-type draft-mtp")]
 
 
 @pytest.mark.parametrize(
@@ -442,9 +445,9 @@ def test_a_binary_that_says_what_it_takes() -> None:
     flags = frozenset({"-m", "--draft-max", "-md", "--warp"})
     reader = Reader(accepted=Accepted(program="llama-server", flags=flags))
     assert found("-m t -md d --draft-max 4 --draft-p-min 1 --warp 9 --new", reader)[:3] == [
-        (ERROR, "--spec-type", "--spec-type draft-simple"),
         (ERROR, "--draft-p-min", ""),
         (ERROR, "--new", None),
+        (WARNING, "--spec-type", "--spec-type draft-simple"),
     ]
     assert found("--model t --spec-draft-n-max 4", reader)[:2] == [
         (ERROR, "--model", "-m t"),
@@ -463,7 +466,7 @@ def test_what_was_put_right_needs_no_more(
     reader = Reader(dialect=dialect)
     right = fixed(read_command(real.given(tmp_path)), reader)
     left = lint(right, reader)
-    assert not [finding for finding in left if finding.edits]
+    assert not [finding for finding in left if finding.edits and finding.severity is ERROR]
     assert read_command(right.text).arguments == right.arguments
 
 
@@ -524,7 +527,7 @@ def test_the_findings_for_people(spectui: Spectui) -> None:
     assert spectui("lint", EXAMPLE) == 3
     assert "error: llama-server does not take --draft-max\n" in spectui.out
     assert "    write: --spec-draft-n-max 16\n" in spectui.out
-    assert "2 errors, 1 warning, 1 note\n" in spectui.out
+    assert "1 error, 3 warnings, 1 note, for llama-server: nothing" in spectui.out
     assert "The models were not looked at: big.gguf is not here\n" in spectui.out
     assert "Corrected:\nllama-server -m big.gguf" in spectui.out
 
@@ -544,8 +547,11 @@ def test_the_document(spectui: Spectui) -> None:
     document = json.loads(spectui.out)
     assert document["schema"] == "spectui.lint/1"
     assert [set(finding) for finding in document["findings"]] == [
-        {"flag", "severity", "what", "why", "replacement"}
-    ] * 4
+        {"flag", "severity", "what", "why", "words", "replacement"}
+        | ({"words_reason"} if finding["words"] is None else set())
+        for finding in document["findings"]
+    ]
+    assert document["dialect"] == "llama.cpp"
     assert shlex.split(document["fixed"])[1:] == document["fixed_arguments"]
     assert document["models_seen"] is False
     assert document["models_seen_reason"] == "--no-models was given"
@@ -586,9 +592,9 @@ def test_a_command_in_a_file(spectui: Spectui, tmp_path: Path) -> None:
 
 
 def test_what_is_left_after_the_fix_is_named(spectui: Spectui) -> None:
-    text = "llama-server -m t -np 1 --spec-type ngram-mod --draft-max 4 --draft-min 8"
+    text = "llama-server -m t -np 1 --spec-type ngram-mod --draft-max 4096"
     assert spectui("lint", "--fix", "--no-models", text) == 3
-    assert "error: ngram-mod drafts at most 4 tokens" in spectui.err
+    assert "error: llama-server knows no --spec-ngram-mod-n-max 4096" in spectui.err
 
 
 def test_a_command_without_quotes(spectui: Spectui) -> None:
@@ -606,7 +612,7 @@ def test_a_command_out_of_a_container_says_so(spectui: Spectui) -> None:
 def test_hostile_values_stay_inert(spectui: Spectui) -> None:
     hostile_path = "a'; rm -rf ~ #\x1b[2J.gguf"
     text = shlex.join(["llama-server", "-m", hostile_path, "--ctx-size=5", "--x", hostile_path])
-    assert spectui("lint", "--fix", text) == 0
+    assert spectui("lint", "--fix", text) == 3
     words = ["llama-server", "-m", hostile_path, "--ctx-size", "5", "--x", hostile_path]
     assert shlex.split(spectui.out) == words
     assert "\x1b" not in spectui.err
@@ -618,7 +624,7 @@ def test_models_that_do_not_match(spectui: Spectui, tiny: TinyPath) -> None:
     assert spectui("lint", "--quiet", text) == 3
     assert "cannot be used: the vocabularies differ in size" in spectui.out
     assert spectui("lint", "--quiet", "--no-models", text) == 0
-    assert "Nothing speaks against it." in spectui.out
+    assert "No problems found, for llama-server" in spectui.out
 
 
 @pytest.mark.parametrize(
@@ -658,7 +664,7 @@ def test_a_file_of_mtp_layers_is_planned_beside_its_target(
 def test_experts_cost_nothing_where_nothing_drafts(spectui: Spectui, tiny: TinyPath) -> None:
     text = f"-m {tiny(MOE)} -np 1 -c 64"
     assert spectui("lint", "--quiet", text) == 0
-    assert "Nothing speaks against it." in spectui.out
+    assert "No problems found, for llama-server" in spectui.out
 
 
 def test_an_override_that_cannot_be_is_an_error(spectui: Spectui, tiny: TinyPath) -> None:
@@ -697,6 +703,6 @@ def is_told(finding: Finding) -> bool:
 
 def test_what_lint_writes_for_ngram_mod_is_right_to_it() -> None:
     command = "-m t -np 1 --spec-type ngram-mod --spec-ngram-mod-n-max 8"
-    wanted = (ERROR, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0")
+    wanted = (WARNING, "--spec-ngram-mod-n-max", "--spec-ngram-mod-n-min 0")
     assert found(command) == [wanted]
     assert found(f"{command} {wanted[2]}") == []

@@ -18,7 +18,7 @@ from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.severity import Severity
 from tests.commands.test_commands import READ, asked
-from tests.commands.test_lint import CURRENT, ERROR, IK, found, put_right
+from tests.commands.test_lint import CURRENT, ERROR, IK, WARNING, found, put_right
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -125,7 +125,11 @@ def test_the_words_are_those_of_the_real_help(
     ],
 )
 def test_a_value_that_is_none(added: str, flag: str, replacement: str | None) -> None:
-    assert found(f"-m t {added}") == [(ERROR, flag, replacement)]
+    [(severity, *told)] = found(f"-m t {added}")
+    assert told == [flag, replacement]
+    # The server runs with what it reads of these.
+    is_misread = added in {"-c 16k", "-c 16_384", "--temp 0,7", "-b 2.5"}
+    assert severity is (WARNING if is_misread else ERROR)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_what_is_taken_over_stands_in_words_of_its_own(text: str, expected: list
 def test_numbers_are_looked_at_in_all_dialects_and_words_in_one() -> None:
     for dialect in Dialect:
         assert (ERROR, "-c", None) in found("-m t -c abc", Reader(dialect=dialect))
-    assert found("-m t -ngl 9 -ctk q6_0 --numa x", IK) == []
+    assert found("-m t -ngl 9 -ctk q6_0 --numa isolate", IK) == []
 
 
 @pytest.mark.parametrize(
@@ -180,7 +184,7 @@ def test_numbers_are_looked_at_in_all_dialects_and_words_in_one() -> None:
 )
 def test_what_never_drafts(lengths: str, flag: str) -> None:
     text = f"-m t -md d --spec-type draft-simple -np 1 {lengths}"
-    assert [(severity, about) for severity, about, _words in found(text)] == [(ERROR, flag)]
+    assert [(severity, about) for severity, about, _words in found(text)] == [(WARNING, flag)]
 
 
 @given(value=st.text(max_size=8), flag=st.sampled_from(OPTIONS))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.sources.reading import read_command
+from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
 from tests.support.commands import typed, variables
 
@@ -279,18 +280,13 @@ REFUSED = [
     ("llama-server -m 'a\n-c 5", 1, "is a quote without its end"),
     ('llama-server -m "a\n-c 5', 1, "is a quote without its end"),
     ("llama-server -m a \\", 1, "goes on nowhere"),
-    ("user@host:~$ A=1 ./llama-server -m a", 1, "'user@host:~$' is a shell's prompt; leave it out"),
-    ("[me@host llama]$ llama-server -m a", 1, "'[me@host llama]$' is a shell's prompt"),
-    ("cd /m\n(venv) me@host:/m# llama-server -m a", 2, "is a shell's prompt"),
-    ("$ llama-server -m a", 1, "'$' is a shell's prompt"),
-    ("PS C:\\Users\\me> llama-server -m a", 1, "is a shell's prompt"),
     ("llama-server -m <model.gguf> -c 5", 1, "'<model.gguf>' is a placeholder; put there what"),
     ("llama-server -m <path to your model>", 1, "'<path to your model>' is a placeholder"),
-    ("llama-server -m a ^\n  -c 5", 1, "'^' is for a shell of Windows"),
-    ("llama-server -m a `\n  -c 5", 1, "'`' is for a shell of Windows"),
-    ("llama-server -m Z:\\models\\x.gguf", 1, "is for a shell of Windows"),
-    (".\\llama-server.exe -m a", 1, "is for a shell of Windows"),
-    ("llama-server -m %MODEL%", 1, "'%MODEL%' is for a shell of Windows"),
+    ("llama-server -m %MODEL%", 1, "%MODEL% is not set in it"),
+    ("llama-server -m a ^\n  -c 5 | more", 1, "'|' is a sign that means something to a shell of"),
+    ("@echo off\nif exist a (\nllama-server.exe -m a\n)", 2, "'(' is a sign that means something"),
+    ("@echo off\ngoto x\nllama-server.exe -m a\n", 2, "'goto' may change what is run"),
+    (".\\llama-server.exe -m <model.gguf>", 1, "'<model.gguf>' is a placeholder"),
     ("printf -v M b\nllama-server -m a", 1, "'printf -v' sets a variable"),
 ]
 
@@ -329,8 +325,41 @@ def test_a_refusal_says_the_way_out(home: Path) -> None:
     with pytest.raises(BadInputError, match="none of its commands starts one"):
         read_command(str(script))
     script = in_script(home, "llama-server -m a\n")
-    with pytest.raises(BadInputError, match="read as a script, which has no part called 2"):
+    with pytest.raises(BadInputError, match="no command that starts llama-server begins on line 2"):
         read_command(f"{script}:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("user@host:~$ A=1 ./llama-server -m a", "-m a"),
+        ("[me@host llama]$ llama-server -m a", "-m a"),
+        ("(venv) me@host:/m# llama-server -m a -c 5", "-m a -c 5"),
+        ("$ llama-server \\\n  -m a", "-m a"),
+        ("PS C:\\Users\\me> .\\llama-server.exe -m a", "-m a"),
+        ("llama-server -m a ^\n  -c 5", "-m a -c 5"),
+        ("llama-server -m a `\r\n  -c 5", "-m a -c 5"),
+        ("llama-server -m Z:\\models\\x.gguf", "-m 'Z:\\models\\x.gguf'"),
+        (
+            '"C:\\a b\\llama-server.exe" -m "D:\\x y.gguf" -ot "a|b=CPU"',
+            "-m 'D:\\x y.gguf' -ot 'a|b=CPU'",
+        ),
+        (
+            '@echo off\nset M=D:\\x\nstart "" /b llama-server.exe -m "%M%\\a.gguf"\npause',
+            "-m 'D:\\x\\a.gguf'",
+        ),
+        ("$m = 'D:\\x'\n& .\\llama-server.exe -m $m", "-m 'D:\\x'"),
+    ],
+)
+def test_what_is_pasted_from_a_terminal_or_from_windows(text: str, words: str) -> None:
+    assert shlex.join(read_command(text).arguments) == words
+
+
+def test_every_command_of_a_script_is_read(home: Path) -> None:
+    script = in_script(home, "llama-server -m a &\nllama-server -m b\n")
+    found = read_commands(str(script))
+    assert {name: one.value("model") for name, one in found.items()} == {"1": "a", "2": "b"}
+    assert read_command(f"{script}:2").value("model") == "b"
 
 
 DOUBLED = "A=xxxxxxxxxxxxxxxx\n" + 'A="$A$A"\n' * 60 + 'llama-server -m "$A"\n'

@@ -122,6 +122,14 @@ def linted(spectui: Spectui, place: Place, given: str, *options: str) -> Iterato
         return
     document = json.loads(place.hidden(spectui.out))
     yield f"exit {code}" + (f", {len(spectui.err)} on stderr" if spectui.err else "")
+    for one in document.get("commands", [document]):
+        yield from _checked(one)
+
+
+def _checked(document: dict[str, Any]) -> Iterator[str]:
+    """Findings of one command, and the corrected one."""
+    if "name" in document:
+        yield f"   [{document['name']}]"
     for one in document["findings"]:
         told = f"   {one['severity']} {one['flag']}: {one['what']}; {one['why']}"
         yield told + _replacement(one)
@@ -155,20 +163,21 @@ def taken(spectui: Spectui, place: Place, given: str, own_format: str | None) ->
     yield from merged(dialects)
     if dialects["llama.cpp"][0].startswith("exit"):
         return
-    code = spectui("export", "--from", given, "--format", "json")
+    current = ("--dialect", "llama.cpp")
+    code = spectui("export", "--from", given, *current, "--format", "json")
     document = json.loads(place.hidden(spectui.out))
     assert code == 0
     assert document.pop("command")
     yield "-- json"
     yield f"   {json.dumps(document, ensure_ascii=False)}"
-    assert spectui("export", "--from", given, "--format", "args") in {0, 3}
+    assert spectui("export", "--from", given, *current, "--format", "args") in {0, 3}
     lines = place.hidden(spectui.out).removesuffix("\n").split("\n")
     if lines != document["arguments"]:
         yield "-- args"
         yield from indented(place.hidden(spectui.out or spectui.err))
     if own_format is not None:
         yield f"-- {own_format}"
-        yield from exported(spectui, place, given, "--format", own_format)
+        yield from exported(spectui, place, given, *current, "--format", own_format)
 
 
 def test_there_are_enough_of_them() -> None:

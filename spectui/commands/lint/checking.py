@@ -1,6 +1,7 @@
 """Applies all rules, and their corrections."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
@@ -8,7 +9,7 @@ from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.placement import placement_rule, tensors_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
-from spectui.commands.lint.values import values_rule
+from spectui.commands.lint.values import devices_rule, values_rule
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
 
@@ -19,6 +20,7 @@ _RULES: tuple[Rule, ...] = (
     spelling_rule,
     kinds_rule,
     values_rule,
+    devices_rule,
     repeats_rule,
     drafters_rule,
     ngrams_rule,
@@ -35,15 +37,38 @@ _MOST_ROUNDS = 500
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
     order = list(Severity)
-    found = (finding for rule in _RULES for finding in rule(command, reader))
+    found = (
+        *_of_source(command),
+        *(finding for rule in _RULES for finding in rule(command, reader)),
+    )
     end = len(command.items)
     return tuple(
         sorted(found, key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end))
     )
 
 
+def _of_source(command: ServerCommand) -> Iterator[Finding]:
+    """Yield what the reader of the command's file says."""
+    for one in command.remarks:
+        yield Finding(
+            flag=one.flag,
+            severity=one.severity,
+            what=one.what,
+            why=one.why,
+            replacement=one.replacement,
+        )
+
+
 def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
-    """The command after all corrections that need no answer from its author."""
+    """The command after all corrections that need no answer from its author.
+
+    A command that the server runs stays as it is: only what is removed, renamed or refused is
+    written anew, with what its author had by default then.
+    """
+    if not any(finding.severity is Severity.ERROR for finding in lint(command, reader)):
+        return command
+    left = tuple(one for one in command.remarks if one.replacement is None)
+    command = replace(command, remarks=left)
     for _ in range(_MOST_ROUNDS):
         found = (finding for rule in _RULES for finding in rule(command, reader))
         edits = next((finding.edits for finding in found if finding.edits), None)

@@ -223,7 +223,7 @@ def _no_kind(
         return
     yield Finding(
         flag="--spec-type",
-        severity=Severity.ERROR,
+        severity=Severity.WARNING,
         what="there is a draft, but no --spec-type",
         why="since spring 2026 llama-server loads the draft and then drafts nothing with it",
         replacement=f"--spec-type {kind}",
@@ -271,7 +271,7 @@ def _without_model(command: ServerCommand) -> Iterator[Finding]:
     if found is not None:
         yield Finding(
             flag="-m",
-            severity=Severity.ERROR,
+            severity=Severity.WARNING,
             what=f"{found[1].shown} is given, but no model that it drafts for",
             why="without one llama-server starts no model, or another than was meant",
             replacement="-m FILE",
@@ -284,7 +284,7 @@ def _without_draft(command: ServerCommand) -> Iterator[Finding]:
     for at, item in command.all("spec-type"):
         needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in _NEED_DRAFT]
         if needing:
-            yield error(
+            yield warning(
                 (at, item),
                 f"{item.flag} {', '.join(needing)}, but there is no draft",
                 "the server says so in its log once, and drafts nothing",
@@ -295,4 +295,4 @@ def _without_draft(command: ServerCommand) -> Iterator[Finding]:
     unread = _OF_THE_DRAFT if kinds else (*_OF_THE_DRAFT, *_OF_DRAFTING)
     for at, item in command.all(*unread):
         what = f"{item.shown} is about a draft, and there is none"
-        yield warning((at, item), what, "it does nothing", fix=())
+        yield warning((at, item), what, "it does nothing", write=())

@@ -12,7 +12,11 @@ from spectui.severity import Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A problem of a command, or a fact that its author may not know."""
+    """A problem of a command, or a fact that its author may not know.
+
+    At an error the server stops, or ends while it loads. With a warning it runs, and does otherwise
+    than its author meant, or may.
+    """
 
     flag: str
     """The option or variable in question, in the command's spelling."""
@@ -24,7 +28,7 @@ class Finding:
     """Words with the intended meaning; empty to leave the option out; None if only its author
     knows."""
     edits: Edits = field(default_factory=dict)
-    """Edits that make the correction; empty if they would change more than the problem."""
+    """Edits that make the correction; empty where the server runs the command as it is."""
     at: int = -1
     """Index of the item in question; -1 for none."""
 
@@ -46,7 +50,8 @@ def about(
         what: a sentence without a full stop.
         why: its reason.
         write: words with the intended meaning, for the author to choose; none to leave it out.
-        fix: the same, where they may take the item's place without asking.
+        fix: the same, where they may take the item's place without asking, since the server does
+            not run the command as it is.
     """
     at, item = found
     words = write if fix is None else fix

@@ -24,6 +24,14 @@ from spectui.severity import Severity
 _PARTS = ("up", "down", "gate")
 _MOST_LAYERS = 128
 _EXPERTS = tuple(f"blk.{n}.ffn_{p}_exps.weight" for n in range(_MOST_LAYERS) for p in _PARTS)
+_OF_LAYERS = ("attn_q", "attn_k", "attn_v", "attn_output", "attn_norm", "ffn_gate_inp", "ffn_norm")
+_OF_FFN = tuple(f"ffn_{part}{end}" for part in _PARTS for end in ("", "_shexp"))
+_NAMES = (
+    *_EXPERTS,
+    *(f"blk.{n}.{part}.weight" for n in range(_MOST_LAYERS) for part in (*_OF_LAYERS, *_OF_FFN)),
+    *("token_embd.weight", "output.weight", "output_norm.weight"),
+)
+"""Names of tensors that models usually have."""
 _IN_RAM = ("cpu-moe", "n-cpu-moe", "override-tensor")
 _CPU = "CPU"
 _PLACED = ("device", "device-draft", "override-tensor", "override-tensor-draft")
@@ -71,10 +79,66 @@ def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _experts(command)
     if not command.has("gpu-layers") and not reader.is_current:
         yield from _no_layers(command, reader)
+    yield from _draft_in_ram(command, reader)
+    yield from _dead_patterns(command)
     yield from _several_gpus(command)
     yield from _idle_threads(command)
     yield from _no_endpoint(command)
     yield from _before_rpc(command)
+
+
+def _draft_in_ram(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find a draft that is kept off the GPU which has the target."""
+    found, layers = command.last("gpu-layers-draft"), command.value("gpu-layers")
+    is_apart = found is not None and found[1].value == "0" and command.drafts_with_model
+    if found is None or not is_apart or layers == "0" or (layers is None and not reader.is_current):
+        return
+    yield warning(
+        found,
+        f"{found[1].text} keeps the draft in RAM, while the target has layers on the GPU",
+        "the draft is computed by the CPU then, and the GPU waits for each of its tokens; a draft "
+        "takes little of a GPU's memory",
+        write=(found[1].flag, "99"),
+    )
+
+
+def _dead_patterns(command: ServerCommand) -> Iterator[Finding]:
+    """Find placements that match nothing because of a blank, or what earlier ones have taken."""
+    for suffix, tensors in (("", command.target_tensors), ("-draft", command.draft_tensors)):
+        earlier: list[Override] = []
+        for at, item in command.all(f"override-tensor{suffix}"):
+            for one in overrides(item):
+                if one.pattern != one.pattern.strip():
+                    words = (item.flag, ",".join(part.strip() for part in item.value.split(",")))
+                    yield warning(
+                        (at, item),
+                        f"the pattern {one.pattern!r} has a blank at its {_end_of(one.pattern)}",
+                        "llama-server takes blanks as they are, and no tensor's name has one: it "
+                        "matches nothing",
+                        write=words,
+                    )
+                elif (first := _taken_by(one, earlier, tensors or _NAMES)) is not None:
+                    yield warning(
+                        (at, item),
+                        f"{item.flag} {one.text} comes too late",
+                        f"the first pattern that matches a tensor counts, and {first.text} has "
+                        "taken all that it matches",
+                    )
+                earlier.append(one)
+
+
+def _end_of(pattern: str) -> str:
+    return "beginning" if pattern[:1].isspace() else "end"
+
+
+def _taken_by(
+    late: Override, earlier: Iterable[Override], tensors: Iterable[str]
+) -> Override | None:
+    """The one of the earlier placements that matches all that the late one does; None if none."""
+    compiled = tensor_pattern(late.pattern)
+    own = [name for name in tensors if compiled is not None and compiled.search(name)]
+    same = (one for one in earlier if one.matches_all(own))
+    return next(same, None) if own else None
 
 
 def _experts(command: ServerCommand) -> Iterator[Finding]:
@@ -101,7 +165,7 @@ def _sent_again(
             f"{item.text} does nothing beside {shown}",
             "that keeps the experts of all layers in RAM already; take out the one that you "
             "do not mean",
-            fix=(),
+            write=(),
         )
 
 
@@ -142,7 +206,7 @@ def _without_gpu(command: ServerCommand) -> Iterator[Finding]:
                 f"{item.text} does nothing beside -ngl 0",
                 "all weights are in RAM anyway; -ngl 99 sends the others to the GPU, if that "
                 "was meant",
-                fix=(),
+                write=(),
             )
 
 
@@ -176,7 +240,7 @@ def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
     for at, item in enumerate(command.items):
         if item.server is not None and item.server.long_flag in IGNORED:
             why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
-            yield warning((at, item), f"{item.text} does nothing", why, fix=())
+            yield warning((at, item), f"{item.text} does nothing", why, write=())
     if command.has("threads-batch"):
         return
     for at, item in command.all(*(option.name for option in CPU if "batch" in option.name)):
@@ -184,7 +248,7 @@ def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
             (at, item),
             f"{item.text} does nothing without -tb",
             "batches take the threads of -t then, with all that is said of them",
-            fix=(),
+            write=(),
         )
 
 
@@ -213,7 +277,7 @@ def _before_rpc(command: ServerCommand) -> Iterator[Finding]:
 
 
 def _idle_gpu(found: tuple[int, Item], why: str) -> Finding:
-    return warning(found, f"{found[1].text} does nothing", why, fix=())
+    return warning(found, f"{found[1].text} does nothing", why, write=())
 
 
 def tensors_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
@@ -244,7 +308,7 @@ def _unmatched(
                 (at, item),
                 f"{item.text} does nothing: {who} has no experts",
                 "it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
-                fix=(),
+                write=(),
             )
     found, wanted = command.last(first), command.number(first)
     if found is not None and wanted is not None and layers and wanted > max(layers) + 1:

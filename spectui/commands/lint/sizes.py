@@ -1,9 +1,10 @@
 """Rules for draft lengths, numbers of n-gram drafters, caches, and how many are served."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths
+from spectui.commands.command import BY_LAYERS, ServerCommand
+from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths, drafting
 from spectui.commands.items import Item
 from spectui.commands.lint.drafters import KINDS, MODEL_FLAGS
 from spectui.commands.lint.finding import (
@@ -15,14 +16,27 @@ from spectui.commands.lint.finding import (
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import own_words
 from spectui.commands.server_options import FALSE
+from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import Ngram, NgramMod, NgramSimple, kind_of, ngram_of, number_of
+from spectui.options.drafters import (
+    MTP_KIND,
+    Ngram,
+    NgramCache,
+    NgramMod,
+    NgramSimple,
+    kind_of,
+    ngram_of,
+    number_of,
+)
 from spectui.severity import Severity
 
 _OFFLOAD_BATCH = 32
 """Batch size from which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _LONG = 8
-"""Draft length from which a finding reports drafting regardless of probability."""
+"""Draft length from which a finding reports drafting regardless of probability, or beside experts
+in RAM."""
+_SHORT = 4
+"""Draft length that is proposed in place of a long one."""
 
 
 _SHORTEST_MATCH = 16
@@ -43,7 +57,7 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     yield from _shorter_than_shortest(command, reader)
     yield from _never(command)
     yield from _to_the_end(command)
-    yield from _large_batches(command)
+    yield from _large_batches(command, reader)
 
 
 def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -62,7 +76,7 @@ def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             why=f"its default was {OLD_LENGTHS[name]} until spring 2026 and is "
             f"{NEW_LENGTHS[name]} since; {meant}",
             replacement=f"{flag} {value}",
-            edits={None: (flag, value)},
+            edits={None: (flag, value)} if is_old and reader.is_current else {},
         )
 
 
@@ -75,11 +89,11 @@ def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[F
     if found is None or shortest is None or shortest <= longest:
         return
     at, item = found
-    yield error(
+    yield warning(
         (at, item),
         f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
         "every draft is computed and none is used",
-        fix=(item.flag, "0"),
+        write=(item.flag, "0"),
     )
 
 
@@ -99,7 +113,7 @@ def _never(command: ServerCommand) -> Iterator[Finding]:
         found = command.last(name)
         if found is not None and is_wrong:
             at, item = found
-            yield error(
+            yield warning(
                 (at, item),
                 f"{item.shown} {item.value} ends every draft before it begins",
                 why,
@@ -121,22 +135,36 @@ def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
     )
 
 
-def _large_batches(command: ServerCommand) -> Iterator[Finding]:
-    found, longest = command.last("draft-max"), command.number("draft-max")
-    overrides = (part for _at, item in command.all("override-tensor") for part in item.values)
-    in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in overrides)
-    has_gpu = command.value("gpu-layers") != "0"
-    if found is None or longest is None or longest < _OFFLOAD_BATCH - 1:
+def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find drafts that are long for experts in RAM."""
+    found = command.last("draft-max") or command.last("spec-type")
+    longest = command.number("draft-max") or _behind_kind(command)
+    patterns = (part for _at, item in command.all("override-tensor") for part in item.values)
+    in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in patterns)
+    if found is None or longest is None or not in_ram or longest < _LONG:
         return
-    if in_ram and has_gpu:
-        at, item = found
-        yield warning(
-            (at, item),
-            f"drafts of {longest:.0f} tokens, beside weights in RAM",
-            f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
-            "the GPU, which costs more than it saves for so few tokens",
-            write=(item.flag, str(_OFFLOAD_BATCH - 2)),
-        )
+    flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
+    is_batch = longest >= _OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
+    at, item = found
+    yield warning(
+        (at, item),
+        f"drafts of {longest:.0f} tokens, beside weights in RAM",
+        f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        "the GPU, which costs more than it saves for so few tokens"
+        if is_batch
+        else "each token of a draft reads other experts, so that verifying many costs nearly as "
+        "much as decoding them; spectui tune finds the length that pays",
+        write=(flag, str(_SHORT)) if item.name == "draft-max" else None,
+    )
+
+
+def _behind_kind(command: ServerCommand) -> float | None:
+    """The longest draft of ik_llama.cpp's form; None where it is not said."""
+    numbers: list[float] = []
+    for _at, item in command.all("spec-type"):
+        with suppress(BadInputError, ValueError):
+            numbers += map(float, drafting(item.value).get("draft-max", ()))
+    return max(numbers, default=None)
 
 
 def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -162,7 +190,7 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
-    return warning((at, item), f"nothing reads {item.shown}", why, fix=())
+    return warning((at, item), f"nothing reads {item.shown}", why, write=())
 
 
 def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> Iterator[Finding]:
@@ -170,11 +198,14 @@ def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> 
         if reader.takes(item.flag) is False:
             continue
         words = own_words(item, command)
+        fixed_length = kinds == (kind_of(NgramCache),) and item.name == "draft-max"
         yield warning(
             (at, item),
             f"{', '.join(kinds)} does not read {item.shown}",
-            "it is of draft models; n-gram drafters have lengths of their own",
-            fix=words,
+            f"its drafts have at most {NgramCache.LONGEST} tokens, and no option changes that"
+            if fixed_length
+            else "it is of draft models; n-gram drafters have lengths of their own",
+            write=words,
         )
 
 
@@ -189,7 +220,7 @@ def _of_simple(command: ServerCommand) -> Iterator[Finding]:
     shortest, longest = (_number(command, NgramSimple, name) for name in NgramSimple.bounds)
     found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
     if found is not None and shortest > longest:
-        yield error(
+        yield warning(
             found,
             f"ngram-simple drafts at most {longest:.0f} tokens, and drops drafts below "
             f"{shortest:.0f}, which is what it looks up",
@@ -214,7 +245,7 @@ def _of_mod(command: ServerCommand) -> Iterator[Finding]:
     shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
     found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
     if found is not None and shortest > longest:
-        yield error(
+        yield warning(
             found,
             f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below {shortest:.0f}",
             "no draft is long enough"
@@ -241,14 +272,22 @@ def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
+    if _is_mtp(command):
+        # It hardly guesses worse.
+        return
     for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
         if item.value not in _FULL_PRECISION:
             words = (item.flag, "f16")
-            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, fix=words)
+            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, write=words)
+
+
+def _is_mtp(command: ServerCommand) -> bool:
+    """Whether the draft is a file of the target's MTP layers."""
+    return command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
 
 
 def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    if reader.dialect is Dialect.LLAMA_CPP:
+    if reader.dialect is Dialect.LLAMA_CPP or _is_mtp(command):
         return
     for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
         found = command.last(name)
@@ -260,7 +299,6 @@ def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             what=f"the draft's cache is {found[1].value} as well",
             why=f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
             replacement=f"{flag} f16",
-            edits={None: (flag, "f16")},
             at=found[0],
         )
 
@@ -277,7 +315,7 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         f"the draft remembers {own:.0f} tokens, and the target "
         f"{'more' if not whole else f'{whole:.0f}'}",
         "once a text is longer, the draft drafts nothing or without what came before",
-        fix=(),
+        write=(),
     )
 
 

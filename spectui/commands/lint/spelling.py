@@ -9,8 +9,8 @@ from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, about, error, note
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import DASHES, instead_of, meant_by, together
-from spectui.commands.server_options import Arity, canonical, option_of_variable
+from spectui.commands.rewriting import DASHES, instead_of, likely_flag, meant_by, together
+from spectui.commands.server_options import Arity, canonical
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
@@ -32,6 +32,12 @@ _ADDING = frozenset(
     | {"cpu-mask", "cpu-range", "cpu-mask-batch", "cpu-range-batch"}
 )
 """Options that add to previous values."""
+_TODAY = {
+    "ctx-size-draft": "the draft has the context of -c",
+    "fused-moe": "experts are fused unless -no-fmoe is given",
+    "offload-only-active-experts": "it is on unless -no-ooae is given",
+}
+"""What holds in place of options that went."""
 _LISTS = ("override-tensor", "lora")
 """Options that add, but whose repetition current builds deprecate."""
 
@@ -51,21 +57,19 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     variable = item.shown
-    option = option_of_variable(variable)
-    is_read = option is not None and reader.dialect in option.dialects
-    if reader.dialect is Dialect.IK:
-        why = "it reads no variables: what it shall do has to be given as options"
-    elif reader.is_current and not is_read:
-        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
-        why = f"it is of builds before spring 2026, and today's {does}"
-    else:
+    if reader.reads(variable) is not False:
         return
+    if reader.dialect is Dialect.IK:
+        why = "it reads a few variables, and this one is not among them: give the option instead"
+    else:
+        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
+        why = f"it is of other builds, and those of {reader.name} {does}"
     words: tuple[str, ...] | None = item.words
     if reader.takes(item.flag) is False:
         words = instead_of(item, command, reader)
     yield Finding(
         flag=variable,
-        severity=Severity.ERROR,
+        severity=Severity.ERROR if variable in _STOPPING else Severity.WARNING,
         what=f"{reader.name} does not read {variable}",
         why=why,
         replacement=shlex.join(words or ()),
@@ -94,13 +98,16 @@ def _stray(at: int, item: Item, reader: Reader) -> Finding:
     )
 
 
-def _unknown(at: int, item: Item) -> Finding:
+def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     words = meant_by(item)
-    return about(
-        Severity.WARNING if words is None else Severity.ERROR,
+    likely = None if words is not None else likely_flag(item.flag, reader)
+    return error(
         (at, item),
-        f"no llama-server that spectui knows takes {item.flag}",
-        "a build that does not know it stops; see llama-server --help",
+        f"{reader.name} does not know {item.flag}",
+        "it stops at it"
+        if likely is None
+        else f"it stops at it; {likely} is the option with the most similar name",
+        write=None if likely is None else (likely, *item.values),
         fix=words,
     )
 
@@ -111,7 +118,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
         case True:
             yield from _deprecated(at, item, reader)
         case None:
-            yield _unknown(at, item)
+            yield _unknown(at, item, reader)
         case False:
             words = instead_of(item, command, reader)
             shared = together(item, command, reader)
@@ -142,13 +149,29 @@ def _why(item: Item, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
+    today = "".join(f"; {_TODAY[name]}" for name in (item.name,) if name in _TODAY)
+    until = server.until.get((reader.dialect, canonical(item.flag)))
     if reader.dialect is Dialect.IK and is_of_stage(item):
-        return "its place is behind --spec-type by now, and it stops the server"
-    if server.dialects == {Dialect.IK}:
+        since = "" if until is None else f" since {_day(until)}"
+        return f"its place is behind --spec-type{since}, and it stops the server"
+    if until is not None:
+        return f"builds since {_day(until)} stop at it{today}"
+    if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
+    if reader.dialect in server.taken:
+        return "it knows the option by another name alone, and stops at this one"
     if reader.is_current:
-        return "it was removed, and stops the server"
-    return "its name is of llama.cpp since spring 2026, and stops the server"
+        return f"it was removed, and stops the server{today}"
+    return (
+        f"it is an option of {' and '.join(server.taken) or 'no build today'}, and stops the server"
+    )
+
+
+def _day(until: str) -> str:
+    """When an option went, by its table: a season, or a commit and a day."""
+    commit, _, day = until.rpartition(" ")
+    is_day = day[:4].isdigit() and "-" in day
+    return f"{day} (commit {commit})" if is_day else until
 
 
 def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
@@ -157,12 +180,13 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             (at, item),
             f"{item.flag} does nothing any more",
             "the KV cache needs no defragmentation",
-            fix=(),
+            write=(),
         )
     server = item.server
-    bare = server is not None and server.arity is Arity.MAYBE and not item.values
-    since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name)
-    if bare and since is not None and item.flag not in reader.bare:
+    is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
+    takes = server is not None and bool(server.counts.get(reader.dialect))
+    since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name, "here it takes one")
+    if is_bare and takes and item.flag not in reader.bare and not item.is_negation:
         yield error(
             (at, item),
             f"{item.flag} has no value",
@@ -177,7 +201,11 @@ def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _lists(command)
     last: dict[str, int] = {}
     for at, item in enumerate(command.items):
-        last[item.name] = at
+        before = last.get(item.name)
+        # ik_llama.cpp reads its variables again behind the arguments.
+        is_second = reader.dialect is Dialect.IK and item.variable is None
+        if before is None or not (is_second and command.items[before].variable is not None):
+            last[item.name] = at
     for at, item in enumerate(command.items):
         winner = last[item.name]
         is_known = item.server is not None or item.option is not None
@@ -201,11 +229,12 @@ def _lists(command: ServerCommand) -> Iterator[Finding]:
 
 def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
     by = "an argument" if item.variable is not None else "the last of them"
+    by = by if winner.variable is None else "its variables before arguments"
     same = item.words == winner.words and item.variable is None
     return about(
         Severity.NOTE if same or item.variable is not None else Severity.WARNING,
         (at, item),
         f"{item.shown} is given again as {winner.text}",
         f"{reader.name} takes {by}, so that this one does nothing",
-        fix=(),
+        write=(),
     )

@@ -15,10 +15,11 @@ from spectui.commands.items import Item
 from spectui.commands.lint.finding import (
     Finding,
     error,
+    warning,
 )
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import OFF
-from spectui.commands.server_options import Arity, server_option, table
+from spectui.commands.rewriting import counted, switched
+from spectui.commands.server_options import server_option, table
 from spectui.options.dialect import Dialect
 
 _INT = (-(2**31), 2**31 - 1)
@@ -96,26 +97,33 @@ class Values:
         return found[0]
 
 
-def values_of(flag: str) -> Values | None:
-    """Valid values behind a flag; None if unknown or unrestricted."""
+def values_of(flag: str, dialect: Dialect = Dialect.LLAMA_CPP) -> Values | None:
+    """Valid values behind a flag in a dialect; None if unknown or unrestricted."""
     option = server_option(flag)
-    return None if option is None else _by_flag().get(option.long_flag)
+    if option is None:
+        return None
+    values = _by_flag("values").get(option.long_flag)
+    if dialect is not Dialect.IK:
+        return values
+    own = _by_flag("ik-values").get(option.long_flag)
+    # Both read numbers alike.
+    return own or (values if values is not None and values.is_everywhere else None)
 
 
 @cache
 def listed_flags() -> frozenset[str]:
     """Every flag of the table, including those that take any text."""
-    return frozenset(flag for line in _lines() for flag in line[1])
+    return frozenset(flag for line in _lines("values") for flag in line[1])
 
 
-def _lines() -> list[tuple[list[str], list[str]]]:
-    halves = (line.split("|") for line in table("values"))
+def _lines(name: str) -> list[tuple[list[str], list[str]]]:
+    halves = (line.split("|") for line in table(name))
     return [(left.split(), right.split()) for left, right in halves]
 
 
 @cache
-def _by_flag() -> dict[str, Values]:
-    found = ((_values(kind), flags) for kind, flags in _lines())
+def _by_flag(name: str) -> dict[str, Values]:
+    found = ((_values(kind), flags) for kind, flags in _lines(name))
     return {_long(flag): values for values, flags in found for flag in flags if values is not None}
 
 
@@ -131,7 +139,10 @@ def _values(line: list[str]) -> Values | None:
     if kind == "form":
         return Values(what=_FORMS[rest[0]][0], form=rest[0])
     if kind == "one":
-        return Values(what=f"one of {', '.join(rest)}", words=tuple(rest))
+        return Values(
+            what=f"one of {', '.join(dict.fromkeys(word.lower() for word in rest))}",
+            words=tuple(rest),
+        )
     is_list = kind not in _NUMBERS
     number = kind.removesuffix("s") if is_list else kind
     low, high = next((m.groups() for word in rest if (m := _RANGE.fullmatch(word))), ("", ""))
@@ -271,18 +282,38 @@ _FACTORS = {
 def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on invalid values."""
     for at, item in enumerate(command.items):
-        if not item.values or item.name == "spec-type":
+        is_unread = item.variable is not None and reader.reads(item.variable) is False
+        if not item.values or item.name == "spec-type" or is_unread:
+            continue
+        if _is_miscounted(item, reader):
+            yield _miscounted(at, item, reader)
             continue
         yield from _item_value(at, item, reader)
-        if reader.dialect is not Dialect.IK:
-            yield from _switched(at, item, reader)
+        yield from _switched(at, item, reader)
         if item.name in {"override-tensor", "override-tensor-draft"}:
             yield from _placement(at, item, reader)
 
 
+def _is_miscounted(item: Item, reader: Reader) -> bool:
+    """Whether an option has one value where the reader takes two, or two in place of one."""
+    count = None if item.server is None else item.server.counts.get(reader.dialect)
+    return count in {1, 2} and len(item.values) in {1, 2} and count != len(item.values)
+
+
+def _miscounted(at: int, item: Item, reader: Reader) -> Finding:
+    words = (item.flag, *counted(item, reader))
+    takes = "one value" if len(words) == 2 else "two values"  # noqa: PLR2004 - a flag and its value
+    return error(
+        (at, item),
+        f"{reader.name} takes {takes} behind {item.flag}",
+        "other builds count otherwise, and it stops at what it does not read",
+        fix=words if len(words) != 1 + len(item.values) else None,
+    )
+
+
 def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    values = values_of(item.flag)
-    if values is None or (reader.dialect is Dialect.IK and not values.is_everywhere):
+    values = values_of(item.flag, reader.dialect)
+    if values is None:
         return
     for value in item.values:
         read = values.read(value)
@@ -298,10 +329,17 @@ def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) ->
     return error(
         (at, item),
         f"{reader.name} knows no {item.flag} {value}",
-        f"it takes {values.what}, and stops at anything else",
+        f"it takes {values.what}, and stops at anything else{_in_ik(item, value, reader)}",
         write=words,
         fix=words if is_meant else None,
     )
+
+
+def _in_ik(item: Item, value: str, reader: Reader) -> str:
+    """Hint at ik_llama.cpp, where that takes the value."""
+    theirs = values_of(item.flag, Dialect.IK)
+    is_taken = theirs is not None and theirs.read(value) is not None
+    return "; ik_llama.cpp takes it (--dialect ik)" if reader.is_current and is_taken else ""
 
 
 def _instead(item: Item, value: str, values: Values) -> tuple[str | None, bool]:
@@ -310,8 +348,8 @@ def _instead(item: Item, value: str, values: Values) -> tuple[str | None, bool]:
     if meant is not None:
         return meant, True
     alike = next(iter(get_close_matches(value, values.words, 1, _ALIKE)), None)
-    known = _INSTEAD.get(item.name.removesuffix("-draft"))
-    return (alike, False) if alike is not None else (known, known is not None)
+    # A near value is another one: its author chooses.
+    return alike or _INSTEAD.get(item.name.removesuffix("-draft")), False
 
 
 def meant_by(value: str, words: tuple[str, ...]) -> str | None:
@@ -323,11 +361,11 @@ def meant_by(value: str, words: tuple[str, ...]) -> str | None:
 
 def _misread(at: int, item: Item, value: str, read: str) -> Finding:
     whole = _spelled_out(item.name, value, read)
-    return error(
+    return warning(
         (at, item),
         f"{item.flag} {value} is read as {read}",
         "the server takes the number that it begins with, and forgets the rest",
-        fix=None if whole is None else (item.flag, whole),
+        write=None if whole is None else (item.flag, whole),
     )
 
 
@@ -345,22 +383,49 @@ def _spelled_out(name: str, value: str, read: str) -> str | None:
 
 def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     """Find a value of ik_llama.cpp behind a switch that takes none."""
-    server = item.server
-    if server is None or server.arity is not Arity.MAYBE or not server.negations:
+    words = switched(item, reader)
+    if words is None:
         return
-    off = server.negation_of(item.flag)
-    flag = (off or item.flag) if item.value in OFF else item.flag
     yield error(
         (at, item),
         f"{reader.name} takes no {item.value} behind {item.flag}",
         "it is a switch, and the server stops at a word by itself",
-        fix=(flag,),
+        fix=words,
     )
+
+
+_BACKENDS = (
+    *("CUDA", "ROCm", "HIP", "MUSA", "Vulkan", "SYCL", "CANN", "Metal", "MTL", "RPC", "OpenCL"),
+    *("GPUOpenCL", "Kompute", "WebGPU", "BLAS", "HTP", "OPENVINO", "VirtGPU", "ZDNN", "Accelerate"),
+)
+"""Beginnings of the names of llama.cpp's devices, and of buffers on them."""
+_DEVICE = re.compile(rf"(?:{'|'.join(_BACKENDS)})[\w.\[\]:-]*", re.IGNORECASE)
+_BUFFER = re.compile(rf"CPU|CPU_\w+|AMX|{_DEVICE.pattern}", re.IGNORECASE)
+
+
+def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on devices that no backend of llama.cpp has."""
+    for at, item in command.all("device", "spec-draft-device", "device-draft"):
+        for name in item.value.split(","):
+            if name != "none" and not _DEVICE.fullmatch(name) and name:
+                yield error(
+                    (at, item),
+                    f"no backend of llama.cpp has a device called {name}",
+                    f"{reader.name} stops at it; llama-server --list-devices says their names, "
+                    "such as CUDA0, ROCm0 or Vulkan0",
+                )
 
 
 def _placement(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     for part in item.value.split(","):
         pattern, separator, buffer = part.partition("=")
+        if pattern and buffer and not _BUFFER.fullmatch(buffer):
+            yield error(
+                (at, item),
+                f"no backend of llama.cpp has a buffer called {buffer}",
+                f"{reader.name} stops at it; there are CPU, and names of devices such as CUDA0, "
+                "ROCm0 or Vulkan0",
+            )
         if not (pattern and separator and buffer):
             yield error(
                 (at, item),

@@ -2,24 +2,25 @@
 
 import json
 import re
+import shlex
 import stat
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
-import psutil
-
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
-from spectui.commands.sources.compose import read_compose
-from spectui.commands.sources.files import text_of_file, yaml_tree
-from spectui.commands.sources.routers import ini_sections, read_ini, read_swap
+from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
+from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.shell import read_shell
 from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
-from spectui.commands.sources.systemd import is_unit, read_unit
+from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
 
 _KIND = "pid:"
+_MOST_SHOWN = 100
 _MOST_WORDS = 10_000
 """Maximum number of words of a command."""
 _FILE = re.compile(
@@ -27,6 +28,10 @@ _FILE = re.compile(
 )
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
+_YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
+_UNIT = re.compile(r"(?m)^[ \t]*\[Service\]")
+_PASTE = Path("the paste")
+"""Stands for the file of a text that was pasted."""
 _QUOTED = re.compile(r"'.*'|\".*\"")
 
 
@@ -45,6 +50,8 @@ def _read_process(text: str) -> ServerCommand:
     number = text.removeprefix(_KIND)
     if number and not (number.isascii() and number.isdigit()):
         raise BadInputError(f"{text} names no process; write pid: and its number, or pid: alone")
+    import psutil
+
     pid = int(number) if number else _only()
     try:
         process = psutil.Process(pid)
@@ -68,8 +75,10 @@ def _read_process(text: str) -> ServerCommand:
 
 
 def _only() -> int:
+    import psutil
+
     found = {
-        process.pid: " ".join(process.info["cmdline"] or ())
+        process.pid: shlex.join(process.info["cmdline"] or ())
         for process in psutil.process_iter(["name", "cmdline"])
         if process.info["name"] in PROGRAMS or names_server((process.info["cmdline"] or ())[:1])
     }
@@ -78,9 +87,13 @@ def _only() -> int:
             "no llama-server runs on this machine; start one, or give its command instead of pid:"
         )
     if len(found) > 1:
-        listed = ", ".join(f"pid:{pid}" for pid in sorted(found))
-        raise BadInputError(f"{len(found)} llama-servers run; give one of them: {listed}")
+        listed = "\n".join(f"  pid:{pid}  {_short(found[pid])}" for pid in sorted(found))
+        raise BadInputError(f"{len(found)} llama-servers run; give one of them:\n{listed}")
     return next(iter(found))
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _MOST_SHOWN else f"{command[:_MOST_SHOWN]}…"
 
 
 def read_command(text: str) -> ServerCommand:
@@ -91,8 +104,43 @@ def read_command(text: str) -> ServerCommand:
     Raises:
         BadInputError: it cannot be read, or names no single command.
     """
+    return _checked(lambda: _read(text))
+
+
+def read_commands(text: str) -> dict[str | None, ServerCommand]:
+    """Read what ``read_command`` does, and all commands of a file that has several, by name.
+
+    Raises:
+        BadInputError: one cannot be read.
+    """
+    return _all(lambda wanted: _read(text if wanted is None else f"{text}:{wanted}"))
+
+
+def read_paste(text: str) -> dict[str | None, ServerCommand]:
+    """Read all commands of a text: a command, or the content of a file that holds some.
+
+    Raises:
+        BadInputError: it holds none, or what cannot be read.
+    """
+    if len(text) > MOST_BYTES or "\0" in text:
+        raise BadInputError("the paste is too large, or no text; paste one command")
+    if not text.strip():
+        raise BadInputError("nothing was pasted; paste a llama-server command, then press Ctrl-D")
+    return _all(lambda wanted: _of_file(text.replace("\r\n", "\n"), _PASTE, wanted))
+
+
+def _all(read: Callable[[str | None], ServerCommand]) -> dict[str | None, ServerCommand]:
     try:
-        command = _read(text)
+        return {None: _checked(lambda: read(None))}
+    except SeveralError as error:
+        if not error.names:
+            raise
+        return {name: _checked(partial(read, name)) for name in error.names}
+
+
+def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
+    try:
+        command = read()
     except RecursionError as error:
         raise BadInputError("the command starts itself without an end; give a plain one") from error
     if len(command.arguments) > _MOST_WORDS:
@@ -113,33 +161,58 @@ def _read(text: str) -> ServerCommand:
             raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        return read_shell(text)
+        return _of_shell(text, None, None)
     path, wanted = found
     return _of_file(text_of_file(path), path, wanted)
 
 
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
-    if is_unit(text):
-        return read_unit(text, path, wanted)
     # A script may hold the text of another file.
     is_script = text.startswith(_SCRIPT)
-    tree = None if is_script else yaml_tree(text, path)
-    if tree is not None and isinstance(tree.get("services"), dict):
-        return read_compose(tree, path, wanted)
-    if tree is not None:
-        return read_swap(tree, path, wanted)
-    sections = None if is_script else ini_sections(text)
-    if sections is not None:
-        return read_ini(sections, path, wanted)
-    if wanted is not None:
-        raise BadInputError(
-            f"{path} is read as a script, which has no part called {wanted}; give {path} alone, or "
-            "one of its commands"
-        )
+    found = _of_unit(text, path, wanted)
+    if found is None and not is_script:
+        found = _of_yaml(text, path, wanted)
+    if found is not None:
+        return found
+    presets = None if is_script else read_presets(text, path)
+    if presets is not None:
+        return preset_command(presets, path, wanted)
     document = _json_tree(text)
-    if document is not None:
+    if document is not None and wanted is None:
         return _read_json(document, path)
-    return _read_arguments(text) or read_shell(text, script=path)
+    arguments = _read_arguments(text) if wanted is None else None
+    return arguments or _of_shell(text, path, wanted)
+
+
+def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
+    if is_of_windows(text):
+        return read_windows(text, script=script, wanted=wanted)
+    return read_shell(text, script=script, wanted=wanted)
+
+
+def _of_unit(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
+    """The command of a unit of systemd; None if the text is none."""
+    if _UNIT.search(text) is None:
+        return None
+    from spectui.commands.sources.systemd import is_unit, read_unit
+
+    return read_unit(text, path, wanted) if is_unit(text) else None
+
+
+def _of_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
+    """The command of a Compose or llama-swap file; None if the text is none."""
+    if _YAML.search(text) is None:
+        return None
+    # It loads what reads YAML.
+    from spectui.commands.sources.compose import read_compose
+    from spectui.commands.sources.llama_swap import read_swap
+    from spectui.commands.sources.yaml_files import yaml_tree
+
+    tree = yaml_tree(text, path)
+    if tree is None:
+        return None
+    is_compose = isinstance(tree.get("services"), dict)
+    return (read_compose if is_compose else read_swap)(tree, path, wanted)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
-from spectui.commands.sources.files import Replacement
+from spectui.commands.sources.files import Replacement, SeveralError
 from spectui.commands.sources.shell_text import INSTEAD, Assignment, ShellCommand, ShellText, Value
 from spectui.commands.sources.source import (
     CONTAINERS,
@@ -152,7 +152,11 @@ class _Session:
 
 
 def read_shell(
-    text: str, variables: Mapping[str, str] | None = None, *, script: Path | None = None
+    text: str,
+    variables: Mapping[str, str] | None = None,
+    *,
+    script: Path | None = None,
+    wanted: str | None = None,
 ) -> ServerCommand:
     """Read a shell command, or a script of one that starts llama-server.
 
@@ -160,6 +164,7 @@ def read_shell(
         text: typed, or out of a file.
         variables: what is exported already, besides the environment.
         script: the file that it stands in; None for what is typed.
+        wanted: the line on which the command starts, of several; None for the only one.
 
     Raises:
         BadInputError: it holds several such commands, is larger than a command can be, or a
@@ -178,7 +183,7 @@ def read_shell(
     if not candidates:
         # A file of assignments alone is an environment.
         return unwrapped((), session.texts())
-    one = _only(candidates)
+    one = _only(candidates, origin, wanted)
     own = (f"{name}={value}" for name, value in _own_variables(one))
     server = unwrapped((*own, *one.command.words), one.reaching, one.folder)
     # A container has its own folder.
@@ -229,19 +234,27 @@ def _is_aside(command: ShellCommand) -> bool:
     return first in _ASIDE or (first == "exec" and not others)
 
 
-def _only(candidates: Sequence[_Candidate]) -> _Candidate:
+def _only(candidates: Sequence[_Candidate], origin: str, wanted: str | None) -> _Candidate:
     """Return the single command that starts the server.
 
     Raises:
         BadInputError: there are several, or its variables do not reach it.
     """
     named = [one for one in candidates if names_server(one.command.words)] or candidates
-    one, *others = named
-    if others:
+    lines = [one.command.place.rpartition(" ")[2] for one in named]
+    if wanted is not None and wanted not in lines:
         raise BadInputError(
-            f"{one.command.place}: {len(named)} commands may start llama-server, this and that of "
-            f"{others[0].command.place}; give the one that is meant alone"
+            f"{origin}: no command that starts llama-server begins on line {wanted}; "
+            f"such lines are {', '.join(lines)}"
         )
+    if wanted is None and len(named) > 1:
+        how = f"{origin}:LINE, with {', '.join(lines)}" if origin else "alone"
+        raise SeveralError(
+            lines if origin else [],
+            f"{named[0].command.place}: {len(named)} commands may start llama-server, on the lines "
+            f"{', '.join(lines)}; give the one that is meant as {how}",
+        )
+    one = named[0 if wanted is None else lines.index(wanted)]
     for before in candidates[: candidates.index(one)]:
         if before.command.words[0] == "exec":
             raise _refused(before.command, "'exec' ends the script")

@@ -70,6 +70,7 @@ _FOREIGN = tuple(
             r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
             "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
         ),
+        (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
         (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
         (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
         (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
@@ -243,14 +244,16 @@ class ShellText:
         return self._refusal(f"{_shown(shown)} is {meaning}")
 
     def _check_line(self, *, is_first: bool) -> None:
-        """Refuse a line that begins with a prompt, or with an option of the line before.
+        """Skip a prompt that a line begins with, and refuse an option of the line before.
 
         Raises:
             BadInputError: it does.
         """
         prompt = _PROMPT.match(self._text, self._at)
         if prompt is not None:
-            raise self._refusal(f"{_shown(prompt[0])} is a shell's prompt; leave it out")
+            # It is no word of any command.
+            self._at = prompt.end()
+            self._skip(lines=False)
         if not is_first and self._text.startswith("-", self._at):
             raise self._refusal(
                 "it begins with an option, but no backslash ends the line before, so that the "

@@ -98,7 +98,7 @@ def names_server(words: Sequence[str]) -> bool:
 
 
 def _file_name(word: str) -> str:
-    return word.rpartition("/")[2]
+    return re.split(r"[/\\]", word)[-1]
 
 
 def runs_other(image: str) -> bool:

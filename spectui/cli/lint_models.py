@@ -1,0 +1,192 @@
+"""Findings of ``spectui lint`` on the models of a command, which load what plans memory."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from spectui.cli.progress import open_progress
+from spectui.commands.command import ServerCommand
+from spectui.commands.lint.finding import Finding
+from spectui.commands.takeover import Takeover, take_over
+from spectui.doctor.examination import Examination, Examiner, surroundings
+from spectui.doctor.findings import findings
+from spectui.engine.fit import fitted
+from spectui.engine.planning import Planner
+from spectui.errors import SpectuiError
+from spectui.llama.planned import PlanRequest
+from spectui.models.facts import kind_of_draft
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
+from spectui.monitor.machine import this_machine
+from spectui.options import catalogue, placement
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
+from spectui.options.reading import fit_of, read_options, read_speculation
+from spectui.options.setup import Fit, Setup
+from spectui.severity import Severity
+
+_WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
+
+
+def with_facts(command: ServerCommand) -> ServerCommand:
+    """The command with facts from the headers of those of its models that are on this machine."""
+    target = _header(command.value("model"))
+    draft = _header(command.value("model-draft"))
+    return replace(
+        command,
+        target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
+        draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
+        draft_kind=None if draft is None else kind_of_draft(draft),
+    )
+
+
+def _header(name: str | None) -> GgufFile | None:
+    try:
+        if name is None:
+            return None
+        check_is_gguf(Path(name))
+        return read_gguf(Path(name))
+    except (SpectuiError, ValueError):
+        # What is wrong with the file is said where it is looked at as a model.
+        return None
+
+
+def model_findings(
+    command: ServerCommand, *, quiet: bool
+) -> tuple[tuple[Finding, ...], str | None]:
+    """Findings on the models, or the reason why there can be none.
+
+    Args:
+        command: as it should be.
+        quiet: whether nothing is said meanwhile.
+    """
+    try:
+        takeover = _taken(command)
+        models = _models(takeover.options)
+    except SpectuiError as error:
+        return (), str(error)
+    missing = next((path for path in models if not path.exists()), None)
+    if missing is not None:
+        return (), f"{missing} is not here"
+    try:
+        setup = takeover.to_setup()
+        for path in models:
+            check_is_gguf(path)
+        fit = fit_of(read_options(takeover.options, catalogue.RUN))
+        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
+        return (*_measured(setup), *found, *_unplanned(command)), None
+    except SpectuiError as error:
+        return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
+
+
+def _measured(setup: Setup) -> Iterator[Finding]:
+    """Yield what a study has found for this pair, the latest of them."""
+    from spectui.tune.studies.listing import list_studies
+
+    own = (setup.target.absolute().path, setup.draft and setup.draft.absolute().path)
+    try:
+        studies = list_studies(None)
+    except SpectuiError:
+        # A storage that is away is no fault of the command.
+        return
+    for study in studies:
+        outcome = study.outcome
+        if outcome is None or not outcome.is_confirmed or outcome.interrupted:
+            continue
+        pair = (outcome.target.path, None if outcome.draft is None else outcome.draft.path)
+        if pair == own:
+            gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
+            yield Finding(
+                flag="-m" if setup.draft is None else "-md",
+                severity=Severity.NOTE,
+                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {gain:+.0%}",
+                why=f"{outcome.verdict.reason}; spectui export {study.name} writes its flags",
+            )
+            return
+
+
+def _of_models(
+    setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
+) -> tuple[Finding, ...]:
+    draft, speculation = setup.draft, setup.speculation
+    progress = open_progress(quiet=quiet, verbose=False)
+    try:
+        with Planner(has_drafts=draft is not None, rpc=setup.target.devices.rpc) as planner:
+            around = surroundings(planner, this_machine())
+            request = PlanRequest(
+                target=setup.target,
+                context=setup.context,
+                max_draft=0 if speculation is None else speculation.longest,
+            )
+            # What the command leaves to its server is where that puts it.
+            chosen = fitted(planner, replace(request, draft=draft), fit)
+            if chosen is not None:
+                request = replace(request, target=chosen.target)
+                draft = None if draft is None else chosen.beside(draft)
+            drafts = {} if draft is None else {draft.path.name: draft}
+            examiner = Examiner(planner, around, progress.say)
+            is_mtp = speculation is not None and speculation.is_mtp and draft is None
+            examination = examiner.examine(request, drafts, mtp=is_mtp)
+            name = None if draft is None else draft.path.name
+            return _findings(examination, name, is_drafting=is_drafting)
+    finally:
+        progress.close()
+
+
+def _is_drafting(command: ServerCommand) -> bool:
+    return bool(command.kinds) or command.drafts_with_model
+
+
+def _is_unplanned(command: ServerCommand) -> bool:
+    """Whether it drafts in a way whose memory demand only llama-server knows."""
+    is_read_here = command.draft_kind in {None, MTP_KIND}
+    return not is_read_here or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
+
+
+def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
+    if not _is_unplanned(command):
+        return ()
+    return (
+        Finding(
+            flag="-md",
+            severity=Severity.NOTE,
+            what="whether there is memory for the draft as well was not looked at",
+            why="it drafts from inside the target, which llama-server runs and spectui does not",
+        ),
+    )
+
+
+def _taken(command: ServerCommand) -> Takeover:
+    """The command as spectui takes it over, by the present names of its options.
+
+    Raises:
+        SpectuiError: it has options that spectui cannot read.
+    """
+    alone = _is_unplanned(command)
+    kept = (item for item in command.items if not (alone and item.is_speculative))
+    return take_over(ServerCommand.of(replace(item, variable=None) for item in kept))
+
+
+def _models(given: Mapping[str, tuple[str, ...]]) -> list[Path]:
+    """Files of the target and of the draft that llama-server takes, the last one.
+
+    Raises:
+        UsageError: an option has a value that it cannot have, or it would never draft.
+    """
+    values = read_options(given, catalogue.RUN)
+    read_speculation(given)
+    drafts = values[placement.MODEL_DRAFT.parameter]
+    return [values[placement.MODEL.parameter], *drafts[-1:]]
+
+
+def _findings(
+    examination: Examination, draft: str | None, *, is_drafting: bool
+) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            flag="-md" if draft is not None and one.text.startswith(draft) else "-m",
+            severity=one.severity,
+            what=one.text,
+            why=_WHY,
+        )
+        for one in findings(examination, is_drafting=is_drafting)
+    )

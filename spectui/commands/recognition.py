@@ -1,0 +1,74 @@
+"""Recognises for which dialect a command was written."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
+from spectui.commands.server_options import canonical
+from spectui.options.dialect import Dialect
+
+_FORK = re.compile(r"ik[_-]llama")
+"""Part of the names of ik_llama.cpp's folders and images."""
+_PLAIN = re.compile(r"llama[._-]cpp/")
+"""Part of the names of llama.cpp's folders."""
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognised:
+    """The dialect of a command, and why."""
+
+    dialect: Dialect
+    reason: str
+
+
+def recognise(command: ServerCommand) -> Recognised:
+    """The dialect that a command is written in.
+
+    The program's folder decides, where it says whose it is. Else more options that only
+    ik_llama.cpp takes than such that it lacks do. Commands for llama.cpp before spring 2026 count
+    as llama.cpp's: they are held against what is built today.
+    """
+    folder = next(filter(_FORK.search, _places(command)), None)
+    if folder is not None:
+        return Recognised(dialect=Dialect.IK, reason=f"its program is {folder}")
+    folder = next(filter(_PLAIN.search, _places(command)), None)
+    if folder is not None:
+        return Recognised(dialect=Dialect.LLAMA_CPP, reason=f"its program is {folder}")
+    own = list(dict.fromkeys(filter(None, map(_only_in_ik, command.items))))
+    others = {item.flag for item in command.items if _is_missing_in_ik(item)}
+    if len(own) > len(others):
+        shown = ", ".join(own[:_MOST_SHOWN])
+        more = f" and {len(own) - _MOST_SHOWN} more" if len(own) > _MOST_SHOWN else ""
+        return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {shown}{more}")
+    return Recognised(dialect=Dialect.LLAMA_CPP, reason="nothing in it is of another build")
+
+
+def _places(command: ServerCommand) -> Iterator[str]:
+    """Yield the words that may name the program's folder, and images of containers."""
+    inner = command if command.inside is None else command.inside
+    yield from (*command.prelude, *inner.prelude)
+    for entry in command.entries:
+        yield str(entry.settings.get("image", ""))
+
+
+def _only_in_ik(item: Item) -> str | None:
+    """The option as only ik_llama.cpp takes it; None where others do too, or nobody does."""
+    server, flag = item.server, canonical(item.flag)
+    if server is None:
+        return None
+    if item.name == "spec-type":
+        return item.text if ":" in item.value else None
+    # It also takes what llama.cpp's other programs do.
+    is_servers = server.is_harmless and server.known_to(flag) == {Dialect.IK}
+    return item.flag if is_servers else None
+
+
+def _is_missing_in_ik(item: Item) -> bool:
+    server = item.server
+    if item.name == "spec-type":
+        kinds = item.value.split(",")
+        return ":" not in item.value and any(kind.startswith("draft-") for kind in kinds)
+    return server is not None and Dialect.IK not in server.known_to(canonical(item.flag))

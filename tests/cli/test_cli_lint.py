@@ -1,0 +1,57 @@
+"""``spectui lint`` of a paste, of files with several commands, and what it loads."""
+
+import json
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+
+
+def test_a_paste_is_read_from_stdin(spectui: Spectui, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO("$ llama-server -m a.gguf \\\n  -fa -c 5\n"))
+    assert spectui("lint", "--no-models") == 3
+    assert "error: -fa has no value\n    -m a.gguf -fa -c 5\n              ^^^\n" in spectui.out
+    monkeypatch.setattr("sys.stdin", StringIO("\n"))
+    assert spectui("lint") == 3
+    assert "nothing was pasted" in spectui.err
+
+
+def test_all_commands_of_a_file_are_checked(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "m.ini"
+    path.write_text("[good]\nmodel = a\n[bad]\nmodel = b\nctk = q9_0\n", "utf-8")
+    assert spectui("lint", "--no-models", path) == 3
+    assert spectui.out.startswith("good:\nNo problems found, for llama-server")
+    assert "\nbad:\nerror: llama-server knows no -ctk q9_0\n" in spectui.out
+    assert spectui("lint", "--no-models", "--json", "-", path) == 3
+    document = json.loads(spectui.out)
+    assert [(one["name"], len(one["findings"])) for one in document["commands"]] == [
+        ("good", 0),
+        ("bad", 1),
+    ]
+    assert spectui("lint", "--no-models", f"{path}:good") == 0
+    assert spectui("lint", "--fix", path) == 3
+    assert "give one of them as FILE:NAME, with good, bad" in spectui.err
+
+
+def test_the_dialect_is_told(spectui: Spectui) -> None:
+    assert spectui("lint", "--no-models", "llama-server -m a -rtr -mla 3") == 0
+    assert "for ik_llama.cpp's llama-server: only ik_llama.cpp has -rtr, -mla." in spectui.out
+    assert spectui("lint", "--no-models", "--dialect", "llama.cpp", "llama-server -m a -rtr") == 3
+
+
+def test_lint_loads_nothing_heavy() -> None:
+    heavy = ("numpy", "optuna", "textual", "llama_cpp", "yaml", "psutil", "httpx", "matplotlib")
+    code = (
+        "import sys\nfrom spectui.cli.run_lint import run\n"
+        "run('llama-server -m a.gguf -fa', fix=False, dialect=None, server_bin=None, "
+        "with_models=True, json_path=None, quiet=True)\n"
+        f"sys.exit(str([m for m in {heavy} if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"

@@ -1,0 +1,100 @@
+"""Files of presets, read as llama-server's router reads them (``common/preset.cpp``)."""
+
+from pathlib import Path
+
+import pytest
+
+from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command, read_commands
+from spectui.errors import BadInputError
+from spectui.severity import Severity
+
+
+def file_of(folder: Path, text: str) -> str:
+    path = folder / "models.ini"
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def errors(text: str, folder: Path) -> list[str]:
+    findings = lint(read_command(file_of(folder, text)), Reader())
+    return [one.flag for one in findings if one.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("entries", "arguments"),
+    [
+        # A switch is on for all but the words for off, and behind a negation the other way round.
+        ("context-shift = true\nwebui = banana", ["--context-shift", "--ui"]),
+        (
+            "context-shift = off\nno-ui = on\nno-jinja = 0",
+            ["--no-context-shift", "--no-ui", "--jinja"],
+        ),
+        ("swa-full = false\nmetrics = 1", ["--metrics"]),
+        ("LLAMA_ARG_CTX_SIZE = 5", ["--ctx-size", "5"]),
+        # Of two keys of an option the last counts, of two names the last by name.
+        ("ctx-size = 1\nctx-size = 2", ["--ctx-size", "2"]),
+        ("ctx-size = 1\nc = 2", ["--ctx-size", "1"]),
+    ],
+)
+def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Path) -> None:
+    text = f"[one]\nmodel = m.gguf\n{entries}\n"
+    assert list(read_command(file_of(tmp_path, text)).arguments) == [
+        *("--model", "m.gguf"),
+        *arguments,
+    ]
+    assert errors(text, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "refused"),
+    [
+        ("top_p = 0.9", "top_p"),
+        ("mlock = false", "mlock"),
+        ("mlock = true", "--mlock"),
+        ("no-such-key = 1", "--no-such-key"),
+        ("control-vector-layer-range = 1 2", "control-vector-layer-range"),
+    ],
+)
+def test_what_the_router_refuses(entries: str, refused: str, tmp_path: Path) -> None:
+    assert refused in errors(f"[one]\nmodel = m.gguf\n{entries}\n", tmp_path)
+
+
+def test_a_key_is_put_right(tmp_path: Path) -> None:
+    command = read_command(file_of(tmp_path, "[one]\nmodel = m\ntop_p = 0.9\nmlock = 0\n"))
+    right = fixed(command, Reader())
+    assert right.arguments == ("--model", "m", "--top-p", "0.9")
+    assert lint(right, Reader()) == ()
+
+
+def test_keys_that_do_not_count_are_told(tmp_path: Path) -> None:
+    text = "[one]\nmodel = m\nctx-size = 1\n[one]\nmodel = m\nctx-size = 2\nc = 3\n"
+    told = [one.what for one in lint(read_command(file_of(tmp_path, text)), Reader())]
+    assert told == [
+        "line 4 begins the section [one] again",
+        "c = 3 (line 7) does not count in [one]",
+    ]
+
+
+def test_files_without_a_section_of_their_own(tmp_path: Path) -> None:
+    everything = read_command(file_of(tmp_path, "[*]\nn-gpu-layers = 99\n"))
+    assert everything.arguments == ("--n-gpu-layers", "99")
+    bare = read_command(file_of(tmp_path, "n-gpu-layers = 99\nmodel = m\n"))
+    assert bare.known_as == "default"
+    assert bare.arguments == ("--n-gpu-layers", "99", "--model", "m")
+
+
+def test_all_sections_are_read(tmp_path: Path) -> None:
+    text = "[*]\nngl = 9\n[a]\nmodel = a\n[b]\nmodel = b\nngl = 8\n[org/repo:Q4_K_M]\n"
+    found = read_commands(file_of(tmp_path, text))
+    assert {name: one.arguments for name, one in found.items()} == {
+        "a": ("-ngl", "9", "--model", "a"),
+        "b": ("-ngl", "8", "--model", "b"),
+        "org/repo:Q4_K_M": ("-hf", "org/repo:Q4_K_M", "-ngl", "9"),
+    }
+
+
+def test_a_line_that_the_router_does_not_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"models\.ini, line 2: it is neither"):
+        read_command(file_of(tmp_path, "[one]\n--model m\n"))

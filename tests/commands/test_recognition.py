@@ -1,0 +1,102 @@
+"""The dialect that a command is written in."""
+
+from pathlib import Path
+
+import pytest
+
+from spectui.commands.lint.checking import lint
+from spectui.commands.reader import Reader
+from spectui.commands.recognition import recognise
+from spectui.commands.sources.reading import read_command
+from spectui.commands.translation import translated
+from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
+from spectui.severity import Severity
+
+OURS, OLDER, IK = Dialect
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("text", "dialect", "reason"),
+    [
+        ("llama-server -m a -ngl 99", OURS, "nothing in it is of another build"),
+        ("llama-server -m a -md b --draft-max 16", OURS, "nothing in it is of another build"),
+        ("~/ik_llama.cpp/build/bin/llama-server -m a", IK, "its program is "),
+        ("cd /opt/ik_llama.cpp && ./llama-server -m a", IK, "its program is /opt/ik_llama.cpp"),
+        ("docker run ik-llama-server -m a", IK, "its program is ik-llama-server"),
+        (
+            "llama-server -m a -rtr -fmoe -amb 512 -mla 3",
+            IK,
+            "only ik_llama.cpp has -rtr, -fmoe, -amb",
+        ),
+        ("llama-server -m a -sm graph", OURS, "nothing in it"),
+        ("llama-server -m a -p hello -co", OURS, "nothing in it"),
+        ("~/llama.cpp/build/bin/llama-server -m a -rtr", OURS, "its program is "),
+        ("llama-server -m a --spec-type mtp:n_max=2", IK, "only ik_llama.cpp has --spec-type mtp"),
+        # As much of the one as of the other.
+        ("llama-server -m a -md b --spec-type draft-simple -ctk q6_0", OURS, "nothing in it"),
+    ],
+)
+def test_the_dialect_of_a_command(text: str, dialect: Dialect, reason: str) -> None:
+    found = recognise(read_command(text))
+    assert (found.dialect, found.reason.startswith(reason)) == (dialect, True), found
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def stopped_at(text: str, dialect: Dialect) -> dict[str, str]:
+    findings = lint(read_command(text), Reader(dialect=dialect))
+    return {one.flag: one.why for one in findings if one.severity is Severity.ERROR}
+
+
+def test_what_ik_takes_no_more_is_told_with_the_day() -> None:
+    found = stopped_at("-m a -fmoe -ooae -lv 1 --log-prefix -mtp --draft-max 4 -gr -ger", IK)
+    assert set(found) == {"-fmoe", "-ooae", "-lv", "--log-prefix", "-mtp", "--draft-max"}
+    assert "since 2025-10-25 (commit 41d6c42b9)" in found["-fmoe"]
+    assert "since 2025-10-20" in found["-ooae"]
+    assert "since 2026-06-04" in found["--draft-max"]
+
+
+def test_cache_types_are_those_of_the_reader() -> None:
+    assert stopped_at("-m a -ctk q6_0 -ctv q8_KV", IK) == {}
+    assert "q6_0" in stopped_at("-m a -ctk q8_1", IK)["-ctk"]
+    assert set(stopped_at("-m a -ctk q6_0", OURS)) == {"-ctk"}
+
+
+def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
+    text = "LLAMA_ARG_CTX_SIZE=1 llama-server -m a -c 2 -rtr"
+    findings = lint(read_command(text), Reader(dialect=IK))
+    [why] = [one.why for one in findings if one.flag == "-c"]
+    assert "takes its variables before arguments, so that this one does nothing" in why
+    assert translated(read_command(text), Reader(dialect=IK)).arguments[-2:] == ("--ctx-size", "1")
+
+
+def test_experts_stay_where_the_source_has_them() -> None:
+    own = read_command("ik_llama.cpp/llama-server -m a -ncmoe 19")
+    assert "-ncmoe 19" in translated(own, Reader(dialect=IK)).text
+    other = read_command("llama-server -m a -ncmoe 2")
+    assert r"-ot 'blk\.(0|1)\.ffn" in translated(other, Reader(dialect=IK)).text
+    moved = translated(own, Reader())
+    assert any("of the last ones in ik_llama.cpp" in note for note in moved.notes)
+
+
+def test_an_export_does_not_write_what_stops_its_reader() -> None:
+    with pytest.raises(BadInputError, match=r"does not know --cache-type-kd: .*; write -ctkd q4_0"):
+        translated(read_command("-m a --cache-type-kd q4_0"), Reader())
+    with pytest.raises(BadInputError, match="knows no -ctk q9_0"):
+        translated(read_command("-m a -ctk q9_0"), Reader())
+    with pytest.raises(BadInputError, match=r"no backend of llama\.cpp has a buffer called DRAM"):
+        translated(read_command("-m a -ot exps=DRAM"), Reader())
+
+
+def test_an_export_says_what_it_changes() -> None:
+    launch = translated(read_command("-m a -md b --draft-max 16 --no-mmap"), Reader())
+    told = "\n".join(launch.notes)
+    assert "--draft-max 16 is now --spec-draft-n-max 16" in told
+    assert "--no-mmap is now --load-mode none" in told
+    assert "--spec-type draft-simple is written out" in told

@@ -1,0 +1,104 @@
+"""Tables of options, drawn from parsers."""
+
+import runpy
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parents[1] / "tools" / "draw_options.py"
+TABLES = TOOL.parents[1] / "spectui" / "commands" / "tables"
+ARG = """
+    add_opt(common_arg(
+        {"-a", "--alpha"}, "N",
+        "text [note](link)",
+        [](common_params & params, int value) { params.a = value; }
+    ).set_env("LLAMA_ARG_ALPHA"));
+    add_opt(common_arg(
+        {"--beta"}, {"-nb", "--no-beta"},
+        string_format("text %s", "x"),
+        [](common_params & params, bool value) { params.b = value; }
+    ).set_examples({LLAMA_EXAMPLE_SERVER}));
+    add_opt(common_arg({"--file"}, "FNAME", "text", [](common_params & p, std::string & v) {}));
+    add_opt(common_arg({"--other"}, "x", [](common_params & p) {})
+        .set_examples({LLAMA_EXAMPLE_BENCH}));
+    add_opt(common_arg({"--gone"}, "N", "x", [](common_params & p, int v) { arg_removed("x"); }));
+"""
+BRANCHES = """
+    get_env("LLAMA_ARG_ALPHA", params.a);
+    if (arg == "-a" || arg == "--alpha") {
+        CHECK_ARG
+        params.a = std::stoi(argv[i]);
+        return true;
+    }
+    if (arg == "--beta") {
+        params.b = true;
+        return true;
+    }
+    if (arg == "-nb" || arg == "--no-beta") {
+        params.b = false;
+        return true;
+    }
+    if (arg == "--pair") {
+        CHECK_ARG
+        CHECK_ARG
+        return true;
+    }
+"""
+
+
+@pytest.fixture(name="tool")
+def load() -> dict[str, Any]:
+    return runpy.run_path(str(TOOL))
+
+
+@pytest.fixture
+def drawn(tool: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a function of the tool
+    monkeypatch.setitem(tool["main"].__globals__, "TABLES", tmp_path)
+
+    def draw(*arguments: object) -> list[str]:
+        tool["main"]([*map(str, arguments)])
+        table = f"{arguments[0]}-gone" if "--gone" in arguments else str(arguments[0])
+        text = (tmp_path / f"{table}.txt").read_text("utf-8")
+        return [line for line in text.splitlines() if not line.startswith("#")]
+
+    return draw
+
+
+def test_the_parser_of_llama_cpp(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above
+    source = tmp_path / "arg.cpp"
+    source.write_text(ARG, "utf-8")
+    expected = ["-a --alpha = $ALPHA", "--beta ! -nb --no-beta", "--file @"]
+    assert drawn("llama.cpp", source) == expected
+    # A mark by hand stays.
+    (tmp_path / "llama.cpp.txt").write_text("+ -a --alpha =\n--file =\n", "utf-8")
+    assert drawn("llama.cpp", source) == ["+ -a --alpha = $ALPHA", *expected[1:2], "--file ="]
+
+
+def test_a_parser_of_branches_and_its_history(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(
+            ["git", *identity, *words], cwd=tmp_path / "r", check=True, capture_output=True
+        )
+
+    source = tmp_path / "r" / "common" / "common.cpp"
+    source.parent.mkdir(parents=True)
+    git("init")
+    for text in (BRANCHES, BRANCHES.replace('"--pair"', '"--duo"')):
+        source.write_text(text, "utf-8")
+        git("add", ".")
+        git("commit", "-m", "x", "--date", "2026-01-02T03:04:05Z")
+    repository = tmp_path / "r" / ".git"
+    first = ["-a --alpha = $ALPHA", "--beta ! -nb --no-beta"]
+    assert drawn("ik", repository) == [*first, "--duo = ="]
+    [gone] = drawn("ik", repository, "--gone")
+    assert gone.startswith("--pair = = % ")
+
+
+def test_the_tables_say_what_they_were_drawn_from() -> None:
+    for name in ("llama.cpp", "llama.cpp-legacy", "ik", "ik-gone"):
+        first, second, *_ = (TABLES / f"{name}.txt").read_text("utf-8").splitlines()
+        assert first.startswith("# What the llama-server of ")
+        assert second.startswith("# Drawn by tools/draw_options.py on 2026-")
