@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.common import write_results
-from tests.support.parsers import Call, Parser, RecordedParser, fields_of, record
-from tests.support.published import CORPUS, IK_ANSWERS, Judge, Judged, Published, corpus
+from tests.support.parsers import Parser, RecordedParser, record
+from tests.support.published import IK_ANSWERS, Judge, Judged, Published, corpus
 
 TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
-IK_OPTIONS = Path(__file__).parent.parent / "spectui" / "commands" / "tables" / "ik.txt"
+TABLES = Path(__file__).parent.parent / "spectui" / "commands" / "tables"
 MOST_REFUSED = 0.08
 MOST_LINT_S = 0.3
 N_TIMED = 20
@@ -48,6 +48,8 @@ def main() -> None:
     if arguments.only:
         return
     if isinstance(ik, Parser):
+        for option in known_options():
+            ik.fields_of(option)
         source = {"commit": arguments.ik_commit, "date": arguments.ik_date}
         record(ik, IK_ANSWERS, {"program": "ik_llama.cpp", **source})
     write_results("published_commands", results(judged))
@@ -120,9 +122,9 @@ def disagreements(judged: list[Judged]) -> str:
 
 
 def known_options() -> list[str]:
-    """List the options whose fields an announcement may be about."""
-    words = {word for line in IK_OPTIONS.read_text("utf-8").splitlines() for word in line.split()}
-    return sorted(word for word in words if word.startswith("-"))
+    """List every option that spectui knows, which an announcement may name."""
+    texts = (path.read_text("utf-8") for path in TABLES.glob("*.txt"))
+    return sorted({word for text in texts for word in text.split() if word[:1] == "-"} - {"-"})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,17 @@ from typing import Any
 HOME = "/home/user"
 """Where ``~`` is for every program that a command is shown to."""
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_SAMPLES = ((), ("1",), ("off",), ("q8_0",), ("a=CPU",), ("CUDA1",), ("none",), ("draft",), ("mtp",))
+_SAMPLES = (
+    (),
+    ("1",),
+    ("off",),
+    ("q8_0",),
+    ("a=CPU",),
+    ("CUDA1",),
+    ("none",),
+    ("draft",),
+    ("mtp",),
+)
 _TIMEOUT_S = 60
 
 
@@ -53,6 +63,7 @@ class Parser:
         """Start nothing yet."""
         self.program = program
         self.answers: dict[str, Answer] = {}
+        self.fields: dict[str, frozenset[str]] = {}
 
     def ask(self, call: Call, folder: Path | None = None) -> Answer:
         """Return the answer to a call, which is read in a folder."""
@@ -60,6 +71,14 @@ class Parser:
             done = self._run("command", *call.words, folder=folder, variables=call.variables)
             self.answers[str(call)] = self._answer(done)
         return self.answers[str(call)]
+
+    def fields_of(self, option: str) -> frozenset[str]:
+        """Find the fields that an option sets, by giving it values of all kinds."""
+        if option not in self.fields:
+            calls = (("command", option, *sample) for sample in _SAMPLES)
+            told = (self._answer(self._run(*words)).fields for words in calls)
+            self.fields[option] = frozenset(name for fields in told for name in fields)
+        return self.fields[option]
 
     def preset(self, path: Path) -> dict[str, Call] | str:
         """Return how the router starts each model of a preset file, or its refusal."""
@@ -108,6 +127,7 @@ class RecordedParser:
             line: Answer(told) if isinstance(told, str) else Answer(None, told)
             for line, told in document["answers"].items()
         }
+        self.fields = {name: frozenset(fields) for name, fields in document["fields"].items()}
 
     def ask(self, call: Call, folder: Path | None = None) -> Answer:
         """Return the answer to a call.
@@ -120,32 +140,34 @@ class RecordedParser:
             raise LookupError(f"ik_llama.cpp's parser was not asked this: {call}")
         return self.answers[str(call)]
 
+    def fields_of(self, option: str) -> frozenset[str]:
+        """Return the fields that an option sets; none for an option that was not tried."""
+        return self.fields.get(option, frozenset())
+
 
 def record(parser: Parser, path: Path, source: dict[str, str]) -> None:
     """Write the answers that a parser gave, with where its own source is from."""
     answers = {
         line: answer.fields if answer.error is None else answer.error
-        for line, answer in sorted(parser.answers.items())
+        for line, answer in parser.answers.items()
     }
-    lines = ",\n".join(
-        f"{json.dumps(line)}: {json.dumps(told, sort_keys=True)}" for line, told in answers.items()
-    )
-    head = json.dumps(source)[1:-1]
-    path.write_text(f'{{{head}, "answers": {{\n{lines}\n}}}}\n', "utf-8")
+    fields = {option: sorted(names) for option, names in parser.fields.items() if names}
+    parts = [
+        f'"source": {json.dumps(source)}',
+        _lines("answers", answers),
+        _lines("fields", fields),
+    ]
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
+
+
+def _lines(name: str, table: Mapping[str, object]) -> str:
+    rows = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(table.items()))
+    return f'"{name}": {{\n' + ",\n".join(rows) + "\n}"
 
 
 def options_in(text: str) -> set[str]:
     """Find the words of a text that look like options."""
     return {word.rstrip("-") for word in _OPTION.findall(text)}
-
-
-def fields_of(parser: Parser | RecordedParser, option: str) -> frozenset[str]:
-    """Find the fields that an option sets, by giving it values until it takes some."""
-    found: set[str] = set()
-    for sample in _SAMPLES:
-        answer = parser.ask(Call((option, *sample)))
-        found |= answer.fields.keys()
-    return frozenset(found)
 
 
 def _reason(stderr: str) -> str:

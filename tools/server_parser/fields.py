@@ -13,7 +13,8 @@ from pathlib import Path
 
 _STRUCT = re.compile(r"^struct (\w+)(?: *: *(\w+))? *\{$(.*?)^\};", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(
-    r"^    (?!return|using|static|typedef|friend)[A-Za-z][\w:<>*, ]*?[ *&>](\w+) *(?:\[\w+\])? *(?:[=;{]|$)"
+    r"^    (?!return|using|static|typedef|friend)[A-Za-z][\w:<>*, ]*?[ *&>]"
+    r"(\w+) *(?:\[\w+\])? *(?:[=;{]|$)"
 )
 _METHODS = re.compile(r"^    [^\n]*\)[^\n]*\{$.*?^    \}", re.MULTILINE | re.DOTALL)
 _SCOPED = ("common_", "gpt_params", "llama_lora_adapter_info", "llama_control_vector_load_info")
