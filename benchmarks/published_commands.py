@@ -10,6 +10,7 @@ message on stderr. Its answers are recorded then; without it the recorded ones c
 """
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
@@ -66,7 +67,9 @@ def results(judged: list[Judged]) -> dict[str, object]:
     kinds = Counter(kind for one in judged for kind in {kind for kind, _ in one.wrong})
     refused = [one for one in judged if one.export == "refused"]
     exported = [one for one in judged if one.export != "refused"]
+    cpu_before_s = cpu_seconds()
     times = lint_times([one.entry for one in judged][:: max(1, len(judged) // N_TIMED)])
+    cpu_s = cpu_seconds() - cpu_before_s
     wrong_kinds = {kind: kinds[kind] for kind in ("lint", "export", "meaning")}
     good_refusals = sum(one.export == "refused" and one.parser != "accepted" for one in judged)
     return {
@@ -81,6 +84,7 @@ def results(judged: list[Judged]) -> dict[str, object]:
         "refused_though_the_parser_accepts": len(refused) - good_refusals,
         "recognised": sum(recognised(one) for one in judged),
         "lint_s": {"median": round(statistics.median(times), 3), "max": round(times[-1], 3)},
+        "lint_cpu_s": round(cpu_s / len(times), 3),
         "met": not any(wrong_kinds.values())
         and not kinds["lint refuses"]
         and len(refused) <= MOST_REFUSED * len(judged)
@@ -100,6 +104,12 @@ def lint_times(entries: Sequence[Published]) -> list[float]:
             subprocess.run(command, cwd=name, check=False, capture_output=True)
             times.append(time.monotonic() - began_s)
     return sorted(times)
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of all that has ended, which a busy machine leaves alone."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def recognised(one: Judged) -> bool:

