@@ -65,8 +65,6 @@ class Parser:
         self.program = program
         self.answers: dict[str, Answer] = {}
         self.fields: dict[str, frozenset[str]] = {}
-        # An option may write a file where the program runs.
-        self._folder = tempfile.TemporaryDirectory()
 
     def ask(self, call: Call, folder: Path | None = None) -> Answer:
         """Return the answer to a call, which is read in a folder."""
@@ -108,16 +106,18 @@ class Parser:
         folder: Path | None = None,
         variables: Iterable[tuple[str, str]] = (),
     ) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [str(self.program), *words],
-            cwd=folder or self._folder.name,
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            env={"HOME": HOME, "PATH": os.defpath, **dict(variables)},
-        )
+        # An option may write a file where the program runs.
+        with tempfile.TemporaryDirectory() as own:
+            return subprocess.run(
+                [str(self.program), *words],
+                cwd=folder or own,
+                check=False,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                env={"HOME": HOME, "PATH": os.defpath, **dict(variables)},
+            )
 
 
 class RecordedParser:
