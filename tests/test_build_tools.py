@@ -27,6 +27,9 @@ if arguments[0] == "download":
     sources = folder / "made" / name / "vendor" / "llama.cpp"
     sources.mkdir(parents=True)
     (sources / "CMakeLists.txt").touch()
+    (sources / "common").mkdir()
+    header = "struct common_params {\\n    int n_ctx = 0;\\n};\\n"
+    (sources / "common" / "common.h").write_text(header)
     with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as sdist:
         sdist.add(folder / "made" / name, name)
 else:
@@ -49,6 +52,18 @@ case "$1" in
 esac
 """
 
+FAKE_COMPILER = """#!/bin/sh
+echo "g++" >> "$CALLS"
+for word; do
+    case "$word" in
+    -I*.partial) cp "${word#-I}/fields.h" "$CALLS.fields" ;;
+    esac
+    [ "$before" = -o ] && touch "$word"
+    before=$word
+done
+true
+"""
+
 FAKE_APT = """#!/bin/sh
 case "$*" in
 *indextargets*) echo "$MIRROR" ;;
@@ -62,6 +77,13 @@ mkdir -p "$libraries"
 touch "$libraries/libvulkan.so.1"
 cp "$DRIVER" "$libraries/libvulkan_lvp.so"
 """
+
+FAKES = {
+    "cmake": FAKE_CMAKE,
+    "g++": FAKE_COMPILER,
+    "apt-get": FAKE_APT,
+    "dpkg-deb": FAKE_DPKG,
+}
 
 
 @pytest.fixture
@@ -78,7 +100,7 @@ def tool() -> ModuleType:
 def environment(tmp_path: Path) -> dict[str, str]:
     programs, modules = tmp_path / "bin", tmp_path / "modules"
     programs.mkdir()
-    for name, script in {"cmake": FAKE_CMAKE, "apt-get": FAKE_APT, "dpkg-deb": FAKE_DPKG}.items():
+    for name, script in FAKES.items():
         (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     (modules / "pip").mkdir(parents=True)
@@ -134,6 +156,18 @@ def test_the_rpc_server_and_its_backend_are_built_once(environment: dict[str, st
     assert (folder / "ggml-rpc-server").is_file()
     assert (folder / "module" / "libggml-rpc.so").is_file()
     assert calls(environment) == ["pip download", *(["cmake -S", "cmake --build"] * 2)]
+
+
+def test_the_parser_is_built_once_beside_the_server(environment: dict[str, str]) -> None:
+    first = run_tool(environment, "parser")
+    program = Path(first.stdout.strip())
+    assert program.is_file()
+    assert (program.parent.parent / "server" / "llama-server").is_file()
+    assert "n_ctx" in Path(environment["CALLS"] + ".fields").read_text()
+    built = ["pip download", "cmake -S", "cmake --build", "pip download", "g++"]
+    assert calls(environment) == built
+    assert run_tool(environment, "parser").stdout == first.stdout
+    assert calls(environment) == built
 
 
 def test_the_vulkan_backend_is_built_once_beside_a_driver(environment: dict[str, str]) -> None:

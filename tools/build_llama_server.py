@@ -1,4 +1,4 @@
-"""Build llama-server, the llama-cpp-python wheel and devices, once per machine and release.
+"""Build llama-server, its parser, the llama-cpp-python wheel and devices, once per machine.
 
 All come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that the
 server which the tests compare with is the very llama.cpp that spectui runs in-process. Results are
@@ -8,6 +8,7 @@ kept in a cache outside the clone; what is there already is only printed.
     python tools/build_llama_server.py wheels    # prints a folder for PIP_FIND_LINKS
     python tools/build_llama_server.py rpc       # prints a folder: devices where there is no GPU
     python tools/build_llama_server.py vulkan    # another one: Vulkan, with a software driver
+    python tools/build_llama_server.py parser    # a program that says what llama-server understands
 
 The cache is ``SPECTUI_BUILD_CACHE``, else ``spectui/build`` in the user's cache folder.
 ``CMAKE_ARGS`` (such as ``-DGGML_CUDA=on``) reaches all builds. Standard library only: this runs
@@ -31,6 +32,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+PARSER = Path(__file__).resolve().parent / "server_parser"
 CPUINFO = Path("/proc/cpuinfo")
 CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part")
 CMAKE_OPTIONS = (
@@ -170,6 +172,26 @@ def build_vulkan(workspace: Path, run: Run) -> Path:
     return result
 
 
+def build_parser(workspace: Path, run: Run) -> Path:
+    """Build the reader of llama-server's arguments as a program, and return a folder with it.
+
+    It links the libraries of the server beside it, which is built first.
+    """
+    server = workspace.parent / "server"
+    ensure_built(server.name, server.parent)
+    sources, result = unpacked(workspace, run), workspace / "result"
+    result.mkdir()
+    run(sys.executable, PARSER / "fields.py", workspace / "fields.h", sources / "common/common.h")
+    folders = ("common", "include", "ggml/include", "ggml/src", "vendor")
+    run(
+        *("g++", "-std=c++20", "-O1", PARSER / "llama_cpp.cpp", "-o", result / "parser"),
+        *(f"-I{folder}" for folder in (workspace, *(sources / name for name in folders))),
+        *(f"-L{server}", "-Wl,-rpath,$ORIGIN/../server", f"-Wl,-rpath-link,{server}"),
+        *("-lllama-common", "-lllama", "-lggml", "-lggml-base"),
+    )
+    return result
+
+
 def quick_glslc(packages: Path, libraries: Path) -> Path:
     """Write a glslc that finds its library and optimises nothing, which takes most of its time."""
     script = packages / "glslc"
@@ -239,11 +261,20 @@ def build_wheels(workspace: Path, run: Run) -> Path:
 
 
 BUILDERS: dict[str, Callable[[Path, Run], Path]] = {
+    "parser": build_parser,
     "rpc": build_rpc,
     "server": build_server,
     "vulkan": build_vulkan,
     "wheels": build_wheels,
 }
+
+
+def folder_name(what: str) -> str:
+    """Name the folder of a result; the parser's changes with its own sources."""
+    if what != "parser":
+        return what
+    sources = b"".join(path.read_bytes() for path in sorted(PARSER.iterdir()) if path.is_file())
+    return f"{what}-{hashlib.sha256(sources).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -270,7 +301,8 @@ def ensure_built(what: str, home: Path) -> None:
         workspace.mkdir()
         log.unlink(missing_ok=True)
         try:
-            BUILDERS[what](workspace, functools.partial(run_logged, log)).replace(final)
+            build = BUILDERS[what.partition("-")[0]]
+            build(workspace, functools.partial(run_logged, log)).replace(final)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
 
@@ -283,17 +315,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     key = build_key(pinned_requirement(), cpu_identity(), cmake_options(os.environ))
     home = cache_root(os.environ) / key
-    result = home / options.what
+    result = home / folder_name(options.what)
     if not result.exists():
         if options.no_build:
             print(f"{result} is not built yet", file=sys.stderr)
             return 1
         try:
-            ensure_built(options.what, home)
+            ensure_built(result.name, home)
         except BuildError as error:
             print(error, file=sys.stderr)
             return 1
-    print(result / "llama-server" if options.what == "server" else result)
+    programs = {"server": "llama-server", "parser": "parser"}
+    print(result / programs.get(options.what, ""))
     return 0
 
 

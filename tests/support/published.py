@@ -1,0 +1,391 @@
+"""Published commands, and what the programs themselves make of them.
+
+A command of the corpus is shown to spectui as a user would, and to the parser of the llama-server
+that would read it. Real shells read the scripts, with a program in place of llama-server that
+writes down its arguments.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+# What the commands import late, so that their forks need not.
+import spectui.cli.export
+import spectui.cli.run_lint
+from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
+
+CORPUS = Path(__file__).parent.parent / "commands" / "corpus"
+IK_ANSWERS = CORPUS / "ik-answers.json"
+_OF_FILES = {"llama-cpp": "llama.cpp", "older": "older", "ik": "ik", "files": "llama.cpp"}
+_SERVER = re.compile(
+    r"""(?:"[^"\n]*llama-server(?:\.exe)?"|'[^'\n]*llama-server(?:\.exe)?'"""
+    r"""|(?:[^\s"'=;(){}|&<>]*[/\\])?llama-server(?:\.exe)?|(?<=^)\./server)(?=\s|$)""",
+    re.MULTILINE,
+)
+_WROTE_DOWN = """#!/bin/sh
+out=$(mktemp "$(dirname "$0")/call.XXXXXX")
+env -0 | grep -z '^LLAMA_ARG' | tr '\\n' ' ' >"$out.env"
+for word; do printf '%s\\0' "$word"; done >"$out"
+"""
+_WRAPPER = re.compile(r"^\s*(?:sudo|numactl)\b[^\n]*? (?=/\S*/llama-server\b)", re.MULTILINE)
+"""What need not be on this machine, and starts what follows it."""
+_REFUSED = re.compile(r'(?:argument: |argument "|option \'|type: )([^\s"\']+)')
+_ADVICE = re.compile(r"(?:has been removed\.|is disabled;)(.*)", re.DOTALL)
+_TIMEOUT_S = 60
+_MOST_DROPPED = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One command of the corpus; its README tells what the fields mean."""
+
+    name: str
+    source: str
+    dialect: str
+    command: str
+    file: str | None = None
+    choose: str | None = None
+    beside: dict[str, str] = field(default_factory=dict)
+    runs: str | list[str] | None = None
+    refusable: str | None = None
+    stops: str | None = None
+
+    @property
+    def reader(self) -> str:
+        """The dialect of the llama-server that shall read it."""
+        return "ik" if self.dialect == "ik" else "llama.cpp"
+
+    def write(self, folder: Path) -> str:
+        """Write its files, and return what is given to spectui."""
+        for name, content in self.beside.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(content, "utf-8")
+        if self.file is None:
+            return self.command
+        (folder / self.file).write_text(self.command, "utf-8")
+        return self.file if self.choose is None else f"{self.file}:{self.choose}"
+
+
+def corpus() -> list[Published]:
+    """Read all of it."""
+    return [
+        Published(name=f"{file}/{name}", **{"dialect": dialect, **entry})
+        for file, dialect in _OF_FILES.items()
+        for name, entry in tomllib.loads((CORPUS / f"{file}.toml").read_text("utf-8")).items()
+    ]
+
+
+# What really runs
+
+
+def calls_of(entry: Published, folder: Path, parser: Parser) -> list[Call] | str:
+    """Return the calls of llama-server that a command makes, or why its own reader refuses it."""
+    if entry.runs is not None:
+        lines = [entry.runs] if isinstance(entry.runs, str) else entry.runs
+        return [_call(line) for line in lines]
+    if entry.file is not None and entry.file.endswith(".ini"):
+        starts = parser.preset(folder / entry.file)
+        if isinstance(starts, str):
+            return starts
+        return list(starts.values()) if entry.choose is None else [starts[entry.choose]]
+    return shell_calls(entry.command, folder)
+
+
+def shell_calls(script: str, folder: Path) -> list[Call]:
+    """Let a real shell read a script, and return how it starts llama-server."""
+    with tempfile.TemporaryDirectory() as name:
+        stand_in = Path(name) / "llama-server"
+        stand_in.write_text(_WROTE_DOWN)
+        stand_in.chmod(0o755)
+        subprocess.run(
+            ["bash", "-c", _WRAPPER.sub("", _SERVER.sub(str(stand_in), script)) + "\nwait"],
+            cwd=folder,
+            check=False,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            env={"HOME": HOME, "PATH": os.defpath},
+        )
+        found = [path for path in Path(name).glob("call.*") if path.suffix != ".env"]
+        return [_written_down(path) for path in sorted(found, key=lambda one: one.stat().st_mtime)]
+
+
+def _written_down(path: Path) -> Call:
+    words = path.read_text("utf-8").split("\0")[:-1]
+    variables = path.with_name(path.name + ".env").read_text("utf-8").split("\0")[:-1]
+    named = (line.partition("=") for line in sorted(variables))
+    return Call(tuple(words), tuple((name, value) for name, _, value in named))
+
+
+def _call(line: str) -> Call:
+    words = shlex.split(line)
+    first = next(index for index, word in enumerate(words) if not re.match(r"[A-Z_]+=", word))
+    named = (word.partition("=") for word in words[:first])
+    return Call(tuple(words[first + 1 :]), tuple((name, value) for name, _, value in named))
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An option that a parser refuses."""
+
+    option: str
+    value: str | None
+    reason: str
+
+
+def understood(
+    call: Call, parser: Parser | RecordedParser, folder: Path
+) -> tuple[dict[str, Any], list[Dropped]]:
+    """Return what a parser understands of a call without the options that it refuses, and those."""
+    dropped: list[Dropped] = []
+    for _ in range(_MOST_DROPPED):
+        answer = parser.ask(call, folder)
+        if answer.error is None:
+            return answer.fields, dropped
+        found = _REFUSED.search(answer.error)
+        words = list(call.words)
+        spelled = [_normal(word) for word in words]
+        if found is None or _normal(found[1]) not in spelled:
+            break
+        at = spelled.index(_normal(found[1]))
+        if not words[at].startswith("-") and at > 0 and words[at - 1].startswith("-"):
+            at -= 1
+        value = words[at + 1] if at + 1 < len(words) else None
+        if value is not None and re.match(r"--?[A-Za-z]", value):
+            value = None
+        dropped.append(Dropped(words[at], value, answer.error))
+        del words[at : at + (1 if value is None else 2)]
+        call = Call(tuple(words), call.variables)
+    return {}, dropped
+
+
+def _normal(word: str) -> str:
+    return word.replace("_", "-") if word.startswith("--") else word
+
+
+# What spectui says
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command of spectui's ended with."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_spectui(*words: str, folder: Path) -> Said:
+    """Run spectui in a fork of this process, in a folder, as a user would there.
+
+    It is loaded once: a process of its own for each would be most of the time.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            _become_spectui(words, folder, out.fileno(), err.fileno())
+        _, status = os.waitpid(child, 0)
+        return Said(os.waitstatus_to_exitcode(status), *map(_content, (out, err)))
+
+
+def _become_spectui(words: tuple[str, ...], folder: Path, out: int, err: int) -> NoReturn:
+    code = 70
+    try:
+        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
+            os.dup2(file, number)
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            for number, mode in enumerate("rww")
+        )
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(
+            HOME=HOME, PATH=os.defpath, SPECTUI_HOME=str(folder / ".spectui"), COLUMNS="200"
+        )
+        sys.argv = ["spectui", *words]
+        spectui.cli.main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except Exception:  # noqa: BLE001 - a fork must never return
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+@dataclass(slots=True, kw_only=True)
+class Judged:
+    """How a command fared."""
+
+    entry: Published
+    lint: str = ""
+    """``fine``, ``errors``, or ``refused``."""
+    parser: str = ""
+    """``accepted``, or the parser's own words."""
+    dialect: str = ""
+    """The dialect that lint took by itself."""
+    export: str = ""
+    """``accepted``, ``refused``, or ``not accepted``."""
+    refusal: str = ""
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+    """Kinds of disagreement, with what spectui and the parser say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Holds commands against the parsers."""
+
+    llama_cpp: Parser
+    ik: Parser | RecordedParser
+
+    def judge(self, entry: Published) -> Judged:
+        """Judge one command in a folder of its own."""
+        with tempfile.TemporaryDirectory() as name:
+            folder, judged = Path(name), Judged(entry=entry)
+            given = entry.write(folder)
+            calls = calls_of(entry, folder, self.llama_cpp)
+            for judge in (self._judge_lint, self._judge_export):
+                try:
+                    judge(judged, given, calls, folder)
+                except LookupError as error:
+                    judged.wrong.append(("not recorded", str(error)))
+            return judged
+
+    def _parser(self, dialect: str) -> Parser | RecordedParser:
+        return self.ik if dialect == "ik" else self.llama_cpp
+
+    def _error(
+        self, entry: Published, calls: list[Call] | str, dialect: str, folder: Path
+    ) -> str | None:
+        if isinstance(calls, str):
+            return calls
+        if entry.stops is not None and dialect == entry.reader:
+            return f"it is read, and {entry.stops}"
+        answers = (self._parser(dialect).ask(call, folder).error for call in calls)
+        return next((error for error in answers if error is not None), None)
+
+    def _judge_lint(
+        self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
+    ) -> None:
+        entry = judged.entry
+        said = run_spectui("lint", "--json", "-", given, folder=folder)
+        judged.dialect = _document(said).get("dialect", "")
+        taken = {judged.dialect, entry.reader} - {"", "llama.cpp-legacy"}
+        first = said
+        for dialect in sorted(taken):
+            said = first
+            if dialect != judged.dialect:
+                said = run_spectui(
+                    "lint", "--json", "-", "--dialect", dialect, given, folder=folder
+                )
+            error = self._error(entry, calls, dialect, folder)
+            lint = _verdict(said)
+            if dialect == entry.reader:
+                judged.lint, judged.parser = lint, error or "accepted"
+            if lint == "refused":
+                if entry.refusable is None and error is None:
+                    judged.wrong.append(("lint refuses", said.err.strip()))
+            elif (lint == "fine") != (error is None) and not (entry.refusable and lint != "fine"):
+                told = "; ".join(_errors(said)) or "fine"
+                judged.wrong.append(
+                    ("lint", f"as {dialect}: {told} | parser: {error or 'accepted'}")
+                )
+
+    def _judge_export(
+        self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
+    ) -> None:
+        entry, parser = judged.entry, self._parser(judged.entry.reader)
+        said = run_spectui("export", "--from", given, "--dialect", entry.reader, folder=folder)
+        if said.code != 0:
+            judged.export, judged.refusal = "refused", said.err.strip()
+            if entry.refusable is None and judged.parser == "accepted":
+                judged.wrong.append(("export refuses", judged.refusal))
+            return
+        written = shell_calls(said.out, folder)
+        if len(written) != 1:
+            judged.export = "not accepted"
+            judged.wrong.append(("export", f"it runs {len(written)} servers: {said.out}"))
+            return
+        after = parser.ask(written[0], folder)
+        judged.export = "accepted" if after.error is None else "not accepted"
+        if after.error is not None:
+            judged.wrong.append(("export", f"{written[0]} | parser: {after.error}"))
+            return
+        if isinstance(calls, str):
+            refused = _REFUSED.search(calls)
+            if refused is None or refused[1] not in said.err:
+                judged.wrong.append(("meaning", f"not told: {calls}"))
+            return
+        if len(calls) != 1:
+            if entry.refusable is None:
+                judged.wrong.append(("meaning", f"{len(calls)} servers become one"))
+            return
+        before, dropped = understood(calls[0], parser, folder)
+        for change in changes(before, after.fields, said.err, parser, dropped):
+            judged.wrong.append(("meaning", change))
+
+
+def changes(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    told: str,
+    parser: Parser | RecordedParser,
+    dropped: list[Dropped],
+) -> Iterator[str]:
+    """Yield what differs in meaning and is not told on stderr.
+
+    A parser that refuses an option and names the one to use instead tells it itself.
+    """
+    named = options_in(told)
+    announced = {name for option in named for name in parser.fields_of(option)}
+    for one in dropped:
+        option = one.option.partition("=")[0]
+        if advice := _ADVICE.search(one.reason):
+            fields = {name for word in options_in(advice[1]) for name in parser.fields_of(word)}
+            announced |= fields
+            values = [json.dumps(after[name]) for name in fields if name in after]
+            is_number = one.value is not None and re.fullmatch(r"-?[\d.]+", one.value) is not None
+            if is_number and values and str(one.value) not in " ".join(values):
+                yield f"{option} {one.value} becomes another value: {values}"
+        elif option.startswith("-") and not {option, _normal(option)} & named:
+            yield f"{option}, which is refused, is gone without a word"
+    for name in sorted(before.keys() | after.keys()):
+        old, new = _comparable(before, name), _comparable(after, name)
+        if old != new and name not in announced:
+            yield f"{name}: {json.dumps(old)[:120]} becomes {json.dumps(new)[:120]}"
+
+
+def _comparable(fields: dict[str, Any], name: str) -> object:
+    value = fields.get(name, "(default)")
+    # It is a set: the drafters' order is the program's own.
+    return sorted({0, *value}) if name == "speculative.types" and value != "(default)" else value
+
+
+def _document(said: Said) -> dict[str, Any]:
+    return dict(json.loads(said.out)) if said.out.startswith("{") else {}
+
+
+def _errors(said: Said) -> list[str]:
+    findings = _document(said).get("findings", [])
+    return [one["what"] for one in findings if one["severity"] == "error"]
+
+
+def _verdict(said: Said) -> str:
+    if not _document(said):
+        return "refused"
+    return "fine" if said.code == 0 else "errors"
