@@ -232,9 +232,13 @@ def _tell(launch: Launch, format_: Format) -> None:
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
     """Yield a note per file entry whose settings the chosen format cannot hold."""
     for entry in launch.command.entries:
-        if entry.settings and entry.format != format_:
+        if entry.format == format_:
+            continue
+        if entry.settings:
             settings = printable(", ".join(map(str, entry.settings)))
             yield f"left out, since it is for {_READERS[entry.format]} alone: {settings}"
+        if entry.given:
+            yield f"left out, since {_READERS[entry.format]} chooses it: {', '.join(entry.given)}"
 
 
 def _launch(exported: ExportSetup | ServerCommand, usual: Dialect, reader: _Reader) -> Launch:

@@ -88,6 +88,8 @@ class Entry:
     """Words before llama-server's arguments in a container's command."""
     variables: frozenset[str] = frozenset()
     """Names of its variables; the settings hold all of these that are kept."""
+    given: tuple[str, ...] = ()
+    """Options whose values the file's own program chooses."""
     notes: tuple[str, ...] = ()
     """Remarks for readers of the export."""
 

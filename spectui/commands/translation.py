@@ -18,6 +18,7 @@ from spectui.commands.drafting import (
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
+from spectui.commands.lint.drafters import MODEL_FLAGS
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
@@ -101,7 +102,7 @@ def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Draf
     return Drafting(
         command=_settled(command, words_of(wanted)),
         speculation=speculation,
-        notes=(*_notes(assumed), *_longer(command, taken)),
+        notes=(*_notes(assumed, reader), *_longer(command, taken)),
     )
 
 
@@ -190,12 +191,13 @@ def _longer(command: ServerCommand, taken: Mapping[str, tuple[str, ...]]) -> Ite
             yield f"mind that {told}: it is written for {longest}"
 
 
-def _notes(assumed: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(
-        f"mind that the command gives no --{name}, whose default was {OLD_LENGTHS[name]} until "
-        f"spring 2026 and is {NEW_LENGTHS[name]} since: {value} is written out"
-        for name, value in assumed.items()
-    )
+def _notes(assumed: Mapping[str, str], reader: Reader) -> Iterator[str]:
+    for name, value in assumed.items():
+        flag = MODEL_FLAGS[name] if reader.is_current else f"--{name}"
+        yield (
+            f"mind that the command gives no --{name}, whose default was {OLD_LENGTHS[name]} until "
+            f"spring 2026 and is {NEW_LENGTHS[name]} since: {flag} {value} is written out"
+        )
 
 
 def translated(

@@ -25,6 +25,7 @@ _SAMPLES = (
     ("off",),
     ("q8_0",),
     ("a=CPU",),
+    ("a.gguf:0.5",),
     ("CUDA1",),
     ("none",),
     ("draft",),

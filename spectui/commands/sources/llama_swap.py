@@ -47,7 +47,8 @@ def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     own = tuple(pair for pair in command.environment if pair != ("PORT", _PORT))
     listens = any(_PORT in item.words for item in command.items if item.variable is None)
     items = (item for item in command.items if not (listens and _is_port(item)))
-    entries = (_entry(tree, name, command), *map(_on_its_port, command.entries))
+    entry = replace(_entry(tree, name, command), given=("--port ${PORT}",) if listens else ())
+    entries = (entry, *map(_on_its_port, command.entries))
     return replace(command, environment=own, items=tuple(items), entries=entries)
 
 

@@ -6,11 +6,12 @@ that change nothing for the server. All that decides or changes what is run is r
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.command import ASSIGNMENT, Remark, ServerCommand
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import Replacement, SeveralError
@@ -23,6 +24,8 @@ from spectui.commands.sources.source import (
     names_server,
 )
 from spectui.errors import BadInputError
+from spectui.format import printable
+from spectui.severity import Severity
 
 _REFUSED = {
     **dict.fromkeys(("if", "then", "elif", "else", "fi", "case", "esac", "test"), "a condition"),
@@ -186,6 +189,8 @@ def read_shell(
     one = _only(candidates, origin, wanted)
     own = (f"{name}={value}" for name, value in _own_variables(one))
     server = unwrapped((*own, *one.command.words), one.reaching, one.folder)
+    lost = tuple(map(_without_quotes, one.command.bare_patterns))
+    server = replace(server, remarks=(*server.remarks, *lost))
     # A container has its own folder.
     return below(server, one.folder) if one.folder and server.inside is None else server
 
@@ -277,6 +282,17 @@ def _own_variables(one: _Candidate) -> Iterator[tuple[str, str]]:
         if assigned.adds or isinstance(assigned.value, list):
             raise _refused(one.command, f"{assigned.name} is a list or an addition")
         yield assigned.name, assigned.value
+
+
+def _without_quotes(pattern: str) -> Remark:
+    """Remark on a tensor pattern that is taken with the backslashes that its author meant."""
+    return Remark(
+        flag="-ot",
+        severity=Severity.WARNING,
+        what=f"-ot {printable(pattern)} has no quotes",
+        why="a shell takes the backslashes of it; it is read with them here",
+        replacement=f"-ot {shlex.quote(pattern)}",
+    )
 
 
 def _refused(command: ShellCommand, what: str) -> BadInputError:

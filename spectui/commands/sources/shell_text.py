@@ -117,6 +117,8 @@ class ShellCommand:
     """Position of its start, for messages."""
     assignments: list[Assignment] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    bare_patterns: list[str] = field(default_factory=list)
+    """Values of ``-ot`` with backslashes and without the quotes that would keep them."""
     joint: str = ""
     """Its terminator: ``&&``, ``&``, ``;`` or the end of its line; empty at the end of the text."""
 
@@ -311,6 +313,8 @@ class ShellText:
         if bare is not None:
             fields.add(bare[0])
             self._at = bare.end()
+            if "\\" in bare[0]:
+                self._command.bare_patterns.append(bare[0])
         home = _HOME.match(self._text, start)
         if home is not None:
             fields.add(f"{home[1] or ''}{self._expansion.of(self._set_text('HOME'))}")
