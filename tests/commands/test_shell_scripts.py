@@ -180,7 +180,10 @@ STARTS = st.sampled_from(
     ]
 )
 ENDS = st.sampled_from(
-    ["", " # remark", " >/dev/null", " 2>&1 </dev/null", " &", "; true", " &>>log &"]
+    [
+        *("", " # remark", " >/dev/null", " 2>&1 </dev/null", " &", "; true", " &>>log &"),
+        *(" 2>&1 | tee log", " |& tee -a log", " |\n  grep -v x", " | cat - | tail -n 1 &"),
+    ]
 )
 
 KNOWN_REFUSALS = re.compile(
@@ -238,7 +241,9 @@ REFUSED = [
     ("tr a b <<<x\nllama-server -m a", 1, "'<<<x' is a here-document"),
     ("llama-server -m <(cat x)", 1, "'<(cat x)' is a command in place of a file"),
     ("llama-server -m a > >(tee x)", 1, "'>(tee x)' is a command in place of a file"),
-    ("llama-server -m a 2>&1 | tee log", 1, "'|' is a pipe into another command"),
+    ("llama-server -m a 2>&1 | sh", 1, "'|' is a pipe into another command"),
+    ("echo -c 5 | xargs llama-server -m a", 1, "'|' is a pipe into another command"),
+    ("export EA=1 | cat -\nllama-server -m a", 1, "what stands in front of a pipe"),
     ("llama-server -m a --tags x|y", 1, "if not, put it in quotes"),
     ("llama-server -m a --samplers top_k;min_p", 1, "';' in the midst of a word"),
     ("llama-server \\\n -m a \\\n -c 5 -hf x?y=1&z=2", 3, "'?y=1' is a pattern of file names"),

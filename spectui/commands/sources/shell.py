@@ -206,6 +206,8 @@ def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidat
         if n == _MOST_COMMANDS:
             raise _refused(command, f"more than {_MOST_COMMANDS} commands stand before it")
         if session.take(command):
+            if command.joint.startswith("|"):
+                raise _refused(command, "what stands in front of a pipe changes nothing behind it")
             changed = command
             doubtful = doubtful if is_sure else command
         elif _is_aside(command):

@@ -50,7 +50,7 @@ _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
 _REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
-_END = re.compile(r"\n|&&|;(?![;&])|&(?!>)")
+_END = re.compile(r"\n|&&|;(?![;&])|&(?!>)|\|&?(?=[ \t\n]*(?:tee|cat|grep|tail|less|more|ts)[ \t])")
 _BARE_PATTERN = re.compile(r"[^\s'\"$`;&<>|=]*[|()*?\[][^\s'\"$`;&<>]*=[^\s'\"$`;&<>|]+(?=\s|\Z)")
 _TAKE_PATTERNS = frozenset(
     flag for option in (OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT) for flag in option.flags
@@ -120,7 +120,8 @@ class ShellCommand:
     bare_patterns: list[str] = field(default_factory=list)
     """Values of ``-ot`` with backslashes and without the quotes that would keep them."""
     joint: str = ""
-    """Its terminator: ``&&``, ``&``, ``;`` or the end of its line; empty at the end of the text."""
+    """Its terminator: ``&&``, ``&``, ``;``, a pipe into what only reads, or the end of its line;
+    empty at the end of the text."""
 
 
 class _Fields:
