@@ -350,7 +350,8 @@ class Hours:
             await self._press(key)
             await self._until(lambda: app.screen is not app.live)
             # The palette takes one of them for its list.
-            while app.screen is not app.live:
+            # Nothing closes a screen of an app that is told to end.
+            while app.screen is not app.live and app.is_running:
                 await asyncio.sleep(_DRAWN_S)
                 await self._press("escape")
         for _on_and_off in range(2):
