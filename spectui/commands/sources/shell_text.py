@@ -63,35 +63,32 @@ _OWN = re.compile(
 _DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
 """Commands whose arguments are assignments, where variables are not split at blanks."""
 _PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
-_FOREIGN = tuple(
-    (re.compile(pattern, re.IGNORECASE), meaning)
-    for pattern, meaning in (
-        (
-            r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
-            "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
-        ),
-        (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
-        (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
-        (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
-        (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
-        (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
-        (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
-        (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
-        (r"\$[?!$-]", "what only a running shell knows"),
-        (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
-        (r"\$['\"]", "a quote with escapes"),
-        (r"\(\)", "the definition of a function"),
-        (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
-        (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
-        (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
-        (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
-        (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
-        (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
-        (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
-        (r"['\"]", "a quote without its end; close it"),
-        (r"\\", "the end of the command, which goes on nowhere; take it out"),
-        (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
-    )
+_FOREIGN = (
+    (
+        r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
+        "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
+    ),
+    (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
+    (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
+    (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
+    (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
+    (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
+    (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
+    (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
+    (r"\$[?!$-]", "what only a running shell knows"),
+    (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
+    (r"\$['\"]", "a quote with escapes"),
+    (r"\(\)", "the definition of a function"),
+    (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
+    (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
+    (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
+    (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
+    (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
+    (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
+    (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
+    (r"['\"]", "a quote without its end; close it"),
+    (r"\\", "the end of the command, which goes on nowhere; take it out"),
+    (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
 )
 _PROMPT = re.compile(
     r"(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
@@ -242,7 +239,9 @@ class ShellText:
         open_quote = _OPEN_QUOTE.match(self._text, self._at)
         if open_quote is not None and open_quote.end() < len(self._text):
             self._at = open_quote.end()
-        found = ((pattern.match(self._text, self._at), what) for pattern, what in _FOREIGN)
+        # Compiled here, since few commands are refused.
+        patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
+        found = ((pattern.match(self._text, self._at), what) for pattern, what in patterns)
         shown, meaning = next((m[0], what) for m, what in found if m is not None)
         return self._refusal(f"{_shown(shown)} is {meaning}")
 
