@@ -117,35 +117,42 @@ def serve(
         ends_s = began_s + left_s
         verification = replace(verification, has_time=lambda: time.monotonic() < ends_s)
     found, ended = _verified(verification, claims[: room.n_settings], room.n_prompts)
-    # What the time ended earlier ranks nothing.
-    fewest = min(MIN_PROMPTS, room.n_prompts)
-    deliveries = {
-        arm: one.summary.speedup
-        for arm, one in found
-        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
-    }
-    limited = room.reason
-    if not verification.has_time() and found and ended is None:
-        n_pairs = len(found[-1][1].pairs)
-        if n_pairs < room.n_prompts or len(found) < room.n_settings:
-            limited = (
-                f"the time budget ended the measurement on llama-server after "
-                f"{counted(n_pairs, 'prompt')} of setting {len(found)} of {room.n_settings}"
-            )
-    requests = {arm: _requests(tuning, arm, one) for arm, one in found}
+    cut = None if verification.has_time() or ended is not None else _cut(found, room)
     preference = preferred(
         result.verdict,
         result.best,
-        deliveries,
+        _deliveries(found, min(MIN_PROMPTS, room.n_prompts)),
         min_gain=tuning.setup.min_gain,
-        requests=requests,
+        requests={arm: _requests(tuning, arm, one) for arm, one in found},
     )
     return Served(
         found=found,
         preference=preference,
         ended=ended,
-        limited=limited,
+        limited=cut or room.reason,
         took_s=time.monotonic() - began_s,
+    )
+
+
+def _deliveries(found: Sequence[tuple[Arm, Verified]], fewest: int) -> dict[Arm, Speedup]:
+    """Speedups by the server; what ended before the fewest prompts ranks nothing."""
+    return {
+        arm: one.summary.speedup
+        for arm, one in found
+        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
+    }
+
+
+def _cut(found: Sequence[tuple[Arm, Verified]], room: Room) -> str | None:
+    """Where the time ended the measurement; None if it was complete."""
+    if not found:
+        return None
+    n_pairs = len(found[-1][1].pairs)
+    if n_pairs >= room.n_prompts and len(found) >= room.n_settings:
+        return None
+    return (
+        f"the time budget ended the measurement on llama-server after "
+        f"{counted(n_pairs, 'prompt')} of setting {len(found)} of {room.n_settings}"
     )
 
 
