@@ -22,12 +22,12 @@ def open_private(path: Path, flags: int) -> int:
     """Open a file of spectui's own, for its user alone where it is made; links are not followed.
 
     Raises:
-        OSError: it cannot be opened, or is a link, a pipe or a device.
+        OSError: it cannot be opened, or is a link, a pipe or a device other than the null device.
     """
     # Opening a pipe would wait for who reads it.
     flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.open(path, flags, PRIVATE)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    if not stat.S_ISREG(os.fstat(file).st_mode) and str(path) != os.devnull:
         os.close(file)
         raise OSError(EINVAL, "no regular file", str(path))
     return file

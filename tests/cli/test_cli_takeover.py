@@ -325,7 +325,7 @@ def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line:
         ("--no-kv-offload --kv-offload -nkvo", ("--no-kv-offload", "-nkvo")),
         ("-devd CUDA1 -td 4 -Cd f --prio-draft 1", ("-devd CUDA1", "-td 4")),
         ("-C f -Cr 0-1 --cpu-strict 1 --prio 2 --poll 0 -Cb 3 --poll-batch 1 --n-cpu-ffn 2", ()),
-        ("-fmoe -mla 2", ("-fmoe", "-mla 2")),
+        ("-amb 512 -mla 2", ("-amb 512", "-mla 2")),
         ("--secret-of-mine abc", ("--secret-of-mine",)),
     ],
 )

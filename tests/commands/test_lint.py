@@ -477,7 +477,10 @@ def test_the_real_server_reads_what_was_put_right(
 ) -> None:
     right = fixed(read_command(real.given(tmp_path)), CURRENT)
     said = asked(llama_server_binary, list(right.arguments), tmp_path)
-    if MACHINE.search(said) is None:
+    if any(finding.severity is ERROR for finding in lint(right, CURRENT)):
+        # Only its author knows what was meant.
+        assert not READ.search(said)
+    elif MACHINE.search(said) is None:
         assert READ.search(said), said
 
 

@@ -86,6 +86,11 @@ def read_presets(text: str, path: Path) -> Presets | None:
                     "and must not begin with blanks; llama-server refuses the whole file"
                 )
             return None
+    if len(found.sections) > 1 and all(
+        one.key == _VERSION for one in found.sections.get(_UNNAMED, ())
+    ):
+        # The file's own version in front of the sections is no model.
+        found.sections.pop(_UNNAMED, None)
     is_file = has_header or has_key or path.suffix == ".ini"
     return found if is_file and found.sections else None
 
