@@ -374,6 +374,9 @@ def test_a_command_and_what_is_said_of_it(
             CURRENT,
             "--spec-draft-n-max 9 -m t -md d --spec-type draft-simple",
         ),
+        # Ignored as a variable, and refused as an option.
+        ("LLAMA_ARG_NO_MMAP=1 x -m t", CURRENT, "-m t"),
+        ("LLAMA_ARG_NO_MMAP=1 x -m t", LEGACY, "--no-mmap -m t"),
     ],
 )
 def test_what_is_put_right(text: str, reader: Reader, expected: str) -> None:

@@ -66,7 +66,7 @@ def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
     written anew, with what its author had by default then.
     """
     if not any(finding.severity is Severity.ERROR for finding in lint(command, reader)):
-        return command
+        return _without_unread(command, reader)
     left = tuple(one for one in command.remarks if one.replacement is None)
     command = replace(command, remarks=left)
     for _ in range(_MOST_ROUNDS):
@@ -75,4 +75,18 @@ def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
         if edits is None:
             break
         command = command.edited(edits)
-    return command
+    return _without_unread(command, reader)
+
+
+def _without_unread(command: ServerCommand, reader: Reader) -> ServerCommand:
+    """The command without variables that the server ignores, and would stop at as options."""
+    return replace(
+        command,
+        items=tuple(
+            one
+            for one in command.items
+            if not one.variable
+            or reader.reads(one.variable) is not False
+            or reader.takes(one.flag) is not False
+        ),
+    )
