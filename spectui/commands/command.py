@@ -96,7 +96,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """What the reader of a command's file says of it, which its arguments do not show."""
+    """Finding of a file's reader on a command, which the arguments do not show."""
 
     flag: str
     """The key or line in question."""
