@@ -65,8 +65,8 @@ _TICK_S = 0.02
 _STILL_TICKS = 25
 """Looks for which the process with the models must have computed nothing."""
 _STILL_S = 1.0
-_LONGEST_S = 120.0
-"""Longest wait for anything at all."""
+_LONGEST_S = 600.0
+"""Longest wait for anything at all: a busy machine is no fault."""
 _LEAST_S = 0.01
 _DRAWN_S = 0.2
 """Seconds in which a screen is there, or has gone."""
@@ -129,7 +129,7 @@ def _outcome(folder: Path, arguments: list[str], minutes: float) -> dict[str, An
     os.environ.update(before)
     try:
         with Terminal([], folder / "home", size=SIZE, program=program) as terminal:
-            everybody = _read_to_its_end(terminal, 60 * minutes + 10 * _LONGEST_S)
+            everybody = _read_to_its_end(terminal, 60 * minutes + 2 * _LONGEST_S)
     finally:
         for name, value in kept.items():
             if value is not None:

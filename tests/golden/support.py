@@ -243,7 +243,7 @@ class Place:
         self._capsys = capsys
         self.time = VirtualTime(memory_bound)
         self.time.install(monkeypatch)
-        self._interrupt_at: str | None = None
+        self._at: tuple[str, Callable[[], None]] | None = None
 
     def run(self, *arguments: object) -> Said:
         """Run a command; texts are normalised."""
@@ -252,7 +252,7 @@ class Place:
         handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.getsignal(number) for number in handled}
         try:
-            with self._interrupting(), pytest.raises(SystemExit) as caught:
+            with self._listening(), pytest.raises(SystemExit) as caught:
                 main()
         finally:
             for number, handler in before.items():
@@ -267,14 +267,14 @@ class Place:
         )
 
     @contextmanager
-    def _interrupting(self) -> Iterator[None]:
-        write, at = sys.stderr.write, self._interrupt_at
-        self._interrupt_at = None
+    def _listening(self) -> Iterator[None]:
+        write, (awaited, then) = sys.stderr.write, self._at or ("", lambda: None)
+        self._at = None
 
         def written(text: str) -> int:
             n = write(text)
-            if at is not None and at in text:
-                signal.raise_signal(signal.SIGINT)
+            if awaited in text:
+                then()
             return n
 
         with pytest.MonkeyPatch.context() as patch:
@@ -309,9 +309,13 @@ class Place:
         """Delete what commands keep: studies, sweeps, logs."""
         shutil.rmtree(self.folder / "home")
 
+    def at(self, text: str, then: Callable[[], None]) -> None:
+        """Do something as soon as this is written to stderr by the next command."""
+        self._at = text, then
+
     def interrupt_at(self, text: str) -> None:
         """Press Ctrl-C as soon as this is written to stderr."""
-        self._interrupt_at = text
+        self.at(text, lambda: signal.raise_signal(signal.SIGINT))
 
     def write_bad_files(self) -> None:
         """Files that are not what their names say."""

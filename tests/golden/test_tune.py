@@ -98,6 +98,31 @@ def test_verified(golden: Golden, place: Place) -> None:
     golden("tune/verified", texts)
 
 
+class Wall:
+    """The clock by which llama-server's part of the time budget ends."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def go_on(self) -> None:
+        self.now_s += 7200
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("name", "at"), [("few", "d: off"), ("enough", "d2: off")])
+def test_time_ends_on_llama_server(
+    name: str, at: str, golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = Wall()
+    monkeypatch.setattr("spectui.tune.served.time", wall)
+    place.server("llama-server", on_ms=12.5)
+    place.at(at, wall.go_on)
+    found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
+    golden(f"tune/cut-{name}", tuned(place, memory_bound, name, *found, "--time-budget", "1h"))
+
+
 def dear_prompts(model: str, n_tokens: int) -> float:
     """A draft that drafts cheaply and reads prompts as slowly as the target does."""
     is_prompt = n_tokens > LONGEST_ROUND and model != "target"
