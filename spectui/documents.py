@@ -6,16 +6,18 @@ import msgspec
 
 from spectui import __version__
 from spectui.errors import CancelledError
+from spectui.known import Known
 
 Json = dict[str, Any]
 
 
-def heading(kind: str, machine: Json, *, llama_cpp_python: str, llama_cpp: str) -> Json:
+def heading(kind: str, machine: Json, *, llama_cpp_python: str, llama_cpp: Known[str]) -> Json:
     """Fields at the start of a document, with the versions of the binding and of llama.cpp."""
+    version = or_reason("llama_cpp", llama_cpp.value, llama_cpp.reason or "")
     return {
         "schema": f"spectui.{kind}/1",
         "spectui": __version__,
-        "engine": {"llama_cpp_python": llama_cpp_python, "llama_cpp": llama_cpp},
+        "engine": {"llama_cpp_python": llama_cpp_python, **version},
         "machine": machine,
     }
 

@@ -54,6 +54,12 @@ class MemoryShortError(SpectuiError):
     exit_code = 4
 
 
+class MissingLibraryError(SpectuiError):
+    """There is no llama.cpp library to run models with in this process."""
+
+    exit_code = 2
+
+
 class ServerError(SpectuiError):
     """The real llama-server failed or could not be started."""
 

@@ -14,6 +14,7 @@ from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
+from spectui.llama.library import install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.llama.rpc import Link
 from spectui.models.pairs import PairReport, SpecialToken
@@ -22,10 +23,6 @@ from spectui.presets.content import ModelFiles, preset_folders
 from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
-_REBUILD = (
-    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-deps --no-cache-dir '
-    "llama-cpp-python=={version}"
-)
 _GIGA = 1e9
 _KINDS = {
     "weights": (BufferKind.WEIGHTS,),
@@ -103,9 +100,18 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
     if not backend.gpus:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
-    if machine.gpus and not backend.gpus:
+    if machine.gpus and not backend.gpus and backend.backends:
         yield from _unused_gpus(backend)
-    yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {backend.llama_cpp}"
+    yield from _library_lines(backend)
+
+
+def _library_lines(backend: Backend) -> Iterator[str]:
+    version = backend.llama_cpp.value
+    if version is None:
+        yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
+    else:
+        built = ", ".join(backend.backends)
+        yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
 
 
 def _link_text(link: Link) -> str:
@@ -116,7 +122,7 @@ def _link_text(link: Link) -> str:
 
 
 def _unused_gpus(backend: Backend) -> Iterator[str | Text]:
-    if backend.has_cuda:
+    if "cuda" in backend.backends:
         yield (
             "This llama.cpp was built with CUDA and finds no GPU: see whether CUDA_VISIBLE_DEVICES "
             "hides it, whether the driver is as new as the CUDA it was built with, and whether "
@@ -125,8 +131,7 @@ def _unused_gpus(backend: Backend) -> Iterator[str | Text]:
     else:
         yield "This llama.cpp was built without CUDA; build it anew:"
         # To be copied: a terminal may break it, we must not.
-        command = _REBUILD.format(version=backend.llama_cpp_python)
-        yield Text(command, no_wrap=True, overflow="ignore")
+        yield Text(install_command("-DGGML_CUDA=on"), no_wrap=True, overflow="ignore")
 
 
 def _speed_text(bytes_per_s: float) -> str:

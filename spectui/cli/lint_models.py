@@ -12,7 +12,7 @@ from spectui.doctor.examination import Examination, Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
-from spectui.errors import SpectuiError
+from spectui.errors import MissingLibraryError, SpectuiError
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
@@ -72,8 +72,12 @@ def model_findings(
         for path in models:
             check_is_gguf(path)
         fit = fit_of(read_options(takeover.options, catalogue.RUN))
-        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
-        return (*_measured(setup), *found, *_unplanned(command)), None
+        measured = tuple(_measured(setup))
+        try:
+            found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
+        except MissingLibraryError as error:
+            return measured, str(error)
+        return (*measured, *found, *_unplanned(command)), None
     except SpectuiError as error:
         return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
 

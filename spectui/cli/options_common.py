@@ -114,7 +114,9 @@ STORAGE: Decorator = click.option(
 )
 
 SERVER_BIN: Decorator = click.option(
-    "--server-bin", metavar="PATH", help="Your llama-server, for --backend server."
+    "--server-bin",
+    metavar="PATH",
+    help="Your llama-server, for --backend server (default: one that is found).",
 )
 
 

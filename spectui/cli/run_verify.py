@@ -17,19 +17,19 @@ from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import served_extra
+from spectui.cli.served_session import served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import adopt, mind_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
+from spectui.llama.library import has_library
 from spectui.measure.header import header
 from spectui.measure.promise import Case, Promise
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
-from spectui.server.binary import examine
 from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
 from spectui.verify.comparison import Summary, gain, interval_text
@@ -62,8 +62,8 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     shared = RunOptions.of(rest)
     direct = _is_direct(ctx, study)
     minded = mind_unmeasured(parsed)
-    check_writable(shared.json_path, (*shared.input_files(), Path(parsed["server_bin"])))
-    binary = examine(parsed["server_bin"])
+    binary = wanted_binary(parsed["server_bin"])
+    check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     verification = Verification(
         binary=binary,
@@ -81,7 +81,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         if direct:
             prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
             claim = _of_options(shared, speculation, prompts, progress)
-            schedule = None if parsed["no_promise"] else shared.schedule
+            schedule = None if parsed["no_promise"] or not has_library() else shared.schedule
         else:
             claim, schedule = _of_study(study, parsed["storage"], shared.prompts), None
         found = verification.verify(claim, schedule=schedule)

@@ -1,6 +1,5 @@
 """Options of commands that measure through a llama-server that they start."""
 
-import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -15,46 +14,60 @@ from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
 from spectui.engine.placing import OpenContext
 from spectui.errors import UsageError
+from spectui.llama.library import has_library
 from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
+from spectui.server.search import find_server
 
-_SERVER = "llama-server"
 _SLOTS = "parallel"
 """llama-server's name of ``-np``."""
 _CONTEXT = "ctx-size"
 
 
 def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
-    """The options, with a llama-server as backend where only that can run the command of --from.
+    """The options, with a llama-server as backend where only that can measure.
 
-    It is that of ``--server-bin``, else the ``llama-server`` of the PATH: a command is data, so the
-    program that it names is never started. What was typed stays.
+    That is so where the command of --from has options that spectui's engine does not apply, and
+    where there is no llama.cpp library. It is the llama-server of ``--server-bin``, else one that
+    is found: a command is data, so the program that it names is never started. What was typed
+    stays.
     """
-    found = taken()
     source = click.get_current_context().get_parameter_source("backend")
-    if found is None or source is ParameterSource.COMMANDLINE:
+    if source is ParameterSource.COMMANDLINE or parsed.get("server_url") is not None:
         return parsed
-    beyond = beyond_engine(found.extra)
-    binary = parsed["server_bin"] or shutil.which(_SERVER)
-    if not beyond or binary is None or parsed.get("server_url") is not None:
+    found = taken()
+    beyond = () if found is None else beyond_engine(found.extra)
+    if beyond:
+        why = f"spectui's own engine does not apply {', '.join(beyond)}"
+        why += " (--backend engine measures without)"
+    elif not has_library():
+        why = "spectui has no llama.cpp library of its own here"
+    else:
         return parsed
-    complain(
-        f"measured through {binary}, since spectui's own engine does not apply "
-        f"{', '.join(beyond)} (--backend engine measures without)"
-    )
-    return {**parsed, "backend": str(BackendKind.SERVER), "server_bin": binary}
+    binary = parsed["server_bin"] or find_server()
+    if binary is None:
+        return parsed
+    complain(f"measured through {binary}, since {why}")
+    return {**parsed, "backend": str(BackendKind.SERVER), "server_bin": str(binary)}
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
-    """The llama-server that is to measure.
+    """The llama-server that is to measure: the given one, else one that is found.
 
     Raises:
         ServerError: it is none, or cannot be asked.
-        UsageError: none was given.
+        UsageError: none was given, and none is found.
     """
-    if server_bin is None:
-        raise UsageError("--backend server measures through a llama-server; give --server-bin PATH")
-    return examine(server_bin)
+    if server_bin is not None:
+        return examine(server_bin)
+    found = find_server()
+    if found is None:
+        raise UsageError(
+            "no llama-server was found (on the PATH, among the programs that run, in the usual "
+            "folders); give --server-bin PATH"
+        )
+    complain(f"measured through {found}")
+    return examine(str(found))
 
 
 def check_schedule(shared: RunOptions) -> None:

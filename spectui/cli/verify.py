@@ -12,9 +12,8 @@ from spectui.cli.values import WholeNumber
 _VERIFY = (
     click.option(
         "--server-bin",
-        required=True,
         metavar="PATH",
-        help="Your llama-server.",
+        help="Your llama-server (default: that of the PATH, or one that runs).",
     ),
     STORAGE,
     click.option(

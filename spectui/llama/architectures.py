@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C, ensure_backend, ggml
 from spectui.models.header import GgufFile
 
@@ -19,7 +19,8 @@ _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 class Architecture:
     """An architecture, as llama.cpp knows it."""
 
-    is_known: bool
+    is_known: bool | None
+    """None where there is no library to ask."""
     kind: str | None
     """Kind of model that does not generate; None for one that does."""
     has_state: bool = False
@@ -32,7 +33,10 @@ def architecture(name: str) -> Architecture:
 
     It is given a model of nothing but this name: neither a file is read nor a vocabulary.
     """
-    ensure_backend()
+    try:
+        ensure_backend()
+    except MissingLibraryError:
+        return Architecture(is_known=None, kind=None)
     params = C.llama_model_default_params()
     params.vocab_only = True
     about = {"general.architecture": name, "tokenizer.ggml.model": "none"}
@@ -66,7 +70,7 @@ def check_generates(path: Path, gguf: GgufFile) -> None:
     """
     name = str(gguf.metadata.get("general.architecture", ""))
     known = architecture(name)
-    if not known.is_known:
+    if known.is_known is False:
         raise BadInputError(
             f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check that "
             "the download is complete, or give another model"

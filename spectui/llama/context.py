@@ -21,23 +21,24 @@ from spectui.speculative.models import Outputs, Rollback
 Logits = npt.NDArray[np.float32]
 
 CACHE_TYPES = {
-    "f32": C.GGML_TYPE_F32,
-    "f16": C.GGML_TYPE_F16,
-    "bf16": 30,  # GGML_TYPE_BF16 of ggml.h, which the binding leaves out
-    "q8_0": C.GGML_TYPE_Q8_0,
-    "q4_0": C.GGML_TYPE_Q4_0,
-    "q4_1": C.GGML_TYPE_Q4_1,
-    "iq4_nl": C.GGML_TYPE_IQ4_NL,
-    "q5_0": C.GGML_TYPE_Q5_0,
-    "q5_1": C.GGML_TYPE_Q5_1,
+    "f32": 0,
+    "f16": 1,
+    "bf16": 30,
+    "q8_0": 8,
+    "q4_0": 2,
+    "q4_1": 3,
+    "iq4_nl": 20,
+    "q5_0": 6,
+    "q5_1": 7,
 }
-"""KV cache types that ``-ctk`` and ``-ctv`` take."""
+"""KV cache types that ``-ctk`` and ``-ctv`` take, as ``enum ggml_type``, which files fix."""
 
 _FLASH_ATTENTION = {
-    FlashAttention.AUTO: C.LLAMA_FLASH_ATTN_TYPE_AUTO,
-    FlashAttention.ON: C.LLAMA_FLASH_ATTN_TYPE_ENABLED,
-    FlashAttention.OFF: C.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+    FlashAttention.AUTO: "LLAMA_FLASH_ATTN_TYPE_AUTO",
+    FlashAttention.ON: "LLAMA_FLASH_ATTN_TYPE_ENABLED",
+    FlashAttention.OFF: "LLAMA_FLASH_ATTN_TYPE_DISABLED",
 }
+"""C's constants by name: there may be no library."""
 
 _ABORTED = 2
 _NO_SLOT = 1
@@ -57,9 +58,12 @@ class AbortFlag:
     def __init__(self) -> None:
         """Start lowered."""
         self._text = ctypes.create_string_buffer(2)
-        libc = ctypes.CDLL(None)
-        self.callback = ctypes.cast(libc.strlen, C.ggml_abort_callback)
         self.data = ctypes.cast(self._text, ctypes.c_void_p)
+
+    @property
+    def callback(self) -> Any:  # noqa: ANN401 - a C function
+        """``ggml_abort_callback``, to be called with ``data``."""
+        return ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
 
     def set(self) -> None:
         """Abort what is being decoded, and everything after it."""
@@ -179,7 +183,7 @@ class Context(Closing):
         params.n_outputs_max = min(self.n_slots * max_outputs, params.n_batch)
         params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
-        params.flash_attn_type = _FLASH_ATTENTION[options.flash_attn]
+        params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
         params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
         params.type_v = cache_type("-ctv", self.model.options.cache_type_v)
         params.abort_callback = self._abort.callback
@@ -412,7 +416,7 @@ def cache_type(option: str, name: str) -> int:
     """
     if name not in CACHE_TYPES:
         raise UsageError(f"{option} {name}: unknown; use one of {', '.join(CACHE_TYPES)}")
-    return int(CACHE_TYPES[name])
+    return CACHE_TYPES[name]
 
 
 def _creation_error(model: Model, options: ContextOptions) -> DoesNotFitError | UsageError:

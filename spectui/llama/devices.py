@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from spectui.errors import UsageError
+from spectui.errors import MissingLibraryError, UsageError
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.library import binding_version, ensure_backend, ggml
+from spectui.llama.library import ensure_backend, ggml, install_command
 from spectui.llama.rpc import ensure_free
 
 GPU, INTEGRATED = 1, 2
@@ -46,8 +46,7 @@ def _rpc_backend(endpoint: str) -> int:
     if not backend:
         raise UsageError(
             f"--rpc {endpoint}: this llama.cpp was built without RPC; build it again with "
-            'CMAKE_ARGS="-DGGML_RPC=on" pip install --force-reinstall --no-deps --no-cache-dir '
-            f"llama-cpp-python=={binding_version()}, or name libggml-rpc.so of the same llama.cpp "
+            f"{install_command('-DGGML_RPC=on')}, or name libggml-rpc.so of the same llama.cpp "
             "in GGML_BACKEND_PATH"
         )
     return backend
@@ -66,11 +65,14 @@ def _add(backend: int, endpoint: str) -> None:
 
 
 def devices() -> tuple[int, ...]:
-    """All devices that ggml knows, as C pointers.
+    """All devices that ggml knows, as C pointers; none without a library.
 
     They are enumerated by libggml, and described by libggml-base.
     """
-    ensure_backend()
+    try:
+        ensure_backend()
+    except MissingLibraryError:
+        return ()
     registry = ggml("ggml")
     registry.ggml_backend_dev_count.restype = ctypes.c_size_t
     registry.ggml_backend_dev_get.restype = ctypes.c_void_p

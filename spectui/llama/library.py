@@ -1,34 +1,59 @@
-"""The native library, imported in one place: its log, its version, its own libraries."""
+"""The native library, opened in one place, at its first use: its log, its version, its parts.
+
+Much of spectui needs no library: what reads headers and commands, and what measures through a
+llama-server. llama-cpp-python may be installed without one (``-DLLAMA_BUILD=OFF``), and may be
+given another folder with one (``LLAMA_CPP_LIB_PATH``).
+"""
 
 import ctypes
+import importlib
 import os
 import re
 import threading
 from collections import deque
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from spectui.errors import MissingLibraryError
+from spectui.known import Known
 from spectui.llama.planned import without_folder
 
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-import llama_cpp.llama_cpp
-import llama_cpp.llama_cpp_ext
+BINDING_COMMIT = "0c1e57098"
+"""llama.cpp's commit whose structures the pinned llama-cpp-python declares (its changelog)."""
+LIBRARY_VARIABLE = "LLAMA_CPP_LIB_PATH"
+"""llama-cpp-python's own: a folder with ``libllama`` in place of the one that it brings."""
 
-C: Any = llama_cpp.llama_cpp
+
+class _Binding:
+    """A module of the binding, imported with the library at the first use of a name."""
+
+    def __init__(self, name: str) -> None:
+        """Stand in for ``llama_cpp.<name>``."""
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - ctypes
+        value = getattr(_module(self._name), name)
+        # It is asked for in every round.
+        self.__dict__[name] = value
+        return value
+
+
+C: Any = _Binding("llama_cpp")
 """The binding. Untyped on purpose: its annotations describe ctypes, not what calls accept."""
 
-EXT: Any = llama_cpp.llama_cpp_ext
+EXT: Any = _Binding("llama_cpp_ext")
 """llama.cpp's staging API (``llama-ext.h``): hidden states for MTP."""
 
 
 LogListener = Callable[[str], None]
-
-_LIBRARIES = Path(str(C.__file__)).parent / "lib"
-"""The binding's own."""
+_BACKEND = re.compile(r"(?:lib)?ggml-(\w+)\.")
 _LOADED = re.compile(r"\.so\.\d+$|\.\d+\.dylib$")
 _DEBUG, _CONTINUED = 1, 5
 """``GGML_LOG_LEVEL_DEBUG`` and ``GGML_LOG_LEVEL_CONT``."""
@@ -48,11 +73,12 @@ class NativeLog:
         self._lock = threading.Lock()
         self._listener: LogListener | None = None
         self._is_debug = False
-        # The C side keeps only a pointer: the callback object must live as long as the log.
-        self._callback = C.llama_log_callback(self._receive)
+        self._callback: object = None
 
     def install(self) -> None:
         """Route llama.cpp's and ggml's messages here."""
+        # The C side keeps only a pointer: the callback object must live as long as the log.
+        self._callback = C.llama_log_callback(self._receive)
         C.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def listen(self, listener: LogListener | None) -> None:
@@ -159,15 +185,39 @@ def binding_version() -> str:
     return version("llama-cpp-python")
 
 
+def install_command(options: str = "") -> str:
+    """The command that builds the library anew, with CMake options such as ``-DGGML_CUDA=on``."""
+    given = f'CMAKE_ARGS="{options}" ' if options else ""
+    return (
+        f"{given}pip install --force-reinstall --no-deps --no-cache-dir "
+        f"llama-cpp-python=={binding_version()}"
+    )
+
+
 def llama_cpp_version() -> str:
-    """Version that llama.cpp reports of itself."""
+    """Version that llama.cpp reports of itself.
+
+    Raises:
+        MissingLibraryError: there is no library.
+    """
     version: bytes = C.llama_version()
     return version.decode()
 
 
+def known_version() -> Known[str]:
+    """Version of llama.cpp, or why there is no library."""
+    try:
+        return Known(value=llama_cpp_version())
+    except MissingLibraryError as error:
+        return Known(value=None, reason=str(error))
+
+
 def llama_cpp_commit() -> str | None:
     """Commit that the library was built from; None where it was built outside of a clone."""
-    base = ggml("ggml-base")
+    return _commit(ggml("ggml-base"))
+
+
+def _commit(base: ctypes.CDLL) -> str | None:
     try:
         told = base.ggml_commit
     except AttributeError:
@@ -182,13 +232,93 @@ def llama_cpp_commit() -> str | None:
 def ggml(name: str) -> ctypes.CDLL:
     """One of ggml's own libraries, such as ``ggml-base``, beside the binding's.
 
-    Wheels have copies in place of links. That of the name by which libllama loads it is the one
-    that has its devices.
+    Raises:
+        MissingLibraryError: there is none.
     """
-    files = list(_LIBRARIES.glob(f"*{name}.*"))
-    return ctypes.CDLL(str(min(files, key=lambda path: _LOADED.search(path.name) is None)))
+    _module("llama_cpp")
+    return _opened(_folder(), name)
 
 
-def has_cuda() -> bool:
-    """Tell whether the binding was built with CUDA, whatever the driver makes of it."""
-    return any(_LIBRARIES.glob("*ggml-cuda*"))
+def has_library() -> bool:
+    """Whether there is a library, or one was named; it may still fail to open."""
+    return LIBRARY_VARIABLE in os.environ or any(_folder().glob("*llama.*"))
+
+
+def backends() -> tuple[str, ...]:
+    """Names of the backends that the library was built with, such as ``cpu`` and ``cuda``.
+
+    Whether a driver lets them be used is another question.
+    """
+    names = {found[1] for path in _folder().glob("*ggml-*") if (found := _BACKEND.match(path.name))}
+    return tuple(sorted(names - {"base"}))
+
+
+# --- Opening it -------------------------------------------------------------------------------
+
+_BACKEND = re.compile(r"(?:lib)?ggml-(\w+)\.")
+_LOADED = re.compile(r"\.so\.\d+$|\.\d+\.dylib$")
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    """Import a module of the binding, which opens the library.
+
+    Raises:
+        MissingLibraryError: there is none, or it is of another llama.cpp.
+    """
+    if LIBRARY_VARIABLE in os.environ:
+        _check_commit(_folder())
+    try:
+        return importlib.import_module(f"llama_cpp.{name}")
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        raise MissingLibraryError(_missing(error)) from error
+
+
+def _folder() -> Path:
+    """Folder of the library and its parts."""
+    if chosen := os.environ.get(LIBRARY_VARIABLE):
+        return Path(chosen)
+    found = find_spec("llama_cpp")
+    if found is None or found.origin is None:
+        raise MissingLibraryError("llama-cpp-python is not installed; install spectui again")
+    return Path(found.origin).parent / "lib"
+
+
+def _opened(folder: Path, name: str) -> ctypes.CDLL:
+    # Wheels have copies in place of links. That of the name by which libllama loads it is the one
+    # that has its devices.
+    files = sorted(folder.glob(f"*{name}.*"), key=lambda path: _LOADED.search(path.name) is None)
+    if not files:
+        raise MissingLibraryError(f"{folder} has no lib{name}")
+    return ctypes.CDLL(str(files[0]))
+
+
+def _check_commit(folder: Path) -> None:
+    """Refuse a library whose structures are others than the binding declares."""
+    try:
+        commit = _commit(_opened(folder, "ggml-base"))
+    except (MissingLibraryError, OSError) as error:
+        raise MissingLibraryError(
+            f"{LIBRARY_VARIABLE}={folder} has no llama.cpp library that can be opened ({error}); "
+            "name the folder with libllama and libggml-base, or unset it"
+        ) from error
+    if commit is None or not _is_same(commit, BINDING_COMMIT):
+        raise MissingLibraryError(
+            f"{LIBRARY_VARIABLE}={folder} is llama.cpp {commit or 'of an unknown commit'}, and "
+            f"llama-cpp-python {binding_version()} needs {BINDING_COMMIT}; build that commit, or "
+            "unset it"
+        )
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two abbreviated hashes can belong to one commit."""
+    shorter, longer = sorted((one, other), key=len)
+    return longer.startswith(shorter)
+
+
+def _missing(error: Exception) -> str:
+    return (
+        f"llama-cpp-python has no llama.cpp library that can be opened here ({error}); build it "
+        f"with {install_command()}, or measure through your own llama-server: "
+        "--backend server --server-bin PATH"
+    )

@@ -27,31 +27,31 @@ class _Override(ctypes.Structure):
     _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
 
 
-_KV_TYPES: dict[type, tuple[int, str]] = {
-    bool: (C.LLAMA_KV_OVERRIDE_TYPE_BOOL, "val_bool"),
-    int: (C.LLAMA_KV_OVERRIDE_TYPE_INT, "val_i64"),
-    float: (C.LLAMA_KV_OVERRIDE_TYPE_FLOAT, "val_f64"),
-    str: (C.LLAMA_KV_OVERRIDE_TYPE_STR, "val_str"),
+_KV_TYPES: dict[type, tuple[str, str]] = {
+    bool: ("LLAMA_KV_OVERRIDE_TYPE_BOOL", "val_bool"),
+    int: ("LLAMA_KV_OVERRIDE_TYPE_INT", "val_i64"),
+    float: ("LLAMA_KV_OVERRIDE_TYPE_FLOAT", "val_f64"),
+    str: ("LLAMA_KV_OVERRIDE_TYPE_STR", "val_str"),
 }
-"""Tag and member of the union."""
+"""Tag and member of the union. Here and below C's constants by name: there may be no library."""
 _SPLIT_MODES = {
-    SplitMode.NONE: C.LLAMA_SPLIT_MODE_NONE,
-    SplitMode.LAYER: C.LLAMA_SPLIT_MODE_LAYER,
-    SplitMode.ROW: C.LLAMA_SPLIT_MODE_ROW,
+    SplitMode.NONE: "LLAMA_SPLIT_MODE_NONE",
+    SplitMode.LAYER: "LLAMA_SPLIT_MODE_LAYER",
+    SplitMode.ROW: "LLAMA_SPLIT_MODE_ROW",
 }
 
 
 _LOAD_MODES = {
-    "auto": C.LLAMA_LOAD_MODE_AUTO,
-    "none": C.LLAMA_LOAD_MODE_NONE,
-    "mlock": C.LLAMA_LOAD_MODE_MLOCK,
-    "mmap+mlock": C.LLAMA_LOAD_MODE_MMAP_MLOCK,
-    "dio": C.LLAMA_LOAD_MODE_DIRECT_IO,
+    "auto": "LLAMA_LOAD_MODE_AUTO",
+    "none": "LLAMA_LOAD_MODE_NONE",
+    "mlock": "LLAMA_LOAD_MODE_MLOCK",
+    "mmap+mlock": "LLAMA_LOAD_MODE_MMAP_MLOCK",
+    "dio": "LLAMA_LOAD_MODE_DIRECT_IO",
 }
 _LAZY_MODES = {
-    LazyMode.AUTO: C.LLAMA_LAZY_MODE_AUTO,
-    LazyMode.ON: C.LLAMA_LAZY_MODE_ON,
-    LazyMode.OFF: C.LLAMA_LAZY_MODE_OFF,
+    LazyMode.AUTO: "LLAMA_LAZY_MODE_AUTO",
+    LazyMode.ON: "LLAMA_LAZY_MODE_ON",
+    LazyMode.OFF: "LLAMA_LAZY_MODE_OFF",
 }
 
 
@@ -60,7 +60,8 @@ def _kv_override_array(options: ModelOptions) -> Any:  # noqa: ANN401 - a ctypes
     entries = (C.llama_model_kv_override * (len(options.override_kv) + 1))()
     for entry, override in zip(entries, options.override_kv, strict=False):
         value = override.value
-        entry.tag, member = _KV_TYPES[type(value)]
+        tag, member = _KV_TYPES[type(value)]
+        entry.tag = getattr(C, tag)
         entry.key = override.key.encode()
         setattr(entry.value, member, value.encode() if isinstance(value, str) else value)
     return entries
@@ -86,8 +87,8 @@ class ModelParams:
         self.c = C.llama_model_default_params()
         self.c.n_gpu_layers = options.n_gpu_layers
         # Without memory there is nothing to map to, and llama.cpp would assert.
-        self.c.load_mode = _LOAD_MODES["none" if no_alloc else options.load_mode]
-        self.c.lazy_mode = _LAZY_MODES[options.lazy_mode]
+        self.c.load_mode = getattr(C, _LOAD_MODES["none" if no_alloc else options.load_mode])
+        self.c.lazy_mode = getattr(C, _LAZY_MODES[options.lazy_mode])
         self.c.use_extra_bufts = options.repack
         self.c.no_host = options.no_host
         self.c.no_alloc = no_alloc
@@ -111,7 +112,7 @@ class ModelParams:
             chosen = named(devices.names)
             self._devices = (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
             self.c.devices = ctypes.addressof(self._devices)
-        self.c.split_mode = _SPLIT_MODES[devices.split_mode]
+        self.c.split_mode = getattr(C, _SPLIT_MODES[devices.split_mode])
         self.c.main_gpu = devices.main
 
     @staticmethod

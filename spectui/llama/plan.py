@@ -26,9 +26,9 @@ from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import (
+    backends,
     binding_version,
-    has_cuda,
-    llama_cpp_version,
+    known_version,
     native_log,
 )
 from spectui.llama.model import Model
@@ -372,8 +372,8 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
 def _backend() -> Backend:
     return Backend(
         llama_cpp_python=binding_version(),
-        llama_cpp=llama_cpp_version(),
-        has_cuda=has_cuda(),
+        llama_cpp=known_version(),
+        backends=backends(),
         gpus=gpu_memories(),
     )
 

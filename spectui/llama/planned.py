@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 
 from spectui.errors import SpectuiError
+from spectui.known import Known
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
 from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.gguf import FileIdentity
@@ -101,10 +102,10 @@ class Backend:
 
     llama_cpp_python: str
     """Version of the binding."""
-    llama_cpp: str
-    """Version of llama.cpp itself."""
-    has_cuda: bool
-    """Whether it was built with CUDA, whatever the driver makes of it."""
+    llama_cpp: Known[str]
+    """Version of llama.cpp itself, or why there is none."""
+    backends: tuple[str, ...]
+    """What it was built with, such as ``cuda``, whatever a driver makes of it."""
     gpus: tuple[DeviceMemory, ...]
 
 

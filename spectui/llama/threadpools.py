@@ -24,9 +24,9 @@ _NICE = {-1: 5, 0: 0, 1: -5, 2: -10, 3: -20}
 _REAL_TIME = {1: 40, 2: 80, 3: 90}
 """Priority among threads of real time (``ggml_thread_apply_priority``)."""
 _STRATEGIES = {
-    Numa.DISTRIBUTE: C.GGML_NUMA_STRATEGY_DISTRIBUTE,
-    Numa.ISOLATE: C.GGML_NUMA_STRATEGY_ISOLATE,
-    Numa.NUMACTL: C.GGML_NUMA_STRATEGY_NUMACTL,
+    Numa.DISTRIBUTE: "GGML_NUMA_STRATEGY_DISTRIBUTE",
+    Numa.ISOLATE: "GGML_NUMA_STRATEGY_ISOLATE",
+    Numa.NUMACTL: "GGML_NUMA_STRATEGY_NUMACTL",
 }
 _used_numa: list[Numa] = []
 """The strategy of this process, once a model was loaded: llama.cpp takes it once."""
@@ -41,7 +41,7 @@ def use_numa(strategy: Numa | None) -> None:
     if strategy is not None and not _used_numa:
         _used_numa.append(strategy)
         ensure_backend()
-        C.llama_numa_init(_STRATEGIES[strategy])
+        C.llama_numa_init(getattr(C, _STRATEGIES[strategy]))
     if _used_numa and strategy is not _used_numa[0]:
         raise UsageError(
             f"--numa {strategy or 'none'}: this process runs with --numa {_used_numa[0]}, which "

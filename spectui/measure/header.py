@@ -1,15 +1,15 @@
 """Fields at the start of the documents of commands that load llama.cpp."""
 
 from spectui.documents import Json, heading
-from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.llama.library import binding_version, known_version
 from spectui.monitor.machine import Machine
 
 
 def header(kind: str, machine: Machine) -> Json:
-    """Fields at the start of a document, with the versions of the loaded library."""
+    """Fields at the start of a document, with the versions of binding and library."""
     return heading(
         kind,
         machine.document(),
         llama_cpp_python=binding_version(),
-        llama_cpp=llama_cpp_version(),
+        llama_cpp=known_version(),
     )

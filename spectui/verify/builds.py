@@ -7,6 +7,7 @@ from spectui.documents import Json, or_reason
 from spectui.measure.servers import UNTOLD
 from spectui.server.help_text import Version
 
+_NO_LIBRARY = "there is no llama.cpp library"
 _FEWEST = 7
 """Minimum number of characters that identify a commit, as git abbreviates it."""
 
@@ -23,7 +24,8 @@ class Compared(StrEnum):
 class Builds:
     """The llama.cpp that measured, and the one that serves."""
 
-    engine: str
+    engine: str | None
+    """None where nothing measures in-process."""
     engine_commit: str | None = None
     """None if the engine's library was not built in a clone."""
     server: Version | None
@@ -43,7 +45,7 @@ class Builds:
 
     def _compared(self) -> tuple[Compared, bool] | None:
         server = self.server
-        if server is None:
+        if server is None or self.engine is None:
             return None
         if server.commit is not None and self.engine_commit is not None:
             return Compared.COMMIT, _same_commit(server.commit, self.engine_commit)
@@ -55,6 +57,8 @@ class Builds:
     def engine_text(self) -> str:
         """The engine's version, with its commit where that is known."""
         commit = self.engine_commit
+        if self.engine is None:
+            return "none"
         return self.engine if commit is None else f"{self.engine} (commit {commit})"
 
     @property
@@ -74,7 +78,7 @@ class Builds:
         """Both builds, and whether they are the same, in documents."""
         compared = None if self.compared is None else str(self.compared)
         return {
-            "engine": self.engine,
+            **or_reason("engine", self.engine, _NO_LIBRARY),
             **or_reason("engine_commit", self.engine_commit, "the library does not tell"),
             "server": self.server_text,
             **or_reason("same", self.is_same, UNTOLD),
@@ -84,7 +88,7 @@ class Builds:
     @property
     def note(self) -> str | None:
         """A note on differing builds; None if both are the same."""
-        if self.is_same:
+        if self.is_same or self.engine is None:
             return None
         if self.server is None:
             return (

@@ -12,6 +12,7 @@ from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.fitting import with_smallest_context
 from spectui.engine.planning import Planner
+from spectui.known import Known
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.monitor.machine import Machine
@@ -22,7 +23,8 @@ from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 pytest_plugins = ["tests.support.fixtures"]
 
 GIGA = 1_000_000_000
-BACKEND = Backend(llama_cpp_python="0.3", llama_cpp="0.5", has_cuda=False, gpus=())
+VERSION = Known(value="0.5")
+BACKEND = Backend(llama_cpp_python="0.3", llama_cpp=VERSION, backends=("cpu",), gpus=())
 MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
 AROUND = Surroundings(
     machine=MACHINE,
@@ -256,7 +258,7 @@ def test_unused_gpus_are_the_builds_or_the_drivers_fault() -> None:
     without = text_of(None)
     assert "built without CUDA" in without
     assert "--no-deps --no-cache-dir llama-cpp-python==0.3" in without
-    with_cuda = text_of(None, replace(AROUND, backend=replace(BACKEND, has_cuda=True)))
+    with_cuda = text_of(None, replace(AROUND, backend=replace(BACKEND, backends=("cpu", "cuda"))))
     assert "built without CUDA" not in with_cuda
     assert "CUDA_VISIBLE_DEVICES" in with_cuda
 

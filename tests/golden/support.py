@@ -21,7 +21,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-import llama_cpp.llama_cpp as native
 import psutil
 import pytest
 from huggingface_hub import close_session, constants
@@ -29,7 +28,7 @@ from huggingface_hub import close_session, constants
 from spectui import __version__
 from spectui.cli import main
 from spectui.engine.host_memory import HostMemory
-from spectui.llama.library import llama_cpp_version
+from spectui.llama.library import C, llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
 from tests.support.machine import QUIET, seen_by_watches
@@ -122,9 +121,9 @@ class VirtualTime:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         load, begin, decode = (
-            native.llama_model_load_from_file,
-            native.llama_init_from_model,
-            native.llama_decode,
+            C.llama_model_load_from_file,
+            C.llama_init_from_model,
+            C.llama_decode,
         )
 
         def loaded(path: bytes, *arguments: Foreign) -> Foreign:
@@ -147,9 +146,9 @@ class VirtualTime:
                 self._ticks += round(seconds * _TICKS_PER_S)
             return status
 
-        monkeypatch.setattr(native, "llama_model_load_from_file", loaded)
-        monkeypatch.setattr(native, "llama_init_from_model", begun)
-        monkeypatch.setattr(native, "llama_decode", decoded)
+        monkeypatch.setattr(C, "llama_model_load_from_file", loaded)
+        monkeypatch.setattr(C, "llama_init_from_model", begun)
+        monkeypatch.setattr(C, "llama_decode", decoded)
         monkeypatch.setattr(time, "perf_counter", self)
 
 

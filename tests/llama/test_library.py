@@ -1,0 +1,135 @@
+"""What works without a built llama.cpp library, and whose library may take its place."""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from spectui.llama.library import BINDING_COMMIT, LIBRARY_VARIABLE, llama_cpp_commit
+from tests.support.models import TARGET, write_tiny
+from tests.support.scripted_server import write_server
+
+COMMAND = "llama-server -m target.gguf -fa on -c 256"
+REFUSED = 2
+
+
+class Bare:
+    """spectui where llama-cpp-python was installed without a library."""
+
+    def __init__(self, folder: Path) -> None:
+        binding = find_spec("llama_cpp")
+        assert binding is not None
+        assert binding.origin is not None
+        without = shutil.ignore_patterns("lib", "__pycache__")
+        shutil.copytree(
+            Path(binding.origin).parent, folder / "binding" / "llama_cpp", ignore=without
+        )
+        write_tiny(TARGET, folder / "target.gguf")
+        self.folder = folder
+        found = os.environ.get("PYTHONPATH", str(Path(__file__).parents[2]))
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE},
+            "PYTHONPATH": os.pathsep.join([str(folder / "binding"), found]),
+            **{f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("DATA", "CONFIG")},
+            "HOME": str(folder),
+        }
+
+    def run(self, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "spectui", *map(str, arguments)],
+            cwd=self.folder,
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Bare:
+    return Bare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("lint", COMMAND),
+        ("export", "--from", COMMAND),
+        ("presets", "list"),
+        ("models", "scan", "."),
+        ("studies", "list"),
+        ("doctor",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_commands_that_load_no_model_need_no_library(bare: Bare, arguments: tuple[str]) -> None:
+    done = bare.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_says_how_to_get_one(bare: Bare) -> None:
+    told = " ".join(bare.run("doctor").stdout.split())
+    assert "no llama.cpp library" in told
+    assert "pip install --force-reinstall" in told
+
+
+def test_lint_says_that_models_were_not_looked_at(bare: Bare) -> None:
+    told = " ".join(bare.run("lint", COMMAND).stdout.split())
+    assert "The models were not looked at: llama-cpp-python has no llama.cpp library" in told
+
+
+def test_the_engine_refuses_in_a_sentence(bare: Bare) -> None:
+    done = bare.run("probe", "experts", "-m", "target.gguf")
+    assert done.returncode == REFUSED
+    assert done.stderr.startswith("error: llama-cpp-python has no llama.cpp library")
+
+
+@pytest.mark.parametrize("server_bin", [(), ("--server-bin", "bin/llama-server")])
+def test_a_llama_server_measures_in_its_place(bare: Bare, server_bin: tuple[str, ...]) -> None:
+    (bare.folder / "bin").mkdir()
+    write_server(bare.folder / "bin" / "llama-server")
+    path = os.pathsep.join([str(bare.folder / "bin"), os.environ["PATH"]])
+    pair = ("-m", "target.gguf", "-md", "target.gguf", "-c", 256, "-n", 24, "--temp", 0)
+    options = ("--prompts", "prompts.jsonl", "--ignore-eos", *server_bin)
+    (bare.folder / "prompts.jsonl").write_text(
+        "".join(f'{{"prompt": "tell me of {n}"}}\n' for n in range(8))
+    )
+    done = bare.run("bench", *pair, *options, PATH=path if not server_bin else os.environ["PATH"])
+    assert done.returncode == 0, done.stderr
+    assert "since spectui has no llama.cpp library of its own here" in done.stderr
+    assert "1.25×" in done.stdout
+
+
+def write_library(folder: Path, commit: str) -> None:
+    """A ``libggml-base`` that knows its commit, and no more."""
+    folder.mkdir()
+    (folder / "base.c").write_text(f'const char * ggml_commit(void) {{ return "{commit}"; }}')
+    library = folder / "libggml-base.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, folder / "base.c"], check=True)
+
+
+def refused(bare: Bare, folder: Path) -> str:
+    done = bare.run("probe", "experts", "-m", "target.gguf", **{LIBRARY_VARIABLE: str(folder)})
+    assert done.returncode == REFUSED, done.stderr
+    return done.stderr
+
+
+def test_a_named_library_is_of_the_bindings_commit(bare: Bare) -> None:
+    for commit in ("0123456789", "unknown"):
+        write_library(bare.folder / commit, commit)
+        told = refused(bare, bare.folder / commit)
+        assert f"needs {BINDING_COMMIT}; build that commit" in told
+    assert "has no llama.cpp library that can be opened" in refused(bare, bare.folder / "none")
+
+
+def test_the_bindings_own_library_is_of_its_commit() -> None:
+    commit = llama_cpp_commit()
+    assert commit is None or BINDING_COMMIT.startswith(commit)
