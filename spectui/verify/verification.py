@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.engine.guard import request_of
-from spectui.errors import CancelledError, MissingLibraryError, SpectuiError
+from spectui.errors import CancelledError, SpectuiError
 from spectui.format import counted
 from spectui.known import Known
-from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.llama.library import known_version, llama_cpp_commit, llama_cpp_version
 from spectui.measure.backend import load_setup
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer, Run
@@ -120,10 +120,8 @@ class Verification:
         """The binary's llama.cpp, and the one that measured in-process, or would."""
         server = self.binary.version
         if promise is None:
-            try:
-                version, commit = llama_cpp_version(), llama_cpp_commit()
-            except MissingLibraryError:
-                version = commit = None
+            version = known_version().value
+            commit = None if version is None else llama_cpp_commit()
             return Builds(engine=version, engine_commit=commit, server=server)
         commit = promise.llama_cpp_commit
         return Builds(engine=promise.llama_cpp, engine_commit=commit, server=server)
