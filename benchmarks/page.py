@@ -19,12 +19,6 @@ RESULTS = HERE / "results"
 _HEADER = ("what", "result", "script", "machine", "date")
 _NO_GPU = "–"
 _SIMULATED = "simulated"
-_INTRODUCTION = """\
-# Benchmarks
-
-Everything that was measured, with the script that measured it: `python -m benchmarks.SCRIPT`, in a clone. What it measured is in `benchmarks/results/`; this page
-is rendered from there (`python -m tools.render_docs`), and a test holds that it is.
-"""
 
 
 def page() -> str:
@@ -32,7 +26,7 @@ def page() -> str:
     described = _description()
     results = {name: _read_results(name) for name in sorted(used_results())}
     machines = _letters(results)
-    parts = [_INTRODUCTION, _machines(machines, results)]
+    parts = [described["introduction"], _machines(machines, results)]
     parts += [_group(group, results, machines) for group in described["groups"]]
     return "\n".join([*parts, described["closing"]])
 
