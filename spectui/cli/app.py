@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from spectui import __version__
+from spectui.cli.help import Group
 from spectui.cli.reader import reader
 
 _COMMANDS = {
@@ -29,10 +30,17 @@ _COMMANDS = {
 """One-line help of each command in the module of its name: listing must not import them all."""
 
 
+_EXAMPLES = (
+    ("See what a verdict looks like, on the demo models", "spectui tune --demo --time-budget 4m"),
+    ("Choose among the models of this machine, and chat", "spectui"),
+    ("Check a command that you have", "spectui lint serve.sh"),
+)
 _OF_THE_GROUP = ("-h", "--help", "--version")
+_WIDEST = 100
+"""Columns of help on a terminal that has them."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Without a command it is the cockpit: `spectui`, `spectui --demo`, `spectui -m model.gguf`.
         if not args or (args[0].startswith("-") and args[0] not in _OF_THE_GROUP):
@@ -75,7 +83,11 @@ class _Commands(click.Group):
         return command
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    examples=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST},
+)
 @click.version_option(__version__, prog_name="spectui")
 def app() -> None:
     """The cockpit for speculative decoding in llama.cpp.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
@@ -34,7 +35,17 @@ _READERS = {
 """The program that reads each kind of file."""
 
 
-@click.command(name="export")
+_EXAMPLES = (
+    ("What the latest tune advised, as a command", "spectui export"),
+    (
+        "A study's flags for Compose, in a file",
+        "spectui export STUDY --format compose --out new.yml",
+    ),
+    ("A command in the words of ik_llama.cpp", "spectui export --from serve.sh --dialect ik"),
+)
+
+
+@click.command(name="export", cls=Command, examples=_EXAMPLES)
 @click.argument("study", required=False)
 @click.option(
     "--from",

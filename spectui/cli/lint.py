@@ -5,10 +5,11 @@ from pathlib import PurePath
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.options_common import QUIET, json_option
 
 
-class _Quoted(click.Command):
+class _Quoted(Command):
     """Accepts a word with blanks as the command to check, even if it starts with a dash."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -27,7 +28,17 @@ class _Quoted(click.Command):
             raise
 
 
-@click.command(name="lint", cls=_Quoted)
+_EXAMPLES = (
+    ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
+    ("The llama-server that runs", "spectui lint pid:"),
+    (
+        "A script, corrected for your llama-server",
+        "spectui lint serve.sh --fix --server-bin ./llama-server",
+    ),
+)
+
+
+@click.command(name="lint", cls=_Quoted, examples=_EXAMPLES)
 @click.argument("command_line", metavar="[COMMAND]", required=False)
 @click.option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
 @click.option(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.help import Group
 from spectui.cli.output import complain, say
 from spectui.cli.request import RunOptions
 from spectui.errors import BadInputError
@@ -12,7 +13,7 @@ from spectui.presets import Preset, find_preset, list_presets
 from spectui.reading import SMALL_BYTES, read_file
 
 
-@click.group(name="presets")
+@click.group(name="presets", cls=Group)
 def command() -> None:
     """List presets, or show one."""
 

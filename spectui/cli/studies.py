@@ -4,10 +4,17 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.help import Group
 from spectui.cli.options_common import STORAGE, json_option
 
+_EXAMPLES = (
+    ("What was tuned", "spectui studies list"),
+    ("The latest verdict again", "spectui studies show"),
+    ("Take a study to another machine", "spectui studies export STUDY study.json"),
+)
 
-@click.group(name="studies")
+
+@click.group(name="studies", cls=Group, examples=_EXAMPLES)
 def command() -> None:
     """List, show, move, delete and repair the studies that tuning keeps."""
 

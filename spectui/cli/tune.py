@@ -65,6 +65,7 @@ _TUNE = (
         type=Fraction(min=0),
         default=0.02,
         show_default=True,
+        metavar="SHARE",
         help="Least gain that makes speculation worth it.",
     ),
     REQUEST,
@@ -104,7 +105,23 @@ _TUNE = (
 )
 
 
-@click.command(name="tune", cls=Repeatable)
+_EXAMPLES = (
+    (
+        "See what the answer looks like, on the demo models, in four minutes",
+        "spectui tune --demo --trials 12 --time-budget 4m",
+    ),
+    (
+        "Compare two drafts, with the experts in RAM",
+        "spectui tune -m target.gguf -md small.gguf -md tiny.gguf --cpu-moe",
+    ),
+    (
+        "Improve a command that you have, and confirm it on your llama-server",
+        "spectui tune --from serve.sh --server-bin ./llama-server",
+    ),
+)
+
+
+@click.command(name="tune", cls=Repeatable, examples=_EXAMPLES)
 @search_options
 @add_options(YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
 def command(**options: Any) -> None:

@@ -85,6 +85,15 @@ def _between(numbers: click.IntRange | click.FloatRange) -> str:
     return f"from {numbers.min} to {numbers.max}"
 
 
+def range_text(values: click.ParamType[Any]) -> str:
+    """A range, such as ``0 to 1``; empty where it only says that a number counts something."""
+    if not isinstance(values, WholeNumber | Fraction):
+        return ""
+    if values.max is None or values.max >= INT_MAX:
+        return "" if values.min in {None, 0, 1} else f"at least {values.min}"
+    return f"{values.min} to {values.max}"
+
+
 class DrafterKind(click.Choice[str]):
     """A drafter's kind by llama-server's name; kinds that cannot run here fail with a reason."""
 

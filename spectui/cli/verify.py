@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.drafting import DRAFTING
+from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
 from spectui.cli.options_common import STORAGE, TIMEOUT
 from spectui.cli.values import WholeNumber
@@ -51,7 +52,16 @@ _VERIFY = (
 )
 
 
-@click.command(name="verify")
+_EXAMPLES = (
+    ("What the latest tune promised", "spectui verify --server-bin ./llama-server"),
+    (
+        "A setting, measured in-process first",
+        "spectui verify -m target.gguf -md draft.gguf --server-bin ./llama-server",
+    ),
+)
+
+
+@click.command(name="verify", cls=Command, examples=_EXAMPLES)
 @click.argument("study", required=False)
 @add_options(*_VERIFY)
 @shared_options

@@ -28,7 +28,16 @@ _WORKER = (
 )
 
 
-@click.command(name="worker", cls=Repeatable)
+_EXAMPLES = (
+    ("Measure beside the tune of a study", "spectui worker STUDY"),
+    (
+        "With models that lie elsewhere on this machine",
+        "spectui worker STUDY -m /models/target.gguf -md /models/draft.gguf",
+    ),
+)
+
+
+@click.command(name="worker", cls=Repeatable, examples=_EXAMPLES)
 @click.argument("study")
 @add_options(*_WORKER)
 @search_options
