@@ -20,7 +20,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
         *("model", "model_draft", "drafts", "draft_dirs", "preset", "command_line"),
         *("demo", "target"),
     ),
-    "Speculation": ("spec_type", "schedule"),
+    "Speculation": ("spec_type", "schedule", "draft_max", "draft_min", "draft_p_min"),
     "Search": (
         *("trials", "time_budget", "study", "storage", "resume", "sampler", "tuned"),
         *("min_gain", "group"),

@@ -64,7 +64,7 @@ def scan(
     default=0,
     show_default=True,
     metavar="N",
-    help="Of their random weights.",
+    help="Of the noise in their weights.",
 )
 @QUIET
 def demo(*, seed: int, quiet: bool) -> None:
