@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.completing import files, studies
 from spectui.cli.help import Command
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
@@ -46,11 +47,12 @@ _EXAMPLES = (
 
 
 @click.command(name="export", cls=Command, examples=_EXAMPLES)
-@click.argument("study", required=False)
+@click.argument("study", required=False, shell_complete=studies)
 @click.option(
     "--from",
     "command_line",
     metavar="COMMAND",
+    shell_complete=files,
     help='Rewrite an existing command instead: "llama-server -m ...".',
 )
 @click.option(
@@ -63,6 +65,7 @@ _EXAMPLES = (
 @click.option(
     "--server-bin",
     metavar="PATH",
+    shell_complete=files,
     help="The llama-server that will read it: only what its --help lists is written.",
 )
 @click.option(

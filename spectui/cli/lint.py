@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 import click
 
+from spectui.cli.completing import files
 from spectui.cli.help import Command
 from spectui.cli.options_common import QUIET, json_option
 
@@ -39,7 +40,7 @@ _EXAMPLES = (
 
 
 @click.command(name="lint", cls=_Quoted, examples=_EXAMPLES)
-@click.argument("command_line", metavar="[COMMAND]", required=False)
+@click.argument("command_line", metavar="[COMMAND]", required=False, shell_complete=files)
 @click.option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
 @click.option(
     "--dialect",
@@ -49,6 +50,7 @@ _EXAMPLES = (
 @click.option(
     "--server-bin",
     metavar="PATH",
+    shell_complete=files,
     help="The llama-server that will read it: its --help says what it takes.",
 )
 @click.option(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
 from spectui.cli.values import FileGlob, WholeNumber
@@ -86,7 +87,7 @@ def demo(*, seed: int, quiet: bool) -> None:
 
 
 @command.command(name="pull")
-@click.argument("preset")
+@click.argument("preset", shell_complete=presets)
 @click.option(
     "--only",
     type=click.Choice(["target", "draft"]),

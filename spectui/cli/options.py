@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator, click_option
+from spectui.cli.completing import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_common import ISOLATE, ISOLATE_SCREEN, LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
@@ -33,6 +34,7 @@ _PRESET: Decorator = click.option(
     is_eager=True,
     callback=preset_option,
     metavar="NAME",
+    shell_complete=presets,
     help="Take options from a preset (see: spectui presets list).",
 )
 
@@ -40,6 +42,7 @@ _FROM: Decorator = click.option(
     "--from",
     "command_line",
     metavar="COMMAND",
+    shell_complete=files,
     is_eager=True,
     expose_value=False,
     callback=from_option,

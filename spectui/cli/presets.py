@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.output import complain, say
 from spectui.cli.request import RunOptions
@@ -28,7 +29,7 @@ def list_() -> None:
 
 
 @command.command(name="show")
-@click.argument("name")
+@click.argument("name", shell_complete=presets)
 def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps."""
     path = find_preset(name).path

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from spectui.cli.click_options import Decorator, listed
+from spectui.cli.completing import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.help import Command
@@ -22,6 +23,7 @@ _AXES: tuple[Decorator, ...] = (
     click.option(
         "--grid",
         metavar="NAME|FILE",
+        shell_complete=grids,
         help="Run a named study or your own .toml file; options beside it replace its axes.",
     ),
     click.option("--list", "list_grids", is_flag=True, help="Show the named grids, and end."),

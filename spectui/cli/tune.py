@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Repeatable
+from spectui.cli.completing import files, studies
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
 from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
@@ -30,7 +31,12 @@ _TUNE = (
             "take half the time again."
         ),
     ),
-    click.option("--study", metavar="NAME", help="Name of the study (default: made from the run)."),
+    click.option(
+        "--study",
+        metavar="NAME",
+        shell_complete=studies,
+        help="Name of the study (default: made from the run).",
+    ),
     STORAGE,
     click.option(
         "--repeats",
@@ -90,6 +96,7 @@ _TUNE = (
     click.option(
         "--server-bin",
         metavar="PATH",
+        shell_complete=files,
         help=(
             "In the end, measure the best on your own llama-server as spectui verify does, which "
             "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from spectui.cli.completing import files, studies
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
@@ -15,6 +16,7 @@ _VERIFY = (
         "--server-bin",
         required=True,
         metavar="PATH",
+        shell_complete=files,
         help="Your llama-server.",
     ),
     STORAGE,
@@ -62,7 +64,7 @@ _EXAMPLES = (
 
 
 @click.command(name="verify", cls=Command, examples=_EXAMPLES)
-@click.argument("study", required=False)
+@click.argument("study", required=False, shell_complete=studies)
 @add_options(*_VERIFY)
 @shared_options
 @add_options(*DRAFTING)

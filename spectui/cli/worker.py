@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Repeatable
+from spectui.cli.completing import studies
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, SERVER_BIN, STORAGE, YES
 from spectui.cli.values import DURATION, WholeNumber
@@ -38,7 +39,7 @@ _EXAMPLES = (
 
 
 @click.command(name="worker", cls=Repeatable, examples=_EXAMPLES)
-@click.argument("study")
+@click.argument("study", shell_complete=studies)
 @add_options(*_WORKER)
 @search_options
 @add_options(YES, ISOLATE, *BACKEND, SERVER_BIN, PARALLEL)

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -50,7 +51,7 @@ def test_an_example_is_understood(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "serve.sh").write_text(LINE)
-    name, *words = shlex.split(line)
+    name, *words = takewhile(lambda word: not word.startswith(">"), shlex.split(line))
     command: click.Command = app
     while isinstance(command, click.Group):
         at = words.pop(0) if words and not words[0].startswith("-") else "cockpit"
