@@ -170,7 +170,7 @@ def explanation(option: click.Option, ctx: click.Context) -> str:
 def idle_names(command: click.Command) -> list[str]:
     """Names of the options that are accepted and do nothing."""
     own = (param for param in command.params if _is_idle(command, param))
-    return [_spellings(param.opts, every=False)[-1] for param in own]
+    return [name for param in own for name in _spellings(param.opts, every=False)]
 
 
 def _is_idle(command: click.Command, param: click.Parameter) -> bool:
