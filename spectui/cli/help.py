@@ -26,7 +26,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
         *("min_gain", "group"),
     ),
     "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
-    "Measuring": (
+    "Run": (
         *("prompts", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
         *("depths", "depth", "repeats", "costs", "keep_text", "yes", "isolate"),
     ),
