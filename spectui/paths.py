@@ -33,6 +33,11 @@ def cache_dir() -> Path:
     return Path(home) / "cache" if home else platformdirs.user_cache_path("spectui")
 
 
+def own_storage_file() -> Path:
+    """The studies' storage in the user's data folder."""
+    return data_dir() / "studies.sqlite3"
+
+
 def text_of(name: str) -> str:
     """A file's name as text: it may be bytes that are none, which no JSON can hold."""
     return os.fsencode(name).decode("utf-8", "replace")

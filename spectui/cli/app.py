@@ -1,17 +1,22 @@
 """The command group. Commands are imported when they are named."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spectui import __version__
+from spectui.cli.help import Group
 from spectui.cli.reader import reader
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "cockpit": "Chat with a pair, and watch and tune what speculation does.",
     "attach": "Watch a llama-server that is already running.",
     "bench": "Measure one setting against the target alone.",
+    "completion": "Print the script with which a shell completes commands.",
     "doctor": "Examine the machine, and a pair before it is loaded.",
     "export": "Write the flags that tune advised, or rewrite a command.",
     "lint": "Check an existing llama-server command, without running it.",
@@ -29,15 +34,31 @@ _COMMANDS = {
 """One-line help of each command in the module of its name: listing must not import them all."""
 
 
+_EXAMPLES = (
+    ("See what a verdict looks like, on the demo models", "spectui tune --demo --time-budget 4m"),
+    ("Choose among the models of this machine, and chat", "spectui"),
+    ("Check a command that you have", "spectui lint serve.sh"),
+)
 _OF_THE_GROUP = ("-h", "--help", "--version")
+_WIDEST = 100
+"""Columns of help on a terminal that has them."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Without a command it is the cockpit: `spectui`, `spectui --demo`, `spectui -m model.gguf`.
-        if not args or (args[0].startswith("-") and args[0] not in _OF_THE_GROUP):
-            args = ["cockpit", *args]
-        return super().parse_args(ctx, args)
+        is_named = bool(args) and (not args[0].startswith("-") or args[0] in _OF_THE_GROUP)
+        # A shell that completes the first word may mean a command.
+        is_open = not args and ctx.resilient_parsing
+        return super().parse_args(ctx, args if is_named or is_open else ["cockpit", *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
+        """Complete a command, or an option of the cockpit's."""
+        found = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            return found
+        cockpit = import_module("spectui.cli.cockpit").command
+        return [*found, *cockpit.shell_complete(click.Context(cockpit, ctx), incomplete)]
 
     def make_context(
         self,
@@ -75,7 +96,11 @@ class _Commands(click.Group):
         return command
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    examples=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST},
+)
 @click.version_option(__version__, prog_name="spectui")
 def app() -> None:
     """The cockpit for speculative decoding in llama.cpp.

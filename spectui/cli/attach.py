@@ -2,6 +2,7 @@
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.options import add_options
 from spectui.cli.options_common import LOOK, json_option
 from spectui.cli.values import Fraction
@@ -11,7 +12,13 @@ _ONCE_S = 1.0
 _SHORTEST_S = 0.1
 
 
-@click.command(name="attach")
+_EXAMPLES = (
+    ("Watch a server of this machine", "spectui attach localhost:8080"),
+    ("What it tells now, for a script", "spectui attach localhost:8080 --once --json -"),
+)
+
+
+@click.command(name="attach", cls=Command, examples=_EXAMPLES)
 @click.argument("address")
 @click.option("--once", is_flag=True, help="Print what the server tells now, and end.")
 @click.option(

@@ -7,6 +7,7 @@ from click.core import ParameterSource
 
 from spectui.cli.click_options import listed
 from spectui.cli.drafting import MEASURED
+from spectui.cli.help import Command
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_common import (
     BACKEND,
@@ -32,9 +33,20 @@ _OF_RUNNING = frozenset(
     }
 )
 """Parameters about prompts, the only ones that apply to a running server."""
+_EXAMPLES = (
+    ("One setting of a pair", "spectui bench -m target.gguf -md draft.gguf --draft-max 8"),
+    (
+        "An n-gram drafter, greedy and with a temperature",
+        "spectui bench -m target.gguf --spec-type ngram-mod --temp 0,0.8",
+    ),
+    (
+        "A llama-server that runs, beside one that does not draft",
+        "spectui bench --server-url gpu:8080 --baseline-url gpu:8081",
+    ),
+)
 
 
-@click.command(name="bench")
+@click.command(name="bench", cls=Command, examples=_EXAMPLES)
 @sweep_options
 @add_options(*MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
 @click.option(

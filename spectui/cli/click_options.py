@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.values import Fraction, GpuLayers, ListOf, WholeNumber
 from spectui.options.number import Number
 from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
@@ -47,7 +48,7 @@ def click_option(option: Option) -> Decorator:
         default=str(option.default) if isinstance(option.default, StrEnum) else option.default,
         show_default=option.shows_default and option.default is not None,
         multiple=option.repeats,
-        metavar=option.metavar,
+        metavar=option.metavar or _metavar(option.values),
         help=option.help or None,
     )
 
@@ -93,14 +94,23 @@ def listed(
     )
 
 
-def _metavar(values: Values) -> str:
-    return "P" if isinstance(values, Decimal) else "N"
+def _metavar(values: Values) -> str | None:
+    """Name of a number; None for what click names itself."""
+    match values:
+        case Whole():
+            return "N"
+        case Decimal(high=1):
+            return "P"
+        case Decimal():
+            return "X"
+        case _:
+            return None
 
 
 _WORDS = "spectui.words"
 
 
-class Repeatable(click.Command):
+class Repeatable(Command):
     """A command whose options another one can repeat: it keeps their words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.drafting import DRAFTING
+from spectui.cli.help import Command
 from spectui.cli.options import COCKPIT, add_options, cockpit_options
 
 
@@ -15,11 +16,21 @@ class _Context(click.Context):
         return "spectui"
 
 
-class _Command(click.Command):
+class _Command(Command):
     context_class = _Context
 
 
-@click.command(name="cockpit", cls=_Command)
+_EXAMPLES = (
+    ("Choose among the models of this machine", "spectui"),
+    ("Try it on the demo models", "spectui --demo"),
+    (
+        "Chat with a pair, its experts in RAM",
+        "spectui -m target.gguf -md draft.gguf --cpu-moe -c 16384",
+    ),
+)
+
+
+@click.command(name="cockpit", cls=_Command, examples=_EXAMPLES)
 @cockpit_options
 @add_options(*DRAFTING, *COCKPIT)
 def command(**options: Any) -> None:

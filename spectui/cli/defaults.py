@@ -135,7 +135,8 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
         BadInputError: it cannot be read, or has a value that cannot be.
         UsageError: something else says what is run.
     """
-    if text is None:
+    # A shell that completes an option does not run it.
+    if text is None or ctx.resilient_parsing:
         return None
     _check_alone(ctx, "--from")
     from spectui.cli.taken import adopt, mind_container

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.options import add_options, candidate_options
 from spectui.cli.values import WholeNumber
 from spectui.options.option import INT_MAX
@@ -21,14 +22,25 @@ _LONGEST = click.option(
 )
 
 
-@click.command(name="doctor")
+_WITHOUT_EFFECT = (
+    *("temp", "top_k", "top_p", "min_p", "seed", "ignore_eos"),
+    *("schedule", "prompts", "n_predict"),
+)
+"""Options of ``tune`` that examine nothing, so that its commands can be examined."""
+_EXAMPLES = (
+    ("This machine alone", "spectui doctor"),
+    ("Whether a pair fits and can pay", "spectui doctor -m target.gguf -md draft.gguf -c 32768"),
+)
+
+
+@click.command(name="doctor", cls=Command, examples=_EXAMPLES, without_effect=_WITHOUT_EFFECT)
 @candidate_options
 @add_options(_LONGEST)
 def command(*, draft_max: int, **shared: Any) -> None:
     """Examine the machine, and a target with its drafts: can it work, does it fit, can it pay?
 
     Reads headers alone. Takes the options of tune, so that a command can be examined before it is
-    run; those of sampling and prompts mean nothing here.
+    run.
     """
     from spectui.engine.planning import Planner
     from spectui.options.reading import endpoints

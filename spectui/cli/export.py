@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.completing import files, studies
+from spectui.cli.help import Command
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
@@ -34,12 +36,23 @@ _READERS = {
 """The program that reads each kind of file."""
 
 
-@click.command(name="export")
-@click.argument("study", required=False)
+_EXAMPLES = (
+    ("What the latest tune advised, as a command", "spectui export"),
+    (
+        "A study's flags for Compose, in a file",
+        "spectui export STUDY --format compose --out new.yml",
+    ),
+    ("A command in the words of ik_llama.cpp", "spectui export --from serve.sh --dialect ik"),
+)
+
+
+@click.command(name="export", cls=Command, examples=_EXAMPLES)
+@click.argument("study", required=False, shell_complete=studies)
 @click.option(
     "--from",
     "command_line",
     metavar="COMMAND",
+    shell_complete=files,
     help='Rewrite an existing command instead: "llama-server -m ...".',
 )
 @click.option(
@@ -52,6 +65,7 @@ _READERS = {
 @click.option(
     "--server-bin",
     metavar="PATH",
+    shell_complete=files,
     help="The llama-server that will read it: only what its --help lists is written.",
 )
 @click.option(

@@ -5,10 +5,12 @@ from pathlib import PurePath
 
 import click
 
+from spectui.cli.completing import files
+from spectui.cli.help import Command
 from spectui.cli.options_common import QUIET, json_option
 
 
-class _Quoted(click.Command):
+class _Quoted(Command):
     """Accepts a word with blanks as the command to check, even if it starts with a dash."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -27,8 +29,18 @@ class _Quoted(click.Command):
             raise
 
 
-@click.command(name="lint", cls=_Quoted)
-@click.argument("command_line", metavar="[COMMAND]", required=False)
+_EXAMPLES = (
+    ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
+    ("The llama-server that runs", "spectui lint pid:"),
+    (
+        "A script, corrected for your llama-server",
+        "spectui lint serve.sh --fix --server-bin ./llama-server",
+    ),
+)
+
+
+@click.command(name="lint", cls=_Quoted, examples=_EXAMPLES)
+@click.argument("command_line", metavar="[COMMAND]", required=False, shell_complete=files)
 @click.option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
 @click.option(
     "--dialect",
@@ -38,6 +50,7 @@ class _Quoted(click.Command):
 @click.option(
     "--server-bin",
     metavar="PATH",
+    shell_complete=files,
     help="The llama-server that will read it: its --help says what it takes.",
 )
 @click.option(

@@ -5,12 +5,20 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.completing import presets
+from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
 from spectui.cli.values import FileGlob, WholeNumber
 from spectui.options.option import INT_MAX
 
+_EXAMPLES = (
+    ("Which models are here", "spectui models scan"),
+    ("Which of them could draft for a target", "spectui models scan -m target.gguf"),
+    ("What a preset would fetch", "spectui models pull qwen3.6-35b-a3b --dry-run"),
+)
 
-@click.group(name="models")
+
+@click.group(name="models", cls=Group, examples=_EXAMPLES)
 def command() -> None:
     """Find models and drafts for them, fetch a preset's, or build the demo models."""
 
@@ -51,7 +59,14 @@ def scan(
 
 
 @command.command(name="demo")
-@click.option("--seed", type=WholeNumber(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=WholeNumber(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of the noise in their weights.",
+)
 @QUIET
 def demo(*, seed: int, quiet: bool) -> None:
     """Build the demo models and print their paths.
@@ -72,7 +87,7 @@ def demo(*, seed: int, quiet: bool) -> None:
 
 
 @command.command(name="pull")
-@click.argument("preset")
+@click.argument("preset", shell_complete=presets)
 @click.option(
     "--only",
     type=click.Choice(["target", "draft"]),

@@ -1,6 +1,7 @@
 """Options shared by the commands that load models, under llama-server's own names."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator, click_option
+from spectui.cli.completing import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_common import ISOLATE, ISOLATE_SCREEN, LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
@@ -16,7 +18,10 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.option import INT_MAX
 from spectui.options.setup import Schedule
 
-_PAIR = (click_option(placement.MODEL), click_option(placement.MODEL_DRAFT))
+_MODEL = click_option(placement.MODEL)
+_DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."))
+"""The option of a command that takes one draft."""
+_DRAFTS = click_option(placement.MODEL_DRAFT)
 _PLACEMENT = tuple(map(click_option, placement.PLACEMENT))
 _CONTEXT = tuple(map(click_option, context.CONTEXT))
 _CONTEXT_OF_GRID = tuple(
@@ -29,6 +34,7 @@ _PRESET: Decorator = click.option(
     is_eager=True,
     callback=preset_option,
     metavar="NAME",
+    shell_complete=presets,
     help="Take options from a preset (see: spectui presets list).",
 )
 
@@ -36,6 +42,7 @@ _FROM: Decorator = click.option(
     "--from",
     "command_line",
     metavar="COMMAND",
+    shell_complete=files,
     is_eager=True,
     expose_value=False,
     callback=from_option,
@@ -63,7 +70,7 @@ _DEMO: tuple[Decorator, ...] = (
     ),
 )
 
-_MODELS = (*_PAIR, _PRESET, _FROM, *_DEMO)
+_MODELS = (_MODEL, _DRAFT, _PRESET, _FROM, *_DEMO)
 
 _TEMPERATURE = click_option(catalogue.TEMPERATURE)
 _SAMPLING = tuple(map(click_option, catalogue.SAMPLING))
@@ -116,7 +123,8 @@ _SCHEDULE: Decorator = click.option(
 )
 
 OF_A_RUN: tuple[Decorator, ...] = (
-    *_PAIR,
+    _MODEL,
+    _DRAFTS,
     _DRAFT_DIR,
     _DRAFTERS,
     *_DEMO,
@@ -196,14 +204,14 @@ def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_several_drafts(drafters: Decorator) -> Decorator:
-    models = (*_PAIR, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO)
+    models = (_MODEL, _DRAFTS, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO)
     groups = (*models, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
     return add_options(*groups)
 
 
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the shared options to a command whose axes are drafters, threads and temperatures."""
-    models = (*_PAIR, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
+    models = (_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
     return add_options(
         *models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES, ISOLATE
     )(function)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator
+from spectui.cli.completing import files
 from spectui.cli.values import DURATION, ListOf, RequestLengths, WholeNumber
 from spectui.errors import UsageError
 from spectui.options.setup import MOST_SLOTS
@@ -116,6 +117,7 @@ STORAGE: Decorator = click.option(
 SERVER_BIN: Decorator = click.option(
     "--server-bin",
     metavar="PATH",
+    shell_complete=files,
     help="Your llama-server, for --backend server (default: one that is found).",
 )
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.completing import presets
+from spectui.cli.help import Group
 from spectui.cli.output import complain, say
 from spectui.cli.request import RunOptions
 from spectui.errors import BadInputError
@@ -12,7 +14,7 @@ from spectui.presets import Preset, find_preset, list_presets
 from spectui.reading import SMALL_BYTES, read_file
 
 
-@click.group(name="presets")
+@click.group(name="presets", cls=Group)
 def command() -> None:
     """List presets, or show one."""
 
@@ -27,7 +29,7 @@ def list_() -> None:
 
 
 @command.command(name="show")
-@click.argument("name")
+@click.argument("name", shell_complete=presets)
 def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps."""
     path = find_preset(name).path

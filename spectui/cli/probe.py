@@ -4,15 +4,19 @@ from typing import Any
 
 import click
 
+from spectui.cli.help import Group
 from spectui.cli.options import shared_options
 
 
-@click.group(name="probe")
+@click.group(name="probe", cls=Group)
 def command() -> None:
     """Look into a model while it decodes."""
 
 
-@command.command(name="experts")
+_EXAMPLES = (("Experts of the demo's mixture", "spectui probe experts --demo --target moe"),)
+
+
+@command.command(name="experts", examples=_EXAMPLES, without_effect=("schedule",))
 @shared_options
 def experts(**shared: Any) -> None:
     """Count the experts that batches of the target touch, on your prompts and its answers.

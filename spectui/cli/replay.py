@@ -7,6 +7,7 @@ import click
 
 from spectui.cli.click_options import listed
 from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
+from spectui.cli.help import Command
 from spectui.cli.options import add_options
 from spectui.cli.options_common import json_option
 from spectui.options.drafters import DraftSimple, numbers_of
@@ -14,7 +15,19 @@ from spectui.options.drafters import DraftSimple, numbers_of
 _MAX, *_OTHERS = numbers_of(DraftSimple)
 
 
-@click.command(name="replay")
+_EXAMPLES = (
+    (
+        "Counts of a grid of settings",
+        "spectui replay demo.trace.json.gz --draft-max 1,2,4,8,16 --draft-p-min 0,0.5,0.9",
+    ),
+    (
+        "Tokens per second as well, with what rounds cost",
+        "spectui replay demo.trace.json.gz --costs",
+    ),
+)
+
+
+@click.command(name="replay", cls=Command, examples=_EXAMPLES)
 @click.argument("trace", type=click.Path(path_type=Path))
 @add_options(
     listed(_MAX, default=None, means="1 to the longest that the trace knows"),

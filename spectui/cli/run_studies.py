@@ -17,6 +17,7 @@ from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.measure.verdict import Answer
+from spectui.paths import own_storage_file
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.listing import (
     StudyEntry,
@@ -29,7 +30,7 @@ from spectui.tune.studies.listing import (
 )
 from spectui.tune.studies.machines import MachineResult, compare_machines, several
 from spectui.tune.studies.repair import repair
-from spectui.tune.studies.storage import file_of, own_storage_file, usual_storage
+from spectui.tune.studies.storage import file_of, usual_storage
 from spectui.tune.studies.transfer import (
     check_name,
     export_study,

@@ -4,10 +4,18 @@ from pathlib import Path
 
 import click
 
+from spectui.cli import completing
+from spectui.cli.help import Group
 from spectui.cli.options_common import STORAGE, json_option
 
+_EXAMPLES = (
+    ("What was tuned", "spectui studies list"),
+    ("The latest verdict again", "spectui studies show"),
+    ("Take a study to another machine", "spectui studies export STUDY study.json"),
+)
 
-@click.group(name="studies")
+
+@click.group(name="studies", cls=Group, examples=_EXAMPLES)
 def command() -> None:
     """List, show, move, delete and repair the studies that tuning keeps."""
 
@@ -23,7 +31,7 @@ def list_(*, storage: str | None, json_path: str | None) -> None:
 
 
 @command.command(name="show")
-@click.argument("study", required=False)
+@click.argument("study", required=False, shell_complete=completing.studies)
 @STORAGE
 @json_option("Write the document that tune writes with --json; - for stdout.")
 def show(*, study: str | None, storage: str | None, json_path: str | None) -> None:
@@ -38,7 +46,7 @@ def show(*, study: str | None, storage: str | None, json_path: str | None) -> No
 
 
 @command.command(name="export")
-@click.argument("study")
+@click.argument("study", shell_complete=completing.studies)
 @click.argument("file", type=click.Path(path_type=Path))
 @STORAGE
 def export(*, study: str, file: Path, storage: str | None) -> None:
@@ -63,7 +71,9 @@ def import_(*, file: Path, name: str | None, storage: str | None) -> None:
 
 
 @command.command(name="delete")
-@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
+@click.argument(
+    "studies", nargs=-1, required=True, metavar="STUDY...", shell_complete=completing.studies
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @STORAGE
 def delete(*, studies: tuple[str, ...], yes: bool, storage: str | None) -> None:

@@ -7,8 +7,10 @@ import click
 from click.core import ParameterSource
 
 from spectui.cli.click_options import Decorator, listed
+from spectui.cli.completing import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
+from spectui.cli.help import Command
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, WholeNumber
@@ -21,6 +23,7 @@ _AXES: tuple[Decorator, ...] = (
     click.option(
         "--grid",
         metavar="NAME|FILE",
+        shell_complete=grids,
         help="Run a named study or your own .toml file; options beside it replace its axes.",
     ),
     click.option("--list", "list_grids", is_flag=True, help="Show the named grids, and end."),
@@ -75,7 +78,16 @@ _COURSE: tuple[Decorator, ...] = (
 )
 
 
-@click.command(name="sweep")
+_EXAMPLES = (
+    ("What a named study would run", "spectui sweep --grid gamma-draft --demo --dry-run"),
+    (
+        "Lengths of draft and temperatures, with tables and plots",
+        "spectui sweep --demo --draft-max 2,4,8 --temp 0,0.8 --out results",
+    ),
+)
+
+
+@click.command(name="sweep", cls=Command, examples=_EXAMPLES)
 @grid_options
 @add_options(*_AXES, *_COURSE, *BACKEND, SERVER_BIN, PARALLEL)
 @click.pass_context

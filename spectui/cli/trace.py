@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.options import add_options, candidate_options
 from spectui.cli.options_common import ISOLATE, YES
 from spectui.cli.values import WholeNumber
@@ -41,7 +42,16 @@ _TRACE = (
 )
 
 
-@click.command(name="trace")
+_EXAMPLES = (
+    ("Record the demo pair", "spectui trace --demo --out demo.trace.json.gz"),
+    (
+        "Your pair on your prompts, for longer drafts",
+        "spectui trace -m target.gguf -md draft.gguf --prompts chat.jsonl --draft-max 32",
+    ),
+)
+
+
+@click.command(name="trace", cls=Command, examples=_EXAMPLES)
 @candidate_options
 @add_options(YES, ISOLATE, *_TRACE)
 def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **shared: Any) -> None:

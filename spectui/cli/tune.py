@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Repeatable
+from spectui.cli.completing import files, studies
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
 from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
@@ -30,7 +31,12 @@ _TUNE = (
             "take half the time again."
         ),
     ),
-    click.option("--study", metavar="NAME", help="Name of the study (default: made from the run)."),
+    click.option(
+        "--study",
+        metavar="NAME",
+        shell_complete=studies,
+        help="Name of the study (default: made from the run).",
+    ),
     STORAGE,
     click.option(
         "--repeats",
@@ -65,6 +71,7 @@ _TUNE = (
         type=Fraction(min=0),
         default=0.02,
         show_default=True,
+        metavar="SHARE",
         help="Least gain that makes speculation worth it.",
     ),
     REQUEST,
@@ -89,6 +96,7 @@ _TUNE = (
     click.option(
         "--server-bin",
         metavar="PATH",
+        shell_complete=files,
         help=(
             "In the end, measure the best on your own llama-server as spectui verify does, which "
             "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "
@@ -104,7 +112,23 @@ _TUNE = (
 )
 
 
-@click.command(name="tune", cls=Repeatable)
+_EXAMPLES = (
+    (
+        "See what the answer looks like, on the demo models, in four minutes",
+        "spectui tune --demo --trials 12 --time-budget 4m",
+    ),
+    (
+        "Compare two drafts, with the experts in RAM",
+        "spectui tune -m target.gguf -md small.gguf -md tiny.gguf --cpu-moe",
+    ),
+    (
+        "Improve a command that you have, and confirm it on your llama-server",
+        "spectui tune --from serve.sh --server-bin ./llama-server",
+    ),
+)
+
+
+@click.command(name="tune", cls=Repeatable, examples=_EXAMPLES)
 @search_options
 @add_options(YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
 def command(**options: Any) -> None:

@@ -3,7 +3,7 @@
 import math
 import re
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from spectui.options.drafters import (
 from spectui.options.option import INT_MAX, Layers
 from spectui.options.reading import read_value
 from spectui.options.request import RequestShape
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class GpuLayers(click.ParamType[int]):
@@ -85,6 +88,15 @@ def _between(numbers: click.IntRange | click.FloatRange) -> str:
     return f"from {numbers.min} to {numbers.max}"
 
 
+def range_text(values: click.ParamType[Any]) -> str:
+    """A range, such as ``0 to 1``; empty where it only says that a number counts something."""
+    if not isinstance(values, WholeNumber | Fraction):
+        return ""
+    if values.max is None or values.max >= INT_MAX:
+        return "" if values.min in {None, 0, 1} else f"at least {values.min}"
+    return f"{values.min} to {values.max}"
+
+
 class DrafterKind(click.Choice[str]):
     """A drafter's kind by llama-server's name; kinds that cannot run here fail with a reason."""
 
@@ -126,6 +138,16 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
             told = "is empty" if len(parts) == 1 else "has an empty place"
             self.fail(f"{value!r} {told}; write {self._wanted()}", param, ctx)
         return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem[Any]]":
+        """Complete the last item."""
+        from click.shell_completion import CompletionItem
+
+        head, comma, last = incomplete.rpartition(",")
+        items = self._item.shell_complete(ctx, param, last)
+        return [CompletionItem(f"{head}{comma}{item.value}", help=item.help) for item in items]
 
     def _wanted(self) -> str:
         if isinstance(self._item, click.Choice):

@@ -4,7 +4,9 @@ from typing import Any
 
 import click
 
+from spectui.cli.completing import files, studies
 from spectui.cli.drafting import DRAFTING
+from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
 from spectui.cli.options_common import STORAGE, TIMEOUT
 from spectui.cli.values import WholeNumber
@@ -13,7 +15,8 @@ _VERIFY = (
     click.option(
         "--server-bin",
         metavar="PATH",
-        help="Your llama-server (default: that of the PATH, or one that runs).",
+        shell_complete=files,
+        help="Your llama-server (default: one that is found).",
     ),
     STORAGE,
     click.option(
@@ -50,8 +53,17 @@ _VERIFY = (
 )
 
 
-@click.command(name="verify")
-@click.argument("study", required=False)
+_EXAMPLES = (
+    ("What the latest tune promised", "spectui verify --server-bin ./llama-server"),
+    (
+        "A setting, measured in-process first",
+        "spectui verify -m target.gguf -md draft.gguf --server-bin ./llama-server",
+    ),
+)
+
+
+@click.command(name="verify", cls=Command, examples=_EXAMPLES)
+@click.argument("study", required=False, shell_complete=studies)
 @add_options(*_VERIFY)
 @shared_options
 @add_options(*DRAFTING)

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Repeatable
+from spectui.cli.completing import studies
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, SERVER_BIN, STORAGE, YES
 from spectui.cli.values import DURATION, WholeNumber
@@ -28,8 +29,17 @@ _WORKER = (
 )
 
 
-@click.command(name="worker", cls=Repeatable)
-@click.argument("study")
+_EXAMPLES = (
+    ("Measure beside the tune of a study", "spectui worker STUDY"),
+    (
+        "With models that lie elsewhere on this machine",
+        "spectui worker STUDY -m /models/target.gguf -md /models/draft.gguf",
+    ),
+)
+
+
+@click.command(name="worker", cls=Repeatable, examples=_EXAMPLES)
+@click.argument("study", shell_complete=studies)
 @add_options(*_WORKER)
 @search_options
 @add_options(YES, ISOLATE, *BACKEND, SERVER_BIN, PARALLEL)

@@ -31,9 +31,21 @@ TEMPERATURE = _sampler(
     "--temp --temperature", Decimal(0), "temp", "TEMPERATURE", "Temperature; 0 is greedy."
 )
 SAMPLING = (
-    _sampler("--top-k", Whole(0), "top_k", "TOP_K"),
-    _sampler("--top-p", Decimal(0, 1), "top_p", "TOP_P"),
-    _sampler("--min-p", Decimal(0, 1), "min_p", "MIN_P"),
+    _sampler("--top-k", Whole(0), "top_k", "TOP_K", "Draw from the N likeliest; 0 for all."),
+    _sampler(
+        "--top-p",
+        Decimal(0, 1),
+        "top_p",
+        "TOP_P",
+        "Draw from the likeliest that have this probability together; 1 for all.",
+    ),
+    _sampler(
+        "--min-p",
+        Decimal(0, 1),
+        "min_p",
+        "MIN_P",
+        "Draw from those with this share of the likeliest one's probability; 0 for all.",
+    ),
     _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", None, "Of sampling, and of the search."),
     Option(
         flags=("--ignore-eos",),

@@ -47,6 +47,7 @@ THREADS_BATCH_DRAFT = Option(
     shows_default=False,
     written="--spec-draft-threads-batch",
 )
+THREAD_COUNTS = (THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT)
 CPU_MASK = Option(
     flags=("--cpu-mask", "-C"),
     help="Processors for the compute threads, as hexadecimal bits.",
@@ -148,6 +149,6 @@ CONTEXT = (
         variables=("FLASH_ATTN", "FLASH_ATTN"),
         default=default_of(ContextOptions, "flash_attn"),
     ),
-    *(THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT, *CPU, NUMA, SWA_FULL),
+    *(*THREAD_COUNTS, *CPU, NUMA, SWA_FULL),
 )
 """Options that both contexts share."""

@@ -17,13 +17,16 @@ from spectui.options.setup import (
 _MAX_LAYERS = 1024
 
 
-def _cache_type(flags: str, what: str, variable: str, legacy: str, *, written: str = "") -> Option:
+def _cache_type(
+    flags: str, what: str, variable: str, legacy: str, *, written: str = "", more: str = ""
+) -> Option:
     # Target and draft have the same defaults.
     key = "cache_type_k" if what.endswith("K") else "cache_type_v"
     return Option(
         flags=tuple(flags.split()),
         values=Words(CACHE_TYPES),
-        help=f"Type of the {what} cache.",
+        help=f"Type of the {what} cache{more}.",
+        metavar="TYPE",
         variables=(variable, legacy),
         default=default_of(ModelOptions, key),
         written=written,
@@ -231,7 +234,13 @@ NO_HOST = Option(
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 """How weights come into RAM: the first three, or the last for all of them."""
-CACHE_TYPE_K = _cache_type("-ctk --cache-type-k", "target's K", "CACHE_TYPE_K", "CACHE_TYPE_K")
+CACHE_TYPE_K = _cache_type(
+    "-ctk --cache-type-k",
+    "target's K",
+    "CACHE_TYPE_K",
+    "CACHE_TYPE_K",
+    more=f": {', '.join(CACHE_TYPES)}",
+)
 CACHE_TYPE_V = _cache_type("-ctv --cache-type-v", "target's V", "CACHE_TYPE_V", "CACHE_TYPE_V")
 CACHE_TYPE_K_DRAFT = _cache_type(
     "-ctkd --cache-type-k-draft --spec-draft-type-k",

@@ -193,6 +193,11 @@ def preset_folders() -> tuple[Path, ...]:
     return (config_dir() / "presets", *(folder for folder in shipped if folder.is_dir()))
 
 
+def preset_names() -> list[str]:
+    """Names of all presets, whether they can be read or not."""
+    return sorted({path.stem for folder in preset_folders() for path in folder.glob("*.toml")})
+
+
 def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
     """All presets by name; the user's own hide shipped ones of the same name.
 
@@ -224,7 +229,7 @@ def find_preset(name: str) -> Preset:
         path = folder / f"{name}.toml"
         if path.parent == folder and path.is_file():
             return read_preset(path)
-    known = ", ".join(sorted({p.stem for f in preset_folders() for p in f.glob("*.toml")}))
+    known = ", ".join(preset_names())
     raise BadInputError(f"there is no preset {name}; known are {known}, or give a .toml file")
 
 

@@ -70,7 +70,16 @@ class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 def shipped_grids() -> tuple[Grid, ...]:
     """The grids that come with spectui, by name."""
-    return tuple(map(_read, sorted((Path(__file__).parent / "grids").glob("*.toml"))))
+    return tuple(map(_read, sorted(_folders()[1].glob("*.toml"))))
+
+
+def grid_names() -> list[str]:
+    """Names of the shipped grids and of the user's own."""
+    return sorted({path.stem for folder in _folders() for path in folder.glob("*.toml")})
+
+
+def _folders() -> tuple[Path, Path]:
+    return config_dir() / "grids", Path(__file__).parent / "grids"
 
 
 def find_grid(name: str) -> Grid:
@@ -81,18 +90,14 @@ def find_grid(name: str) -> Grid:
     """
     if name.endswith(".toml"):
         return _read(Path(name))
-    folder = config_dir() / "grids"
-    own = folder / f"{name}.toml"
-    if own.parent == folder and own.is_file():
-        return _read(own)
-    known = {grid.name: grid for grid in shipped_grids()}
-    if name not in known:
-        mine = {path.stem for path in folder.glob("*.toml")}
-        raise BadInputError(
-            f"no grid is called {name!r}; there are {', '.join(sorted({*known, *mine}))}, or give "
-            "a path that ends in .toml"
-        )
-    return known[name]
+    for folder in _folders():
+        path = folder / f"{name}.toml"
+        if path.parent == folder and path.is_file():
+            return _read(path)
+    raise BadInputError(
+        f"no grid is called {name!r}; there are {', '.join(grid_names())}, or give a path that "
+        "ends in .toml"
+    )
 
 
 def _read(path: Path) -> Grid:

@@ -56,12 +56,12 @@ from spectui.monitor.dram import RamGauge
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.paths import own_storage_file
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.storage import own_storage_file
 from spectui.tune.trials import TrialState
 from spectui.tune.tuning import Tuning
 from tests.support.cli import Spectui

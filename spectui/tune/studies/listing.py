@@ -15,7 +15,7 @@ import psutil
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
-from spectui.paths import STORAGE_VARIABLE
+from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.lease import has_ended
 from spectui.tune.studies.records import (
@@ -34,7 +34,6 @@ from spectui.tune.studies.storage import (
     is_locked,
     lock_study,
     open_storage,
-    own_storage_file,
     storage_errors,
     usual_storage,
 )

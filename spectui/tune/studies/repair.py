@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted
+from spectui.paths import own_storage_file
 from spectui.tune.studies.listing import is_gone, list_studies, opened
 from spectui.tune.studies.pages import MAGIC, Pages, Values
 from spectui.tune.studies.records import ARM, OFF, OWNER, QUEUED, RECORD, close_trial
@@ -27,7 +28,6 @@ from spectui.tune.studies.storage import (
     file_of,
     open_storage,
     own_storage,
-    own_storage_file,
     storage_errors,
     study_locks,
 )

@@ -27,7 +27,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
-from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir
+from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
 from spectui.secret import without_passwords
 from spectui.writing import PRIVATE
 
@@ -67,11 +67,6 @@ def _say_nothing(_text: str) -> None:
 def usual_storage() -> str:
     """Address of the storage where none was given: the environment's, or spectui's own file."""
     return os.environ.get(STORAGE_VARIABLE) or own_storage()
-
-
-def own_storage_file() -> Path:
-    """The storage in the user's data folder."""
-    return data_dir() / "studies.sqlite3"
 
 
 def own_storage() -> str:

@@ -1,0 +1,177 @@
+"""``--help`` of a command: its options by subject, then examples; reference and man pages as well.
+
+Click alone lists sixty options in a row. The libraries that group them (cloup, rich-click) cost
+each start more time than the rest of the help.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+Examples = Sequence[tuple[str, str]]
+"""What a command is good for, and the command."""
+_FEW = 10
+"""Below that many options a command needs no subjects."""
+_ALL, _LAST = "Options", "Output"
+_NAMES_WIDTH = 30
+_SUBJECTS: dict[str, tuple[str, ...]] = {
+    "Models": (
+        *("model", "model_draft", "drafts", "draft_dirs", "preset", "command_line"),
+        *("demo", "target"),
+    ),
+    "Speculation": ("spec_type", "schedule", "draft_max", "draft_min", "draft_p_min"),
+    "Search": (
+        *("trials", "time_budget", "study", "storage", "resume", "sampler", "tuned"),
+        *("min_gain", "group"),
+    ),
+    "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
+    "Run": (
+        *("prompts", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
+        *("depths", "depth", "repeats", "costs", "keep_text", "yes", "isolate"),
+    ),
+    "llama-server": (
+        *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),
+        *("timeout", "no_promise", "counts", "dialect", "pin"),
+    ),
+    "Sampling": (),
+    "Context": (),
+    "Threads": (),
+    "Placement": (),
+    "Screen": ("monitor_replay", "theme", "ascii"),
+    _LAST: ("out", "png", "json_path", "quiet", "verbose"),
+}
+"""Parameters by subject, in the order of the help; those of the catalogue are added to them."""
+
+
+class _WithExamples(click.Command):
+    def __init__(self, *arguments: Any, examples: Examples = (), **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        super().format_epilog(ctx, formatter)
+        if not self.examples:
+            return
+        with formatter.section("Examples"):
+            for what, line in self.examples:
+                # A command is to be copied: it must not be wrapped.
+                formatter.write(f"  {what}:\n    {line}\n")
+
+
+class Command(_WithExamples):
+    """A command whose help has subjects and examples."""
+
+    def __init__(self, *arguments: Any, without_effect: Iterable[str] = (), **more: Any) -> None:
+        """Describe a command.
+
+        Args:
+            arguments: as click takes them.
+            without_effect: parameters that are accepted and do nothing.
+            more: examples, and what click takes.
+        """
+        super().__init__(*arguments, **more)
+        self.without_effect = frozenset(without_effect)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each subject."""
+        sections = {
+            subject: [(names(option, ctx), explanation(option, ctx)) for option in options]
+            for subject, options in subjects(self, ctx).items()
+        }
+        widths = [len(name) for rows in sections.values() for name, _ in rows]
+        width = max((width for width in widths if width <= _NAMES_WIDTH), default=0)
+        for subject, rows in sections.items():
+            with formatter.section(subject):
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows], _NAMES_WIDTH)
+        if idle := idle_names(self):
+            with formatter.section("Accepted without effect"):
+                formatter.write_text(", ".join(idle))
+
+
+class Group(_WithExamples, click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
+    """The options that a command's help shows, by subject."""
+    options = [
+        param
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden and not _is_idle(command, param)
+    ]
+    of_help = [option for option in (command.get_help_option(ctx),) if option]
+    if len(options) < _FEW:
+        return {_ALL: [*options, *of_help]}
+    by_name = {option.name: option for option in options}
+    found = {
+        subject: [by_name.pop(name) for name in known if name in by_name]
+        for subject, known in _all_subjects().items()
+    }
+    found[_LAST] += of_help
+    found[_ALL] = [*by_name.values()]
+    return {subject: own for subject, own in found.items() if own}
+
+
+def _all_subjects() -> dict[str, tuple[str, ...]]:
+    from spectui.options import catalogue, context, placement
+    from spectui.options.drafters import owners
+
+    caches = (
+        *(placement.CACHE_TYPE_K, placement.CACHE_TYPE_V),
+        *(placement.CACHE_TYPE_K_DRAFT, placement.CACHE_TYPE_V_DRAFT),
+    )
+    threads = (*context.THREAD_COUNTS, *context.CPU, context.NUMA)
+    catalogued = {
+        "Sampling": (catalogue.TEMPERATURE, *catalogue.SAMPLING),
+        "Context": (*(one for one in context.CONTEXT if one not in threads), *caches),
+        "Threads": threads,
+        "Placement": (one for one in placement.PLACEMENT if one not in caches),
+    }
+    parameters = {
+        subject: tuple(option.parameter for option in options)
+        for subject, options in catalogued.items()
+    }
+    return _SUBJECTS | parameters | {"Speculation": (*_SUBJECTS["Speculation"], *owners())}
+
+
+def names(option: click.Option, ctx: click.Context, *, every: bool = False) -> str:
+    """How an option is written, such as ``-m, --model PATH``.
+
+    Args:
+        option: one of a command.
+        ctx: the command's.
+        every: with all long spellings, not the first alone.
+    """
+    value = "" if option.is_flag or option.count else f" {option.make_metavar(ctx)}"
+    ways = (", ".join(_spellings(own, every=every)) for own in (option.opts, option.secondary_opts))
+    return " / ".join(way for way in ways if way) + value
+
+
+def _spellings(flags: Sequence[str], *, every: bool) -> list[str]:
+    long = [flag for flag in flags if flag.startswith("--")]
+    return [flag for flag in flags if flag not in long] + (long if every else long[:1])
+
+
+def explanation(option: click.Option, ctx: click.Context) -> str:
+    """An option's help, with what it defaults to and its range where that says something."""
+    from spectui.cli.values import range_text
+
+    extra = option.get_help_extra(ctx)
+    notes = [f"default: {extra['default']}"] if "default" in extra else []
+    notes += [text for text in (range_text(option.type), extra.get("required")) if text]
+    told = f"[{'; '.join(notes)}]" if notes else ""
+    return "  ".join(part for part in (option.help, told) if part)
+
+
+def idle_names(command: click.Command) -> list[str]:
+    """Names of the options that are accepted and do nothing."""
+    own = (param for param in command.params if _is_idle(command, param))
+    return [name for param in own for name in _spellings(param.opts, every=False)]
+
+
+def _is_idle(command: click.Command, param: click.Parameter) -> bool:
+    return isinstance(command, Command) and param.name in command.without_effect

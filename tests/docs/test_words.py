@@ -1,0 +1,182 @@
+"""What the pages say of the program is so: options, variables, keys, messages, terms."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import click
+import msgspec
+import pytest
+
+from spectui.cli.app import app
+from spectui.settings import Settings
+from tests.support.markdown import DOCS, ROOT, Document, written
+
+_SOURCE = ROOT / "spectui"
+_OPTION = re.compile(r"(?<![\w/.=:-])--?[a-zA-Z][\w-]*")
+_VARIABLE = re.compile(r"(?<!-)\b[A-Z]{2,}[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
+_OF_OTHERS = frozenset({"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RPC"})
+"""CMake's."""
+_ELSEWHERE = frozenset({"CMAKE_ARGS"})
+"""Variables that are read when something is installed."""
+_KEY_ID = re.compile(r"`\"?([a-z]+\.[a-z_]+)\"?`")
+_GLOSSARY = Document(DOCS / "glossary.md")
+
+
+# --- Options, variables, keys -----------------------------------------------------------------
+
+
+def _commands(command: click.Command = app) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _commands(found)
+
+
+@cache
+def _options() -> frozenset[str]:
+    """Those of the program, and of the llama-servers that it knows."""
+    own = {
+        name
+        for command in _commands()
+        for parameter in command.get_params(click.Context(command))
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    tables = [path.read_text("utf-8") for path in (_SOURCE / "commands/tables").iterdir()]
+    servers = {option for table in tables for option in _OPTION.findall(table)}
+    return frozenset(own | servers | _OF_OTHERS)
+
+
+@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
+def test_every_option_exists(document: Document) -> None:
+    named = {option for code in document.code for option in _OPTION.findall(code)}
+    # `--spec-ngram-…` stands for all that begin so.
+    cut = {option for option in named if option.endswith("-")}
+    assert all(any(known.startswith(option) for known in _options()) for option in cut)
+    assert named - cut - _options() == set()
+
+
+@cache
+def _sources() -> str:
+    return "\n".join(path.read_text("utf-8") for path in _SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
+def test_every_environment_variable_is_read(document: Document) -> None:
+    named = {name for code in document.code for name in _VARIABLE.findall(code)}
+    assert {name for name in named if name not in _sources()} <= _ELSEWHERE
+
+
+def test_every_key_is_one_of_the_program() -> None:
+    page = Document(DOCS / "configuration.md")
+    ids = set(_KEY_ID.findall(page.text)) - {"config.toml"}
+    assert len(ids) > 10
+    assert {name for name in ids if f'"{name}"' not in _sources()} == set()
+
+
+def test_the_settings_are_told_with_their_defaults() -> None:
+    page = Document(DOCS / "configuration.md")
+    first, *_ = (block.text for block in page.blocks if block.language == "toml")
+    assert msgspec.toml.decode(first, type=Settings) == Settings()
+    named = msgspec.toml.decode(first)
+    assert named.keys() == {field.name for field in msgspec.structs.fields(Settings)}
+
+
+# --- Messages ---------------------------------------------------------------------------------
+
+
+@cache
+def _sentences() -> tuple[str, ...]:
+    """Texts of the program; a null stands for what is put in."""
+    found = []
+    for path in _SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (str(getattr(part, "value", "")) for part in node.values)
+                kinds = (isinstance(part, ast.Constant) for part in node.values)
+                joined = (text if fixed else "\0" for text, fixed in zip(parts, kinds, strict=True))
+                found.append("".join(joined))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        heading.removeprefix("### ")
+        for heading in re.findall(
+            r"^### .+$", (DOCS / "troubleshooting.md").read_text("utf-8"), re.MULTILINE
+        )
+    ],
+)
+def test_every_message_is_one_of_the_program(message: str) -> None:
+    parts = [part.strip() for part in message.split("…") if part.strip()]
+    pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+    assert any(map(pattern.search, _sentences()))
+
+
+# --- Terms ------------------------------------------------------------------------------------
+
+_TERMS = {
+    "alpha": r"α",
+    "acceptance-rate": r"acceptance rate",
+    "anchor-run": r"anchor runs?",
+    "depth": r"(?<!-)\bdepth\b",
+    "dialect": r"\bdialects?\b",
+    "draft-cost": r"\bc\b(?= is| and)",
+    "draft-length": r"`draft_p_min`|draft lengths?",
+    "eagle-3": r"EAGLE-3",
+    "engine": r"spectui's own engine",
+    "gamma": r"γ",
+    "hybrid-model": r"[Hh]ybrid models?",
+    "mixture-of-experts": r"mixtures? of experts",
+    "mtp": r"\bMTP\b",
+    "n-gram-drafter": r"[Nn]-gram drafters?",
+    "promise": r"\bpromises?\b",
+    "replay": r"\breplay(?:s|ed)?\b",
+    "rollback": r"\brollback\b",
+    "round": r"\brounds?\b",
+    "study": r"\bstud(?:y|ies)\b",
+    "trace": r"\btraces?\b",
+    "verify-cost": r"V\(n\)",
+}
+"""Words of the glossary that nobody knows beforehand, by their anchors."""
+_NEAR = 80
+"""Characters: a link stands beside the word, as in "draft_max (draft length)"."""
+_WITHOUT_LINKS = frozenset({"README.md", "docs/glossary.md", "docs/index.md"})
+"""README links the glossary as a whole; formats are for programs, and have tables of their own."""
+
+
+def test_the_terms_are_in_the_glossary() -> None:
+    assert _TERMS.keys() <= _GLOSSARY.anchors
+
+
+_OTHER_LINK = re.compile(r"\[[^\]]*\]\((?!glossary)[^)]*\)")
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def _text(document: Document) -> str:
+    """Prose without what is no place for a link: headings, other links, commands and options."""
+    lines = [line for line in document.prose.splitlines() if not line.startswith("#")]
+    text = _OTHER_LINK.sub("", "\n".join(lines))
+    return _CODE.sub(lambda code: code[0] if code[1].startswith("draft_") else "", text)
+
+
+@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
+def test_a_term_is_linked_where_it_first_occurs(document: Document) -> None:
+    if document.name in _WITHOUT_LINKS or document.name.endswith("-format.md"):
+        return
+    text = _text(document)
+    unlinked = []
+    for anchor, word in _TERMS.items():
+        found = re.search(word, text)
+        link = text.find(f"(glossary.md#{anchor})")
+        if found and not 0 <= link <= found.end() + _NEAR:
+            unlinked.append((anchor, text[max(0, found.start() - _NEAR) : found.end() + _NEAR]))
+    assert unlinked == []
