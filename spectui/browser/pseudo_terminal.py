@@ -47,7 +47,7 @@ class PseudoTerminal:
                 stdout=slave,
                 stderr=slave,
                 start_new_session=True,
-                preexec_fn=_take_terminal,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=_take_terminal,
                 env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
             )
         finally:
