@@ -24,6 +24,11 @@ TIMEOUT_S = 60
 _LOOK_S = 0.05
 
 
+def drawn(text: str) -> str:
+    """What a program draws, without the terminal's language; a sequence cut at the end stays."""
+    return _SEQUENCES.sub("", text)
+
+
 class Terminal:
     """``spectui`` in a terminal of its own, typed into and read."""
 
@@ -68,8 +73,7 @@ class Terminal:
         return left_s > 0
 
     def _drawn(self) -> str:
-        """What came, without the terminal's language; a sequence cut at the end stays."""
-        return _SEQUENCES.sub("", self._read)
+        return drawn(self._read)
 
     def press(self, keys: str) -> None:
         """Press keys."""

@@ -1,0 +1,1 @@
+"""The screen in a browser: a web server on loopback, and a pseudo terminal for each page."""

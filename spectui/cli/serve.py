@@ -1,0 +1,34 @@
+"""``spectui serve``: the screen in a browser of this machine."""
+
+import click
+
+from spectui.cli.values import WholeNumber
+
+_MOST_PORT = 65535
+
+
+@click.command(
+    name="serve",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "--port",
+    type=WholeNumber(min=0, max=_MOST_PORT),
+    default=8765,
+    show_default=True,
+    metavar="N",
+    help="On 127.0.0.1; 0 for a free one.",
+)
+@click.argument("screen", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF THE SCREEN]...")
+def command(port: int, screen: tuple[str, ...]) -> None:
+    """Show the screen in a browser.
+
+    Prints an address with a token; who has it has the screen, and with it your models. Only this
+    machine can reach it: from another one, ssh -L 8765:127.0.0.1:8765 HOST makes a tunnel. Each
+    page has a spectui of its own, which ends with the page; chats are kept as everywhere.
+
+    What follows are the screen's own options: spectui serve --demo.
+    """
+    from spectui.cli.run_serve import serve
+
+    serve(port, screen)
