@@ -2,6 +2,7 @@
 
 import click
 
+from spectui.cli.help import Command
 from spectui.cli.values import WholeNumber
 
 _MOST_PORT = 65535
@@ -9,6 +10,11 @@ _MOST_PORT = 65535
 
 @click.command(
     name="serve",
+    cls=Command,
+    examples=(
+        ("The demo models", "spectui serve --demo"),
+        ("A pair, on another port", "spectui serve --port 9000 -m target.gguf -md draft.gguf"),
+    ),
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option(

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -38,8 +39,14 @@ def _candidates() -> Iterator[Path]:
     yield from _running()
     for folder in _FOLDERS:
         path = Path(folder).expanduser() / PROGRAM
-        if path.is_file() and os.access(path, os.X_OK):
+        if path.is_file() and os.access(path, os.X_OK) and _is_trusted(path):
             yield path
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root can have put it there."""
+    stats = (path.resolve().stat(), path.resolve().parent.stat())
+    return all(one.st_uid in {0, os.getuid()} and not one.st_mode & stat.S_IWOTH for one in stats)
 
 
 def _running() -> Iterator[Path]:
