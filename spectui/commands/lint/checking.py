@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.placement import placement_rule, tensors_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
-from spectui.commands.lint.values import devices_rule, values_rule
+from spectui.commands.lint.values import values_rule
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
 

@@ -290,8 +290,6 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             continue
         yield from _item_value(at, item, reader)
         yield from _switched(at, item, reader)
-        if item.name in {"override-tensor", "override-tensor-draft"}:
-            yield from _placement(at, item, reader)
 
 
 def _is_miscounted(item: Item, reader: Reader) -> bool:
@@ -392,43 +390,3 @@ def _switched(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         "it is a switch, and the server stops at a word by itself",
         fix=words,
     )
-
-
-_BACKENDS = (
-    *("CUDA", "ROCm", "HIP", "MUSA", "Vulkan", "SYCL", "CANN", "Metal", "MTL", "RPC", "OpenCL"),
-    *("GPUOpenCL", "Kompute", "WebGPU", "BLAS", "HTP", "OPENVINO", "VirtGPU", "ZDNN", "Accelerate"),
-)
-"""Beginnings of the names of llama.cpp's devices, and of buffers on them."""
-_DEVICE = re.compile(rf"(?:{'|'.join(_BACKENDS)})[\w.\[\]:-]*", re.IGNORECASE)
-_BUFFER = re.compile(rf"CPU|CPU_\w+|AMX|{_DEVICE.pattern}", re.IGNORECASE)
-
-
-def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on devices that no backend of llama.cpp has."""
-    for at, item in command.all("device", "spec-draft-device", "device-draft"):
-        for name in item.value.split(","):
-            if name != "none" and not _DEVICE.fullmatch(name) and name:
-                yield error(
-                    (at, item),
-                    f"no backend of llama.cpp has a device called {name}",
-                    f"{reader.name} stops at it; llama-server --list-devices says their names, "
-                    "such as CUDA0, ROCm0 or Vulkan0",
-                )
-
-
-def _placement(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    for part in item.value.split(","):
-        pattern, separator, buffer = part.partition("=")
-        if pattern and buffer and not _BUFFER.fullmatch(buffer):
-            yield error(
-                (at, item),
-                f"no backend of llama.cpp has a buffer called {buffer}",
-                f"{reader.name} stops at it; there are CPU, and names of devices such as CUDA0, "
-                "ROCm0 or Vulkan0",
-            )
-        if not (pattern and separator and buffer):
-            yield error(
-                (at, item),
-                f"{item.flag} {part} is no PATTERN=BUFFER",
-                f"{reader.name} splits at commas first, and stops at a part without '='",
-            )

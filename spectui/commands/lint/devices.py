@@ -1,0 +1,170 @@
+"""Rules for the devices that a command names, and for their buffers in ``-ot``.
+
+``-ot`` takes the buffer that each device has by default, by its exact name
+(``parse_tensor_buffer_overrides`` of common/arg.cpp), and ``-dev`` a device in any case.
+"""
+
+import re
+from collections.abc import Iterator
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
+from spectui.commands.lint.finding import Finding, error, warning
+from spectui.commands.lint.regexes import fault_of
+from spectui.commands.reader import Reader
+from spectui.options.dialect import Dialect
+
+_BACKENDS = (
+    *("CUDA", "ROCm", "HIP", "MUSA", "Vulkan", "SYCL", "CANN", "Metal", "MTL", "RPC", "OpenCL"),
+    *("GPUOpenCL", "Kompute", "WebGPU", "BLAS", "HTP", "OPENVINO", "VirtGPU", "ZDNN", "Accelerate"),
+)
+"""Beginnings of the names of llama.cpp's devices."""
+_DEVICE = re.compile(rf"(?:{'|'.join(_BACKENDS)})[\w.\[\]:-]*", re.IGNORECASE)
+_NUMBERED = ("CUDA", "ROCm", "MUSA", "Vulkan", "SYCL", "CANN", "MTL")
+"""Backends whose buffers are called after them, with a number."""
+_BUFFERS = rf"CPU|(?:{'|'.join(_NUMBERED)})\d+|RPC\d+\[.+\]|\[virtgpu\] .+"
+_OF_LLAMA_CPP = rf"{_BUFFERS}|MTL\d+_Private|OPENVINO\d+|HTP\d+(?::\d+)?|OpenCL|WebGPU|zDNN|ET"
+_EXACT = {
+    Dialect.LLAMA_CPP: re.compile(_OF_LLAMA_CPP),
+    # Apple's GPUs were all one until the end of 2025.
+    Dialect.LEGACY: re.compile(rf"{_OF_LLAMA_CPP}|Metal"),
+    Dialect.IK: re.compile(rf"{_BUFFERS}|Metal"),
+}
+"""Names of the buffers that devices have by default."""
+_SPELLINGS = (*("CPU", *_NUMBERED), *("RPC", "OPENVINO", "HTP", "OpenCL", "WebGPU", "zDNN"))
+_CASED = {one.casefold(): one for one in _SPELLINGS}
+_WORD = re.compile(r"[a-z]+", re.IGNORECASE)
+_ON_HOST = re.compile(r"(?:CPU|AMX|[A-Za-z]+_Host)(?:_\w+)?", re.IGNORECASE)
+_BESIDE = re.compile(rf"((?:{'|'.join(_NUMBERED)})\d+)_(?:Split|Mapped)")
+_SPLIT = re.compile(rf"(?:{'|'.join(_NUMBERED)})_Split", re.IGNORECASE)
+_REMOTE = re.compile(r"RPC\d+")
+_VISIBLE = {
+    "CUDA_VISIBLE_DEVICES": "CUDA",
+    "HIP_VISIBLE_DEVICES": "ROCm",
+    "ROCR_VISIBLE_DEVICES": "ROCm",
+    "GGML_VK_VISIBLE_DEVICES": "Vulkan",
+}
+"""Variables that list the devices which a backend sees."""
+
+
+def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on devices and buffers that no backend of llama.cpp has."""
+    for at, item in command.all("device", "spec-draft-device", "device-draft"):
+        for name in item.value.split(","):
+            if name != "none" and not _DEVICE.fullmatch(name) and name:
+                yield error(
+                    (at, item),
+                    f"no backend of llama.cpp has a device called {name}",
+                    f"{reader.name} stops at it; llama-server --list-devices says their names, "
+                    "such as CUDA0, ROCm0 or Vulkan0",
+                )
+            yield from _hidden((at, item), name, command, reader)
+    for found in command.all("override-tensor", "override-tensor-draft"):
+        is_unread = found[1].variable is not None and reader.reads(found[1].variable) is False
+        if not is_unread and found[1].values:
+            yield from _overrides(found, command, reader)
+
+
+def _hidden(
+    found: tuple[int, Item], name: str, command: ServerCommand, reader: Reader
+) -> Iterator[Finding]:
+    """Find a device that a variable of the command hides."""
+    for variable, value in command.start.environment:
+        kind = _VISIBLE.get(variable)
+        own = None if kind is None else re.fullmatch(rf"{kind}(\d+)", name, re.IGNORECASE)
+        n_visible = len([one for one in value.split(",") if one.strip()])
+        if own is not None and int(own[1]) >= n_visible:
+            last = f"the last is {kind}{n_visible - 1}" if n_visible else "there is none"
+            yield error(
+                found,
+                f"{variable}={value} leaves no {name}",
+                f"devices are counted anew from 0 among those that it names, so that {last}, and "
+                f"{reader.name} stops at any other",
+            )
+
+
+def _overrides(
+    found: tuple[int, Item], command: ServerCommand, reader: Reader
+) -> Iterator[Finding]:
+    at, item = found
+    for part in item.value.split(","):
+        pattern, separator, buffer = part.partition("=")
+        if not separator or not buffer:
+            yield error(
+                found,
+                f"{item.flag} {part} is no PATTERN=BUFFER",
+                f"{reader.name} splits at commas first, and stops at a part without '='",
+            )
+            continue
+        if _EXACT[reader.dialect].fullmatch(buffer) is None:
+            yield _no_buffer((at, item), part, reader)
+        elif buffer.endswith("_Private"):
+            yield warning(
+                found,
+                f"only Macs whose GPU has memory of its own have {buffer}",
+                f"{reader.name} stops at it on all others, whose buffer is "
+                f"{buffer.removesuffix('_Private')}",
+            )
+        yield from _hidden(found, buffer, command, reader)
+        fault = fault_of(pattern)
+        if fault is not None:
+            yield error(
+                found,
+                f"{item.flag} {part} is no pattern that compiles",
+                f"it has {fault}, and {reader.name} stops when it loads the model",
+            )
+
+
+def _no_buffer(found: tuple[int, Item], part: str, reader: Reader) -> Finding:
+    """Find a name that is no device's own buffer, and what it stands for."""
+    item = found[1]
+    pattern, _, buffer = part.partition("=")
+    exact = _EXACT[reader.dialect]
+    cased = _WORD.sub(lambda word: _CASED.get(word[0].casefold(), word[0]), buffer)
+    if exact.fullmatch(cased):
+        return error(
+            found,
+            f"{reader.name} has no buffer called {buffer}",
+            f"names are compared letter by letter, and this one is {cased}",
+            fix=_written(item, part, f"{pattern}={cased}"),
+        )
+    if _REMOTE.fullmatch(buffer):
+        return error(
+            found,
+            f"{buffer} is a device, and its buffer has another name",
+            f"that of an RPC server's device is called {buffer}[HOST:PORT], and {reader.name} "
+            "stops at anything else",
+        )
+    if buffer in {"Metal", "MTL0"}:
+        other = "Metal" if buffer == "MTL0" else "MTL0"
+        return error(
+            found,
+            f"{reader.name} has no buffer called {buffer}",
+            f"that of an Apple GPU is called {other} in it",
+            fix=_written(item, part, f"{pattern}={other}"),
+        )
+    beside = _BESIDE.fullmatch(buffer)
+    if _ON_HOST.fullmatch(buffer) or _SPLIT.fullmatch(buffer) or beside is not None:
+        instead = "CPU" if _ON_HOST.fullmatch(buffer) else beside and beside[1]
+        own = "" if instead != "CPU" or not reader.is_current else (
+            "; it chooses pinned or repacked memory by itself where CPU is named"
+        )
+        return error(
+            found,
+            f"{buffer} is no buffer that {item.flag} can name",
+            f"{reader.name} takes the default buffer of each device alone, and stops at all "
+            f"others{own}",
+            write=None if instead is None else _written(item, part, f"{pattern}={instead}"),
+        )
+    return error(
+        found,
+        f"no backend of llama.cpp has a buffer called {buffer}",
+        f"{reader.name} stops at it; there are CPU, and names of devices such as CUDA0, ROCm0 or "
+        "Vulkan0",
+    )
+
+
+def _written(item: Item, part: str, instead: str) -> tuple[str, str]:
+    """The option with another text in place of one part."""
+    parts = (instead if one == part else one for one in item.value.split(","))
+    return (item.flag, ",".join(parts))
