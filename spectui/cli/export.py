@@ -15,7 +15,7 @@ from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
-from spectui.commands.takeover import check_serves
+from spectui.commands.takeover import names_model
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -177,9 +177,23 @@ def _from_command(text: str, format_: str) -> ServerCommand:
     """
     command = read_command(text)
     mind_secrets(command)
-    if not (command.is_section and format_ == Format.INI):
-        check_serves(command.items)
+    if not names_model(command.items) and not _is_whole(command, format_):
+        raise BadInputError(
+            "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
+            "give the part that starts llama-server alone"
+        )
     return command
+
+
+def _is_whole(command: ServerCommand, format_: str) -> bool:
+    """Whether a command without a model means something in a format.
+
+    A router has none, and a section of its file may be called as one that it knows.
+    """
+    section = command.entry(INI)
+    if section is not None:
+        return format_ == Format.INI or section.name is None
+    return format_ not in {Format.INI, Format.LLAMA_SWAP}
 
 
 def _export(

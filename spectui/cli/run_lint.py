@@ -16,6 +16,7 @@ from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
+from spectui.commands.programs import names_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.files import MOST_BYTES
@@ -168,10 +169,10 @@ def examine(
         quiet: whether nothing is said meanwhile.
 
     Raises:
-        BadInputError: it has no arguments.
+        BadInputError: it has no arguments, and its program is not llama-server.
     """
     mind_secrets(command)
-    if not command.items:
+    if not command.items and not names_server(command.start.program):
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     recognised = recognise(command)
     reader = given or Reader(dialect=recognised.dialect)

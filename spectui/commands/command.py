@@ -315,8 +315,11 @@ def _is_of_ik(item: Item) -> bool:
     """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
     if item.name == "spec-type":
         return ":" in item.value
-    known = frozenset() if item.server is None else item.server.known_to(canonical(item.flag))
-    return known == {Dialect.IK} and not item.is_negation
+    server = item.server
+    if server is None or server.programs:
+        # ik_llama.cpp's server takes what llama.cpp's other programs do.
+        return False
+    return server.known_to(canonical(item.flag)) == {Dialect.IK} and not item.is_negation
 
 
 def _quoted(word: str) -> str:

@@ -169,11 +169,16 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and not _NUMBER.match(word)
 
 
+def stands_for_option(variable: str) -> bool:
+    """Whether some llama-server reads a variable in place of an option."""
+    return option_of_variable(variable) is not None or variable in BY_VARIABLE
+
+
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:
-    """Yield a variable's option as an item; nothing for a switch that is left off.
+    """Yield the option of a variable that stands for one; nothing for a switch that is left off.
 
     Raises:
-        BadInputError: the variable is unknown, or its value is no switch's.
+        BadInputError: its value is no switch's.
     """
     return divide(_as_arguments(variable, value), variable)
 
@@ -182,11 +187,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     option = option_of_variable(variable)
     if option is None:
         # What only builds before spring 2026 read.
-        ours = BY_VARIABLE.get(variable)
-        if ours is None:
-            raise BadInputError(
-                f"spectui does not know the variable {variable}; give it as an option instead"
-            )
+        ours = BY_VARIABLE[variable]
         if ours.is_switch:
             return (ours.long_flag,) if value in TRUE else ()
         return (ours.long_flag, value)

@@ -73,6 +73,11 @@ def likely_flag(flag: str, reader: Reader) -> str | None:
     return next(iter(alike), None)
 
 
+def likely_variable(name: str, reader: Reader) -> str | None:
+    """The reader's variable with the most similar name; None if none is similar."""
+    return next(iter(get_close_matches(name, sorted(reader.variables), 1, _ALIKE)), None)
+
+
 def _is_off_anyway(bare: str) -> bool:
     """Whether it is the ``no-`` form of a switch that is off unless given."""
     option = server_option(f"--{bare.removeprefix('no-')}") if bare.startswith("no-") else None

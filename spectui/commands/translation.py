@@ -19,10 +19,12 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.lint.drafters import MODEL_FLAGS
+from spectui.commands.lint.spelling import unknown_variables
+from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
-from spectui.commands.takeover import taken_options
+from spectui.commands.takeover import names_model, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
@@ -212,9 +214,15 @@ def translated(
         has_gpu: whether llama.cpp has a GPU on this machine.
 
     Raises:
-        BadInputError: the reader has no words for it.
+        BadInputError: the reader has no words for it, or would find no model.
     """
     source = recognise(command).dialect
+    own_program, command = started_by(command), as_server(command)
+    is_router = not (command.is_section or names_model(command.items))
+    if is_router and not reader.is_current:
+        raise BadInputError(
+            f"the command names no model, and {reader.name} does not start without one; add -m FILE"
+        )
     drafting = drafting_of(command, reader, source)
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
@@ -232,6 +240,7 @@ def translated(
         reader=reader,
         has_gpu=has_gpu,
         notes=(
+            *_of_program(command, own_program, reader, is_router=is_router),
             *drafting.notes,
             *(f"mind that {one.what}: {one.why}" for one in command.remarks),
             *_counted_otherwise(command, source, reader),
@@ -242,6 +251,18 @@ def translated(
         ),
         document=_document(command, drafting),
     )
+
+
+def _of_program(
+    command: ServerCommand, own: str | None, reader: Reader, *, is_router: bool
+) -> Iterator[str]:
+    """Yield notes on the program, on a missing model, and on variables that it does not read."""
+    if own is not None:
+        yield f"mind that {printable(own)} is written as {command.start.program[-1]}"
+    if is_router:
+        yield "mind that no model is named: llama-server starts as a router"
+    for finding in unknown_variables(command, reader):
+        yield printable(f"mind that {finding.what}: {finding.why}")
 
 
 def _name(command: ServerCommand) -> str:

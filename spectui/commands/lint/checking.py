@@ -8,15 +8,18 @@ from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.placement import placement_rule, tensors_rule
+from spectui.commands.lint.programs import program_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.lint.values import values_rule
+from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
+    program_rule,
     lengths_rule,
     spelling_rule,
     kinds_rule,
@@ -66,6 +69,7 @@ def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
     A command that the server runs stays as it is: only what is removed, renamed or refused is
     written anew, with what its author had by default then.
     """
+    command = as_server(command)
     if not any(finding.severity is Severity.ERROR for finding in lint(command, reader)):
         return _without_unread(command, reader)
     left = tuple(one for one in command.remarks if one.replacement is None)

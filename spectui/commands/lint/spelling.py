@@ -8,9 +8,17 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, about, error, note
+from spectui.commands.programs import program_of, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import DASHES, instead_of, likely_flag, meant_by, together
-from spectui.commands.server_options import Arity, canonical
+from spectui.commands.rewriting import (
+    DASHES,
+    instead_of,
+    likely_flag,
+    likely_variable,
+    meant_by,
+    together,
+)
+from spectui.commands.server_options import PREFIX, Arity, canonical
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
@@ -53,6 +61,23 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _stray(at, item, reader)
         else:
             yield from _flag(at, item, command, reader)
+    yield from unknown_variables(command, reader)
+
+
+def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on variables that look like options, and that no server is known to read."""
+    for name, value in command.start.environment:
+        if not name.startswith(PREFIX) or reader.reads(name):
+            continue
+        likely = likely_variable(name, reader)
+        why = "it ignores a variable that it does not know, without a word"
+        yield Finding(
+            flag=name,
+            severity=Severity.WARNING,
+            what=f"{reader.name} does not read {name}",
+            why=why if likely is None else f"{why}; {likely} has the most similar name",
+            replacement="" if likely is None else f"{likely}={shlex.quote(value)}",
+        )
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -129,7 +154,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 flag=flag,
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
-                why="; ".join((_why(item, reader), *_longer(item, words))),
+                why="; ".join((_why(item, command, reader), *_longer(item, words))),
                 replacement=None if words is None else shlex.join(words),
                 edits=edits,
                 at=at,
@@ -145,7 +170,7 @@ def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
         yield told
 
 
-def _why(item: Item, reader: Reader) -> str:
+def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
@@ -156,6 +181,11 @@ def _why(item: Item, reader: Reader) -> str:
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
         return f"builds since {_day(until)} stop at it{today}"
+    if server.programs:
+        word = started_by(command)
+        own = None if word is None else program_of(word)
+        program = own if own in server.programs else server.programs[0]
+        return f"it is an option of {program}, and stops the server"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
     if reader.dialect in server.taken:

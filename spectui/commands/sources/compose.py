@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, outside
 from spectui.commands.sources.files import Replacement, Tree, assignments, chosen, text_of_file
 from spectui.commands.sources.shell import inside
-from spectui.commands.sources.source import IMAGES, names_server, runs_other
+from spectui.commands.sources.source import IMAGES, runs_other
 from spectui.errors import BadInputError
 
 _INTERPOLATED = re.compile(

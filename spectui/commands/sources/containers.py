@@ -15,9 +15,10 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from spectui.commands.command import COMPOSE, Entry, ServerCommand
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.files import Replacement, Tree, assignments, text_of_file
-from spectui.commands.sources.source import CONTAINERS, names_server, with_paths
+from spectui.commands.sources.source import CONTAINERS, with_paths
 from spectui.errors import BadInputError
 
 _FULL_IMAGE = re.compile(r":full\b")

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, LLAMA_SWAP, Entry, ServerCommand
 from spectui.commands.items import Item
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import canonical
 from spectui.commands.sources.containers import plain_words
 from spectui.commands.sources.files import Replacement, Tree, chosen
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import IMAGES, names_server
+from spectui.commands.sources.source import IMAGES
 from spectui.errors import BadInputError
 
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")

@@ -12,10 +12,11 @@ from typing import Any, TypeGuard
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
+from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.shell import read_shell
-from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
+from spectui.commands.sources.source import OF_LLAMA, below, command_of
 from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
 
@@ -80,7 +81,7 @@ def _only() -> int:
     found = {
         process.pid: shlex.join(process.info["cmdline"] or ())
         for process in psutil.process_iter(["name", "cmdline"])
-        if process.info["name"] in PROGRAMS or names_server((process.info["cmdline"] or ())[:1])
+        if is_server_today(process.info["name"] or "") or names_server((process.info["cmdline"] or ())[:1])
     }
     if not found:
         raise BadInputError(
@@ -219,7 +220,7 @@ def _file_and_name(text: str) -> tuple[Path, str | None] | None:
     """The file and the requested entry; None if there is no such file."""
     if stat.S_ISREG(_mode(text)):
         # The program alone is a command, as bad as it is.
-        return None if Path(text).name in PROGRAMS else (Path(text).expanduser(), None)
+        return None if is_server_today(Path(text).name) else (Path(text).expanduser(), None)
     for at in (match.start() for match in re.finditer(":", text)):
         if text[at + 1 :] and stat.S_ISREG(_mode(text[:at])):
             return Path(text[:at]).expanduser(), text[at + 1 :]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, Remark, ServerCommand
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import Replacement, SeveralError
@@ -21,7 +22,6 @@ from spectui.commands.sources.source import (
     below,
     check_program,
     command_of,
-    names_server,
 )
 from spectui.errors import BadInputError
 from spectui.format import printable

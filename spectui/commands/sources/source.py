@@ -7,12 +7,16 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.items import Item, divide, items_of_variable
-from spectui.commands.server_options import PREFIX
+from spectui.commands.items import Item, divide, items_of_variable, stands_for_option
+from spectui.commands.programs import (
+    check_options_alike,
+    file_name,
+    names_server,
+    place_of_program,
+)
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
 
-PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 """Pattern in the names of container images."""
 _OTHERS = re.compile(
@@ -49,15 +53,14 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         variables: variables that reach the program from outside the command, by name.
 
     Raises:
-        BadInputError: a container is started, or another program; an option lacks its value, or a
-            variable is unknown.
+        BadInputError: a container is started, or another program; or an option lacks its value.
     """
     start = check_program(words)
     prelude: list[str] = []
-    own = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
+    own = {name: value for name, value in variables.items() if stands_for_option(name)}
     for word in words[:start]:
         match = ASSIGNMENT.fullmatch(word)
-        if match is not None and match[1].startswith(PREFIX):
+        if match is not None and stands_for_option(match[1]):
             own[match[1]] = match[2]
         else:
             prelude.append(word)
@@ -68,7 +71,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         environment=tuple(
             (name, value)
             for name, value in variables.items()
-            if name not in _OF_SHELLS and not name.startswith(PREFIX)
+            if name not in _OF_SHELLS and name not in own
         ),
     )
 
@@ -80,25 +83,18 @@ def check_program(words: Sequence[str]) -> int:
         BadInputError: a container is started, or another program.
     """
     bare = takewhile(lambda word: not word.startswith("-"), words)
-    if any(_file_name(word) in CONTAINERS for word in bare):
+    if any(file_name(word) in CONTAINERS for word in bare):
         raise BadInputError(
             "the command starts a container in a way that spectui does not know; give "
             "llama-server's own part of it, with paths as they are on this machine"
         )
     start = _first_argument(words)
-    program = _file_name(words[start - 1]) if start else ""
+    program = file_name(words[start - 1]) if start else ""
+    if start:
+        check_options_alike(words[start - 1])
     if _OTHERS.fullmatch(program):
         raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
     return start
-
-
-def names_server(words: Sequence[str]) -> bool:
-    """Whether one of a command's words is the program llama-server."""
-    return any(_file_name(word) in PROGRAMS for word in words)
-
-
-def _file_name(word: str) -> str:
-    return re.split(r"[/\\]", word)[-1]
 
 
 def runs_other(image: str) -> bool:
@@ -108,10 +104,10 @@ def runs_other(image: str) -> bool:
 
 
 def _first_argument(words: Sequence[str]) -> int:
-    named = [n for n, word in enumerate(words) if _file_name(word) in PROGRAMS]
-    if named:
-        return named[0] + 1
-    unified = [n for n, word in enumerate(words) if _file_name(word) in _UNIFIED]
+    named = place_of_program(words)
+    if named is not None:
+        return named + 1
+    unified = [n for n, word in enumerate(words) if file_name(word) in _UNIFIED]
     if unified and list(words[unified[0] + 1 : unified[0] + 2]) == ["serve"]:
         return unified[0] + 2
     is_prelude = (word in _WRAPPERS or ASSIGNMENT.fullmatch(word) is not None for word in words)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.programs import names_server
 from spectui.commands.sources.files import Replacement, assignments, chosen, text_of_file
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import below, names_server
+from spectui.commands.sources.source import below
 from spectui.errors import BadInputError
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")

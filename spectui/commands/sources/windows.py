@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.programs import names_server
 from spectui.commands.sources.files import Replacement, SeveralError
-from spectui.commands.sources.source import OF_LLAMA, command_of, names_server
+from spectui.commands.sources.source import OF_LLAMA, command_of
 from spectui.errors import BadInputError
 
 _CONTINUED = re.compile(r"[ \t]([\^`])[ \t]*\r?\n(?=[ \t]*[^ \t\r\n])")
