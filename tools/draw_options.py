@@ -304,7 +304,7 @@ def line_of(one: Drawn, marks: dict[str, set[str]]) -> str:
 
 def _remarks(table: str, version: str, source: Path) -> Iterator[str]:
     if table == _OTHERS:
-        yield f"# What other programs of {version} take and its llama-server does not, by its parser."
+        yield f"# What other programs of {version} take and its llama-server does not."
         yield from _drawn()
         return
     what = "takes no more, and until when it did" if table.endswith("-gone") else "takes"

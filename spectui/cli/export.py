@@ -12,6 +12,7 @@ from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch
+from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
@@ -193,7 +194,7 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
     section = command.entry(INI)
     if section is not None:
         return format_ == Format.INI or section.name is None
-    return format_ not in {Format.INI, Format.LLAMA_SWAP}
+    return starts_server(command) and format_ not in {Format.INI, Format.LLAMA_SWAP}
 
 
 def _export(

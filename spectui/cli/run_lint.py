@@ -16,7 +16,6 @@ from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
-from spectui.commands.programs import names_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.files import MOST_BYTES
@@ -167,13 +166,8 @@ def examine(
         given: which llama-server will read it; None for one of its own dialect.
         with_models: whether models are looked at.
         quiet: whether nothing is said meanwhile.
-
-    Raises:
-        BadInputError: it has no arguments, and its program is not llama-server.
     """
     mind_secrets(command)
-    if not command.items and not names_server(command.start.program):
-        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     recognised = recognise(command)
     reader = given or Reader(dialect=recognised.dialect)
     of_models: tuple[Finding, ...] = ()
@@ -284,10 +278,19 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
         yield Text(_filled(_CONTAINED))
     if with_fixed and report.fixed.text != report.command.text:
         yield Text("")
-        yield Text("Corrected:", style="bold")
+        yield Text(_filled(_heading(report)), style="bold")
         yield _to_copy(report.fixed.text)
     if report.name is not None:
         yield Text("")
+
+
+def _heading(report: Report) -> str:
+    """What the corrected command is, and what still stops the server there."""
+    found = lint(report.fixed, report.reader)
+    left = dict.fromkeys(one.what for one in found if one.severity is Severity.ERROR)
+    if not left:
+        return "Corrected:"
+    return printable(f"Corrected in part, and still refused ({'; '.join(left)}):")
 
 
 def _to_copy(command: str) -> Text:

@@ -58,8 +58,8 @@ def mind_secrets(command: ServerCommand) -> None:
     """Report secrets of a command that is to be written: they have to be put in again."""
     if command.secrets:
         complain(
-            f"mind that {', '.join(command.secrets)} holds a secret, which is written as {HIDDEN}; "
-            "put it in where llama-server is started"
+            f"mind that {', '.join(command.secrets)} by its name holds a secret, which is written "
+            f"as {HIDDEN}; put it in where llama-server is started"
         )
 
 

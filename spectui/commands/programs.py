@@ -98,9 +98,18 @@ def check_options_alike(word: str) -> None:
         )
 
 
+def starts_server(command: ServerCommand) -> bool:
+    """Whether the program is llama-server by name, in a container too."""
+    return names_server(_program(command))
+
+
+def _program(command: ServerCommand) -> tuple[str, ...]:
+    return (command if command.inside is None else command.inside).start.program
+
+
 def started_by(command: ServerCommand) -> str | None:
     """The word that starts another program than today's llama-server; None for that."""
-    words = (command if command.inside is None else command.inside).start.program
+    words = _program(command)
     place = place_of_program(words)
     return None if place is None or is_server_today(words[place]) else words[place]
 

@@ -10,7 +10,14 @@ from spectui.commands.command import LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
 from spectui.commands.items import FLASH_ATTENTION, Item, divide
 from spectui.commands.reader import Reader
-from spectui.commands.server_options import FALSE, TRUE, Arity, canonical, server_option
+from spectui.commands.server_options import (
+    FALSE,
+    PREFIX,
+    TRUE,
+    Arity,
+    canonical,
+    server_option,
+)
 from spectui.options.dialect import Dialect
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
@@ -37,6 +44,8 @@ _DEFAULTS = frozenset(
 """Options that may be dropped silently, since they state the default."""
 _ALIKE = 0.83
 """Similarity of two names, from 0 to 1, above which one may be meant by the other."""
+_ALIKE_VARIABLES = 0.75
+"""The same of variables, without what all begin with."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of rewriting: more than any command has options."""
 
@@ -74,8 +83,20 @@ def likely_flag(flag: str, reader: Reader) -> str | None:
 
 
 def likely_variable(name: str, reader: Reader) -> str | None:
-    """The reader's variable with the most similar name; None if none is similar."""
-    return next(iter(get_close_matches(name, sorted(reader.variables), 1, _ALIKE)), None)
+    """The reader's variable that is most likely meant; None if none is.
+
+    It stands for the option that the name spells, or is longer, or spelled alike.
+    """
+    bare = name.removeprefix(PREFIX)
+    spelled = bare.lower().replace("_", "-")
+    options = (server_option(f"{dashes}{spelled}") for dashes in ("--", "-"))
+    named = [one.variable for one in options if one is not None]
+    known = sorted(reader.variables, key=lambda one: (len(one), one))
+    longer = [one for one in known if one.startswith(f"{name}_")]
+    by_end = {one.removeprefix(PREFIX): one for one in known}
+    alike = [by_end[one] for one in get_close_matches(bare, by_end, 1, _ALIKE_VARIABLES)]
+    found = (one for one in (*named, *longer, *alike) if one in reader.variables)
+    return next(found, None)
 
 
 def _is_off_anyway(bare: str) -> bool:

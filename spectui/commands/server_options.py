@@ -4,8 +4,9 @@
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
 "$" the variable, without its LLAMA_ARG_; after "&" the other programs of llama.cpp that take it
-where llama-server does not; after "%" until when it was taken. A "+" in front is made by hand: servers of spectui's own get it from commands of others, since it neither runs, fetches nor
-writes anything, nor says who may reach the server.
+where llama-server does not; after "%" until when it was taken. A "+" in front is made by hand:
+servers of spectui's own get it from commands of others, since it neither runs, fetches nor writes
+anything, nor says who may reach the server.
 """
 
 from collections.abc import Mapping

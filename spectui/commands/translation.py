@@ -19,7 +19,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.lint.drafters import MODEL_FLAGS
-from spectui.commands.lint.spelling import unknown_variables
+from spectui.commands.lint.spelling import repeats_rule, unknown_variables
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -104,7 +104,11 @@ def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Draf
     return Drafting(
         command=_settled(command, words_of(wanted)),
         speculation=speculation,
-        notes=(*_notes(assumed, reader), *_longer(command, taken)),
+        notes=(
+            *_notes(assumed, reader),
+            *_longer(command, taken),
+            *_reordered(command, speculation, reader),
+        ),
     )
 
 
@@ -181,6 +185,17 @@ def _settled(command: ServerCommand, words: tuple[str, ...]) -> ServerCommand:
 
 def _is_draft(item: Item) -> bool:
     return item.name in {"model-draft", "spec-draft-hf"}
+
+
+def _reordered(command: ServerCommand, speculation: Speculation, reader: Reader) -> Iterator[str]:
+    """Yield a note where the drafters are named in another order than before."""
+    kinds = [one.kind for one in speculation.chain]
+    named = [MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds]
+    if reader.is_current and named != kinds and set(named) == set(kinds):
+        yield (
+            f"mind that llama-server asks {', '.join(kinds)} in this order, whatever --spec-type "
+            "says: it is written so"
+        )
 
 
 def _longer(command: ServerCommand, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -307,11 +322,15 @@ def _check_taken(written: ServerCommand, reader: Reader) -> None:
 def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:
     """Yield a note on all that the reader would stop at, and is written anew or left out."""
     told = {item.flag for item in dropped}
+    again = {one.at: one for one in repeats_rule(command, reader) if one.replacement == ""}
     for finding in lint(replace(command, remarks=()), reader):
         if finding.severity is not Severity.ERROR or finding.flag in told:
             continue
         own = command.items[finding.at].text if finding.at >= 0 else finding.flag
-        if finding.replacement:
+        if finding.at in again:
+            # Of two the reader's own rule takes one.
+            yield printable(f"of no effect, since {again[finding.at].what}: {own}")
+        elif finding.replacement:
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
         elif finding.replacement is not None:
             yield printable(f"left out, since {finding.what}: {own}")

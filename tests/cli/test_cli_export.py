@@ -240,9 +240,14 @@ def server_words(arguments: list[str]) -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("command", ["llama-server", "llama-server -c 5"])
-def test_a_command_that_serves_nothing_is_refused(spectui: Spectui, command: str) -> None:
-    assert spectui("export", "--from", command) == 3
-    assert "the command names no model; add -m FILE" in spectui.err
+def test_a_command_without_a_model_starts_a_router(spectui: Spectui, command: str) -> None:
+    assert spectui("export", "--from", command) == 0
+    assert spectui.out == f"{command}\n"
+    assert "llama-server starts as a router" in spectui.err
+    # Where each entry is a model, there has to be one; and older builds have no router.
+    for more in (("--format", "ini"), ("--format", "llama-swap"), ("--dialect", "ik")):
+        assert spectui("export", "--from", command, *more) == 3
+        assert "the command names no model" in spectui.err
 
 
 def test_auto_asks_the_binary(spectui: Spectui, tmp_path: Path) -> None:

@@ -427,7 +427,7 @@ def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
         (4, "-ncmoe 4", []),
         (4, "-ncmoe 400", [(NOTE, "-ncmoe", None)]),
         (0, "-ot exps=CPU", [(WARNING, "-ot", None)]),
-        (4, r"-ot 'blk\.3\.ffn=CPU,(=CPU'", []),
+        (4, r"-ot 'blk\.3\.ffn=CPU,(=CPU'", [(ERROR, "-ot", None)]),
         (4, r"-ot 'blk\.4\.=CPU'", [(WARNING, "-ot", None)]),
     ],
 )
@@ -582,7 +582,7 @@ def test_a_binary_is_asked_what_it_takes(
     assert spectui("lint", "--server-bin", tmp_path / "none", "llama-server -m m.gguf") == 5
 
 
-@pytest.mark.parametrize("text", ["", "llama-server", "llama-server -m 'x", "nowhere.sh"])
+@pytest.mark.parametrize("text", ["", "llama-server -m 'x", "nowhere.sh", "wrapper"])
 def test_no_command(spectui: Spectui, text: str) -> None:
     assert spectui("lint", text) == 3
     assert spectui.err.startswith("error: ")

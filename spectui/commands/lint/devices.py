@@ -146,8 +146,10 @@ def _no_buffer(found: tuple[int, Item], part: str, reader: Reader) -> Finding:
     beside = _BESIDE.fullmatch(buffer)
     if _ON_HOST.fullmatch(buffer) or _SPLIT.fullmatch(buffer) or beside is not None:
         instead = "CPU" if _ON_HOST.fullmatch(buffer) else beside and beside[1]
-        own = "" if instead != "CPU" or not reader.is_current else (
-            "; it chooses pinned or repacked memory by itself where CPU is named"
+        own = (
+            ""
+            if instead != "CPU" or not reader.is_current
+            else ("; it chooses pinned or repacked memory by itself where CPU is named")
         )
         return error(
             found,

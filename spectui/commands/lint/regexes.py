@@ -33,28 +33,31 @@ def fault_of(pattern: str) -> str | None:
         found = _TOKEN.match(pattern, at)
         if found is None:
             return _unreadable(pattern[at:])
-        text = found[0]
-        if found["repeat"]:
-            if not is_atom:
-                return f"{text!r} with nothing to repeat before it"
-            if found["most"] and int(found["most"]) < int(found["least"]):
-                return f"{text!r}, whose ends are the wrong way round"
-        elif found["closing"]:
-            if not opened:
-                return "')' without '('"
-            n_groups += opened[-1] == "("
-            is_atom = opened.pop() not in _ASSERTIONS
-        elif found["opening"]:
-            opened.append(text)
-            is_atom = False
-        elif found["group"] and int(found["group"]) > n_groups:
-            return f"{text!r} without a group that it repeats"
-        elif (wrong := _reversed_range(found["set"])) is not None:
-            return f"the range {wrong!r}, whose ends are the wrong way round"
-        else:
-            is_atom = not found["place"]
+        if found["repeat"] and not is_atom:
+            return f"{found[0]!r} with nothing to repeat before it"
+        if found["closing"] and not opened:
+            return "')' without '('"
+        if (wrong := _fault_within(found, n_groups)) is not None:
+            return wrong
+        if found["opening"]:
+            opened.append(found[0])
+        is_atom = not (found["opening"] or found["place"])
+        if found["closing"]:
+            begun = opened.pop()
+            n_groups += begun == "("
+            is_atom = begun not in _ASSERTIONS
         at = found.end()
     return "'(' without ')'" if opened else None
+
+
+def _fault_within(found: re.Match[str], n_groups: int) -> str | None:
+    """Fault of one part of a pattern by itself, behind so many groups."""
+    if found["most"] and int(found["most"]) < int(found["least"]):
+        return f"{found[0]!r}, whose ends are the wrong way round"
+    if found["group"] and int(found["group"]) > n_groups:
+        return f"{found[0]!r} without a group that it repeats"
+    wrong = _reversed_range(found["set"])
+    return None if wrong is None else f"the range {wrong!r}, whose ends are the wrong way round"
 
 
 def _unreadable(rest: str) -> str:

@@ -75,7 +75,7 @@ def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findin
             flag=name,
             severity=Severity.WARNING,
             what=f"{reader.name} does not read {name}",
-            why=why if likely is None else f"{why}; {likely} has the most similar name",
+            why=why if likely is None else f"{why}; {likely} is the most similar one",
             replacement="" if likely is None else f"{likely}={shlex.quote(value)}",
         )
 

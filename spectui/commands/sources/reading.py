@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
-from spectui.commands.programs import is_server_today, names_server
+from spectui.commands.programs import is_server_today, names_server, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.shell import read_shell
@@ -81,7 +81,8 @@ def _only() -> int:
     found = {
         process.pid: shlex.join(process.info["cmdline"] or ())
         for process in psutil.process_iter(["name", "cmdline"])
-        if is_server_today(process.info["name"] or "") or names_server((process.info["cmdline"] or ())[:1])
+        if is_server_today(process.info["name"] or "")
+        or names_server((process.info["cmdline"] or ())[:1])
     }
     if not found:
         raise BadInputError(
@@ -146,6 +147,8 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
         raise BadInputError("the command starts itself without an end; give a plain one") from error
     if len(command.arguments) > _MOST_WORDS:
         raise BadInputError("the command has too many words; give a shorter one")
+    if not command.items and not starts_server(command):
+        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     return command.discreet()
 
 

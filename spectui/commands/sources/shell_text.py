@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.commands.sources.files import Replacement
 from spectui.commands.programs import names_server
+from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
 from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 

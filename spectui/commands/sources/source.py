@@ -53,7 +53,8 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         variables: variables that reach the program from outside the command, by name.
 
     Raises:
-        BadInputError: a container is started, or another program; or an option lacks its value.
+        BadInputError: a container is started, another program or none; or an option lacks its
+            value.
     """
     start = check_program(words)
     prelude: list[str] = []
@@ -64,6 +65,8 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
             own[match[1]] = match[2]
         else:
             prelude.append(word)
+    if not words and not own:
+        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_variables = (item for pair in own.items() for item in items_of_variable(*pair))
     return replace(
         ServerCommand.of((*of_variables, *divide(words[start:]))),
