@@ -130,6 +130,8 @@ class ServerCommand:
     draft_tensors: frozenset[str] | None = None
     draft_kind: str | None = None
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
+    paying_length: int | None = None
+    """Longest draft that was found to pay on this machine; None where nothing was measured."""
     remarks: tuple[Remark, ...] = ()
     """What the reader of its file says of it."""
     secrets: tuple[str, ...] = ()

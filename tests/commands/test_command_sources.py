@@ -184,7 +184,7 @@ LONG_MACROS = (
         ("a.yaml", "services:\n  a: &a\n    image: llama.cpp\n    b: *a\n", "", "holds itself"),
         ("a.yaml", "services: {a: {image: llama.cpp, volumes: 5}}", "", "names no model"),
         ("a.yaml", "services: {a: {image: llama.cpp, env_file: [5]}}", "", "5 cannot be read"),
-        ("a.yaml", "models: {a: {cmd: llama-server, env: 5}}", "", "names no model"),
+        ("a.yaml", "models: {a: {cmd: llama-server, env: 5}}", "", "names no model file"),
         ("a.yaml", "services: {a: {image: llama.cpp, command: -m $NO_}}", "", "NO_, which is not"),
         ("a.yaml", "models: {a: {cmd: 'llama-server -m ${x}'}}", "", "which it does not define"),
         (
@@ -207,7 +207,7 @@ LONG_MACROS = (
         ("a.ini", "[a]\nmodel=a\n", ":c", "has no section c"),
         ("a.txt", "\0", "", "is no text"),
         ("a.txt", "\ud800", "", "is no text"),
-        ("a.txt", "# nothing", "", "names no model"),
+        ("a.txt", "# nothing", "", "has no arguments"),
     ],
 )
 def test_a_file_that_cannot_be_read(

@@ -414,8 +414,8 @@ def test_variables_are_options_and_arguments_win_over_them() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "names no model"),
-        ("llama-server", "names no model"),
+        ("", "has no arguments"),
+        ("'llama-server' -c", "lacks its value"),
         ("llama-server -hf user/repo", "from the hub .-hf user/repo.*-m FILE"),
         ("llama-server -m 'x", "line 1: .* a quote without its end"),
         ("llama-server -m x\\", "line 1: .* goes on nowhere"),

@@ -141,20 +141,23 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     longest = command.number("draft-max") or _behind_kind(command)
     patterns = (part for _at, item in command.all("override-tensor") for part in item.values)
     in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in patterns)
-    if found is None or longest is None or not in_ram or longest < _LONG:
+    paying = command.paying_length
+    is_long = longest is not None and (longest >= _LONG if paying is None else longest > paying)
+    if found is None or longest is None or not in_ram or not is_long:
         return
     flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
     is_batch = longest >= _OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
-    at, item = found
     yield warning(
-        (at, item),
+        found,
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
-        f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        f"spectui tune found on this machine that drafts of at most {paying} tokens pay most"
+        if paying is not None
+        else f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
         "the GPU, which costs more than it saves for so few tokens"
         if is_batch
         else "each token of a draft reads other experts, so that verifying many costs nearly as "
         "much as decoding them; spectui tune finds the length that pays",
-        write=(flag, str(_SHORT)) if item.name == "draft-max" else None,
+        write=(flag, str(paying or _SHORT)) if found[1].name == "draft-max" else None,
     )
 
 
