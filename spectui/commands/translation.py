@@ -19,6 +19,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.lint.drafters import MODEL_FLAGS
+from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.spelling import repeats_rule, unknown_variables
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
@@ -243,7 +244,7 @@ def translated(
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
-    _check_taken(replace(written, items=items, remarks=remarks), reader)
+    items = _corrected(replace(written, items=items, remarks=remarks), reader).items
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:
@@ -307,16 +308,27 @@ def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) 
         )
 
 
-def _check_taken(written: ServerCommand, reader: Reader) -> None:
-    """Refuse what the reader would stop at.
+def _corrected(written: ServerCommand, reader: Reader) -> ServerCommand:
+    """The command with values that the reader takes, where it is certain which are meant.
 
     Raises:
-        BadInputError: it would.
+        BadInputError: the reader would stop at it all the same.
     """
-    for finding in lint(written, reader):
-        if finding.severity is Severity.ERROR:
-            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
-            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+    errors = _errors(written, reader)
+    for _ in written.items:
+        edits = next((finding.edits for finding in errors if finding.edits), None)
+        if edits is None:
+            break
+        written = written.edited(edits)
+        errors = _errors(written, reader)
+    for finding in errors:
+        instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+        raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+    return written
+
+
+def _errors(command: ServerCommand, reader: Reader) -> list[Finding]:
+    return [one for one in lint(command, reader) if one.severity is Severity.ERROR]
 
 
 def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:

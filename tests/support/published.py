@@ -353,14 +353,19 @@ def changes(
     """
     named = options_in(told)
     announced = {name for option in named for name in parser.fields_of(option)}
-    for one in dropped:
+    for number, one in enumerate(dropped):
         option = one.option.partition("=")[0]
         if advice := _ADVICE.search(one.reason):
-            fields = {name for word in options_in(advice[1]) for name in parser.fields_of(word)}
+            fields = _advised(advice, parser)
             announced |= fields
             values = [json.dumps(after[name]) for name in fields if name in after]
             is_number = one.value is not None and re.fullmatch(r"-?[\d.]+", one.value) is not None
-            if is_number and values and str(one.value) not in " ".join(values):
+            is_last = all(
+                not fields & _advised(other, parser)
+                for later in dropped[number + 1 :]
+                if (other := _ADVICE.search(later.reason))
+            )
+            if is_number and is_last and values and str(one.value) not in " ".join(values):
                 yield f"{option} {one.value} becomes another value: {values}"
         elif option.startswith("-") and not {option, _normal(option)} & named:
             yield f"{option}, which is refused, is gone without a word"
@@ -368,6 +373,11 @@ def changes(
         old, new = _comparable(before, name), _comparable(after, name)
         if old != new and name not in announced:
             yield f"{name}: {json.dumps(old)[:120]} becomes {json.dumps(new)[:120]}"
+
+
+def _advised(advice: re.Match[str], parser: Parser | RecordedParser) -> set[str]:
+    """The fields that the options set which a parser names in place of a refused one."""
+    return {name for word in options_in(advice[1]) for name in parser.fields_of(word)}
 
 
 def _comparable(fields: dict[str, Any], name: str) -> object:
