@@ -20,23 +20,27 @@ _BACKENDS = (
 )
 """Beginnings of the names of llama.cpp's devices."""
 _DEVICE = re.compile(rf"(?:{'|'.join(_BACKENDS)})[\w.\[\]:-]*", re.IGNORECASE)
-_NUMBERED = ("CUDA", "ROCm", "MUSA", "Vulkan", "SYCL", "CANN", "MTL")
-"""Backends whose buffers are called after them, with a number."""
-_BUFFERS = rf"CPU|(?:{'|'.join(_NUMBERED)})\d+|RPC\d+\[.+\]|\[virtgpu\] .+"
-_OF_LLAMA_CPP = rf"{_BUFFERS}|MTL\d+_Private|OPENVINO\d+|HTP\d+(?::\d+)?|OpenCL|WebGPU|zDNN|ET"
+_NUMBERED = ("CUDA", "ROCm", "MUSA", "Vulkan", "SYCL", "CANN")
+"""Backends whose buffers are called after them in every dialect, with a number."""
+_BUFFERS = rf"CPU|(?:{'|'.join(_NUMBERED)})\d+|RPC\d+\[.+\]"
+_OF_LLAMA_CPP = (
+    rf"{_BUFFERS}|MTL\d+(?:_Private)?|OPENVINO\d+|HTP\d+(?::\d+)?|OpenCL|WebGPU|zDNN|ET"
+    r"|\[virtgpu\] .+"
+)
 _EXACT = {
     Dialect.LLAMA_CPP: re.compile(_OF_LLAMA_CPP),
-    # Apple's GPUs were all one until the end of 2025.
+    # An Apple GPU had no number until the end of 2025.
     Dialect.LEGACY: re.compile(rf"{_OF_LLAMA_CPP}|Metal"),
     Dialect.IK: re.compile(rf"{_BUFFERS}|Metal"),
 }
 """Names of the buffers that devices have by default."""
-_SPELLINGS = (*("CPU", *_NUMBERED), *("RPC", "OPENVINO", "HTP", "OpenCL", "WebGPU", "zDNN"))
+_SPELLINGS = ("CPU", *_NUMBERED, "MTL", "RPC", "OPENVINO", "HTP", "OpenCL", "WebGPU", "zDNN")
 _CASED = {one.casefold(): one for one in _SPELLINGS}
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _ON_HOST = re.compile(r"(?:CPU|AMX|[A-Za-z]+_Host)(?:_\w+)?", re.IGNORECASE)
-_BESIDE = re.compile(rf"((?:{'|'.join(_NUMBERED)})\d+)_(?:Split|Mapped)")
-_SPLIT = re.compile(rf"(?:{'|'.join(_NUMBERED)})_Split", re.IGNORECASE)
+"""Buffers in RAM that a backend chooses by itself."""
+_BESIDE = re.compile(rf"((?:{'|'.join(_NUMBERED)}|MTL)\d*)_(?:Split|Mapped)")
+"""Other buffers on a device; without its number they are on several."""
 _REMOTE = re.compile(r"RPC\d+")
 _VISIBLE = {
     "CUDA_VISIBLE_DEVICES": "CUDA",
@@ -143,26 +147,31 @@ def _no_buffer(found: tuple[int, Item], part: str, reader: Reader) -> Finding:
             f"that of an Apple GPU is called {other} in it",
             fix=_written(item, part, f"{pattern}={other}"),
         )
-    beside = _BESIDE.fullmatch(buffer)
-    if _ON_HOST.fullmatch(buffer) or _SPLIT.fullmatch(buffer) or beside is not None:
-        instead = "CPU" if _ON_HOST.fullmatch(buffer) else beside and beside[1]
-        own = (
-            ""
-            if instead != "CPU" or not reader.is_current
-            else ("; it chooses pinned or repacked memory by itself where CPU is named")
-        )
-        return error(
-            found,
-            f"{buffer} is no buffer that {item.flag} can name",
-            f"{reader.name} takes the default buffer of each device alone, and stops at all "
-            f"others{own}",
-            write=None if instead is None else _written(item, part, f"{pattern}={instead}"),
-        )
+    is_on_host, beside = _ON_HOST.fullmatch(buffer), _BESIDE.fullmatch(buffer)
+    if is_on_host or beside:
+        return _chosen_by_itself(found, part, reader, beside and beside[1])
     return error(
         found,
         f"no backend of llama.cpp has a buffer called {buffer}",
         f"{reader.name} stops at it; there are CPU, and names of devices such as CUDA0, ROCm0 or "
         "Vulkan0",
+    )
+
+
+def _chosen_by_itself(
+    found: tuple[int, Item], part: str, reader: Reader, device: str | None
+) -> Finding:
+    """Find a buffer that no option names: in RAM, or on a device."""
+    item = found[1]
+    pattern, _, buffer = part.partition("=")
+    instead = "CPU" if device is None else device if device[-1].isdigit() else None
+    by_itself = "; it takes pinned or repacked memory of itself where CPU is named"
+    return error(
+        found,
+        f"{buffer} is no buffer that {item.flag} can name",
+        f"{reader.name} takes the default buffer of each device alone, and stops at all others"
+        f"{by_itself if device is None and reader.is_current else ''}",
+        write=None if instead is None else _written(item, part, f"{pattern}={instead}"),
     )
 
 

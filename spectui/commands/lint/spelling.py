@@ -8,7 +8,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, about, error, note
-from spectui.commands.programs import program_of, started_by
+from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import (
     DASHES,
@@ -183,8 +183,8 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
         return f"builds since {_day(until)} stop at it{today}"
     if server.programs:
         word = started_by(command)
-        own = None if word is None else program_of(word)
-        program = own if own in server.programs else server.programs[0]
+        own = SERVER if word is None else program_of(word)
+        program = server.programs[0] if own == SERVER else own
         return f"it is an option of {program}, and stops the server"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
