@@ -316,7 +316,9 @@ def _corrected(written: ServerCommand, reader: Reader) -> ServerCommand:
     """
     errors = _errors(written, reader)
     for _ in written.items:
-        edits = next((finding.edits for finding in errors if finding.edits), None)
+        # What a binary lacks of its dialect is not left out, but refused.
+        known = (one.edits for one in errors if reader.accepted is None or any(one.edits.values()))
+        edits = next(filter(None, known), None)
         if edits is None:
             break
         written = written.edited(edits)

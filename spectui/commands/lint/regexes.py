@@ -7,6 +7,7 @@ libraries disagree about is no fault here.
 import re
 
 _ESCAPE = r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|c[A-Za-z]|[^xuc])"
+_CLASS = r"\[:(?:alnum|alpha|blank|cntrl|digit|graph|lower|print|punct|space|upper|xdigit|[dsw]):\]"
 _TOKEN = re.compile(
     rf"""
     (?P<opening>\((?:\?[:=!]|(?!\?)))
@@ -14,14 +15,14 @@ _TOKEN = re.compile(
     |(?P<repeat>[*+?]|\{{(?P<least>\d+)(?:(?P<comma>,)(?P<most>\d*))?\}})
     |(?P<place>[|^$]|\\[bB])
     |\\(?P<group>[1-9]\d*)
-    |\[(?P<set>(?:{_ESCAPE}|\[:(?:[a-z]+):\]|[^\]\\])*)\]
+    |\[(?P<set>(?:{_ESCAPE}|{_CLASS}|\[(?!:)|[^\]\\[])*)\]
     |{_ESCAPE}
     |[^\\()\[{{*+?]
     """,
     re.VERBOSE | re.DOTALL,
 )
 _RANGE = re.compile(r"([^\\])-([^\\\]])")
-_NO_CHARACTER = re.compile(rf"{_ESCAPE}|\[:[a-z]+:\]", re.DOTALL)
+_NO_CHARACTER = re.compile(rf"{_ESCAPE}|{_CLASS}", re.DOTALL)
 _ASSERTIONS = ("(?=", "(?!")
 
 
@@ -63,7 +64,8 @@ def _fault_within(found: re.Match[str], n_groups: int) -> str | None:
 def _unreadable(rest: str) -> str:
     match rest[0]:
         case "[":
-            return "'[' without ']'"
+            is_class = "[:" in rest.partition("]")[0]
+            return "a class of characters that nobody knows" if is_class else "'[' without ']'"
         case "\\":
             return f"{rest[:2]!r}, an escape without its end"
         case "(":
