@@ -244,7 +244,8 @@ def translated(
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
-    items = _corrected(replace(written, items=items, remarks=remarks), reader).items
+    corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
+    items = corrected.items
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:
@@ -261,6 +262,7 @@ def translated(
             *(f"mind that {one.what}: {one.why}" for one in command.remarks),
             *_counted_otherwise(command, source, reader),
             *_renamed(command, reader, dropped),
+            *(f"left out, since {reader.name} has no such option: {one}" for one in lost),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *(missing if dropped else ()),
@@ -308,25 +310,31 @@ def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) 
         )
 
 
-def _corrected(written: ServerCommand, reader: Reader) -> ServerCommand:
-    """The command with values that the reader takes, where it is certain which are meant.
+def _corrected(written: ServerCommand, reader: Reader) -> tuple[ServerCommand, list[str]]:
+    """The command with what the reader takes, where it is certain what is meant.
+
+    Returns:
+        It, and options that are left out although another spelling was corrected to them.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    errors = _errors(written, reader)
+    errors, lost = _errors(written, reader), list[str]()
+    told = {finding.flag for finding in errors}
     for _ in written.items:
         # What a binary lacks of its dialect is not left out, but refused.
-        known = (one.edits for one in errors if reader.accepted is None or any(one.edits.values()))
-        edits = next(filter(None, known), None)
-        if edits is None:
+        found = (one for one in errors if reader.accepted is None or any(one.edits.values()))
+        finding = next((one for one in found if one.edits), None)
+        if finding is None:
             break
-        written = written.edited(edits)
+        if finding.flag not in told:
+            lost += [] if any(finding.edits.values()) else [printable(finding.flag)]
+        written = written.edited(finding.edits)
         errors = _errors(written, reader)
     for finding in errors:
         instead = f"write {finding.replacement}" if finding.replacement else "take it out"
         raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
-    return written
+    return written, lost
 
 
 def _errors(command: ServerCommand, reader: Reader) -> list[Finding]:
