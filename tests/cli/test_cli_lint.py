@@ -55,3 +55,12 @@ def test_lint_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
+
+
+def test_a_correction_says_what_still_stops_the_server(spectui: Spectui) -> None:
+    whole, rest = "--spec-draft-n-max 8", "-ctk q9_0"
+    assert spectui("lint", "--no-models", "llama-server -m a --draft-max 8 -c 5 -ctk q9_0") == 3
+    assert "Corrected in part, and still refused (llama-server knows no -ctk q9_0):" in spectui.out
+    assert f"llama-server -m a {whole} -c 5 {rest}\n" in spectui.out
+    assert spectui("lint", "--no-models", "llama-server -m a --draft-max 8 -c 5") == 3
+    assert f"\nCorrected:\nllama-server -m a {whole} -c 5\n" in spectui.out
