@@ -55,7 +55,7 @@ def program_of(word: str) -> str | None:
     name = file_name(word)
     plain = name.removesuffix(".exe")
     # By themselves the old names are words like any other.
-    known = _RENAMED.get(plain, plain) if name != word else plain
+    known = _RENAMED.get(plain, plain) if plain != word else plain
     return known if known == SERVER or known in SHARING or known in _OTHERS else None
 
 

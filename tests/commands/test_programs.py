@@ -24,6 +24,7 @@ pytest_plugins = ["tests.support.cli_fixtures"]
         ("llama-server", "llama-server"),
         (r"C:\llama\llama-server.exe", "llama-server"),
         ("./server", "llama-server"),
+        ("server.exe", "llama-server"),
         ("/opt/llama.cpp/build/bin/main", "llama-cli"),
         ("build/bin/perplexity", "llama-perplexity"),
         ("llama-bench", "llama-bench"),

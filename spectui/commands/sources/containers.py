@@ -15,8 +15,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from spectui.commands.command import COMPOSE, Entry, ServerCommand
+from spectui.commands.items import stands_for_option
 from spectui.commands.programs import names_server
-from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.files import Replacement, Tree, assignments, text_of_file
 from spectui.commands.sources.source import CONTAINERS, with_paths
 from spectui.errors import BadInputError
@@ -146,9 +146,9 @@ class Container:
         """
         own, files = _own_variables(self.service), list(_env_files(self.service))
         of_files = {name: value for name, value in self.environment.items() if name not in own}
-        if any(name.startswith(PREFIX) for name in of_files):
+        if any(map(stands_for_option, of_files)):
             own, files = {**of_files, **own}, []
-        kept = {name: value for name, value in own.items() if not name.startswith(PREFIX)}
+        kept = {name: value for name, value in own.items() if not stands_for_option(name)}
         found = {"environment": kept, "env_file": [self._kept_file(file) for file in files]}
         return {key: value for key, value in found.items() if value}
 
