@@ -18,9 +18,11 @@ from spectui.commands.drafting import (
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
-from spectui.commands.lint.drafters import MODEL_FLAGS
+from spectui.commands.lint.devices import devices_rule
+from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
 from spectui.commands.lint.finding import Finding
-from spectui.commands.lint.spelling import repeats_rule, unknown_variables
+from spectui.commands.lint.spelling import repeats_rule, spelling_rule, unknown_variables
+from spectui.commands.lint.values import values_rule
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -53,6 +55,9 @@ _SETTINGS = frozenset(
 """Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
+_OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule, devices_rule)
+"""Rules on options by themselves: of two that contradict each other only their author knows which
+is meant."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
 _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
@@ -319,26 +324,30 @@ def _corrected(written: ServerCommand, reader: Reader) -> tuple[ServerCommand, l
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    errors, lost = _errors(written, reader), list[str]()
-    told = {finding.flag for finding in errors}
+    edits, lost = list(_edits(written, reader)), list[str]()
+    told = {finding.flag for finding in edits}
     for _ in written.items:
-        # What a binary lacks of its dialect is not left out, but refused.
-        found = (one for one in errors if reader.accepted is None or any(one.edits.values()))
-        finding = next((one for one in found if one.edits), None)
-        if finding is None:
+        if not edits:
             break
-        if finding.flag not in told:
-            lost += [] if any(finding.edits.values()) else [printable(finding.flag)]
+        finding = edits[0]
+        if finding.flag not in told and not any(finding.edits.values()):
+            lost.append(printable(finding.flag))
         written = written.edited(finding.edits)
-        errors = _errors(written, reader)
-    for finding in errors:
-        instead = f"write {finding.replacement}" if finding.replacement else "take it out"
-        raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+        edits = list(_edits(written, reader))
+    for finding in lint(written, reader):
+        if finding.severity is Severity.ERROR:
+            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
     return written, lost
 
 
-def _errors(command: ServerCommand, reader: Reader) -> list[Finding]:
-    return [one for one in lint(command, reader) if one.severity is Severity.ERROR]
+def _edits(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield what stops the reader at an option by itself, and has a certain correction."""
+    for finding in (one for rule in _OF_ONE_OPTION for one in rule(command, reader)):
+        # What a binary lacks of its dialect is not left out, but refused.
+        is_certain = any(finding.edits.values()) or (finding.edits and reader.accepted is None)
+        if finding.severity is Severity.ERROR and is_certain:
+            yield finding
 
 
 def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:

@@ -287,16 +287,22 @@ PAIR = "-m t -md d --spec-type draft-simple --spec-draft-n-max 4"
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("-m t -fa AUTO", "knows no -fa AUTO: .* write -fa auto"),
+        ("-m t -ot exps=CUDA_Host", "CUDA_Host is no buffer .* write -ot exps=CPU"),
         ("-m t -np 0", "knows no -np 0: "),
         ("-m t -ctk q6_0", "knows no -ctk q6_0: .* write -ctk q8_0"),
     ],
-    ids=["word", "number", "type"],
+    ids=["buffer", "number", "type"],
 )
 def test_what_the_server_would_not_take_is_refused(spectui: Spectui, words: str, told: str) -> None:
     assert spectui("export", "--from", f"llama-server {words}") == 3
     assert spectui.out == ""
     assert re.search(f"error: .*{told}", spectui.err)
+
+
+def test_another_spelling_of_a_value_is_corrected(spectui: Spectui) -> None:
+    assert spectui("export", "--from", "llama-server -m t -fa AUTO") == 0
+    assert spectui.out == "llama-server -m t -fa auto\n"
+    assert "-fa AUTO is now -fa auto" in spectui.err
 
 
 @pytest.mark.parametrize(
