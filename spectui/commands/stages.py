@@ -5,8 +5,10 @@ stages make a chain, the second of which drafts where the first finds nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from spectui.commands.command import ServerCommand
 from spectui.commands.values import values_by_name
 from spectui.options.drafters import MODELS, NGRAM_KINDS, kind_of
 
@@ -111,18 +113,32 @@ def _unescaped(text: str) -> str:
     return found
 
 
-def chain_fault(kinds: Sequence[str], *, has_draft: bool) -> tuple[int, str] | None:
+def loads_draft(command: ServerCommand) -> bool:
+    """Whether ik_llama.cpp loads a draft model for the command."""
+    kinds = []
+    for _at, item in command.all("spec-type"):
+        with suppress(ValueError):
+            kinds.append(read_stage(item.value).kind)
+    return has_draft(command) and any(kind in IK_KINDS.values() for kind in kinds)
+
+
+def has_draft(command: ServerCommand) -> bool:
+    """Whether the command names a draft model, or holds arguments for one."""
+    return any(map(command.value, ("model-draft", "draft-params")))
+
+
+def chain_fault(command: ServerCommand) -> tuple[int, str] | None:
     """The place of a stage at which ik_llama.cpp stops, and its reason; None if it takes all.
 
     Args:
-        kinds: of all stages, in their order.
-        has_draft: whether a draft model is given.
+        command: one whose stages are such.
     """
+    kinds = [read_stage(item.value).kind for _at, item in command.all("spec-type")]
     places = [at for at, kind in enumerate(kinds) if kind != NONE]
     if len(places) > _MOST_STAGES:
         return places[_MOST_STAGES], "it takes two stages at most"
     for at in places:
-        if kinds[at] in _NEED_DRAFT and not has_draft:
+        if kinds[at] in _NEED_DRAFT and not has_draft(command):
             return at, f"{kinds[at]} needs a draft model, and it stops without -md"
     if len(places) < _MOST_STAGES:
         return None

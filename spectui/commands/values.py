@@ -65,7 +65,7 @@ class Values:
     most: float = math.inf
     """Maximum number of numbers in a list."""
     form: str | None = None
-    """Name of the form, if values are neither words nor numbers."""
+    """Name of the form, if values are not only words and no numbers."""
     is_folded: bool = False
     """Whether the case of words is ignored."""
     only_last: bool = False
@@ -73,10 +73,10 @@ class Values:
 
     def read(self, value: str) -> str | None:
         """The part of a value that the server reads; None if it refuses the value."""
-        if self.form is not None:
-            return value if _FORMS[self.form][1](value) else None
         if (value.lower() if self.is_folded else value) in self.words:
             return value
+        if self.form is not None:
+            return value if _FORMS[self.form][1](value) else None
         if self.number is None:
             return None
         parts = self._parts(value)
@@ -159,11 +159,12 @@ def _values(line: list[str]) -> Values | None:
     if kind == "text":
         return None
     if kind == "form":
-        return Values(what=_FORMS[rest[0]][0], form=rest[0])
+        form, *words = rest
+        return Values(what=", ".join((_FORMS[form][0], *words)), words=tuple(words), form=form)
     if kind in {"one", "folded"}:
-        words = tuple(word.replace(_EMPTY, "") for word in rest)
+        words = [word.replace(_EMPTY, "") for word in rest]
         shown = ", ".join(dict.fromkeys(word.lower() for word in words if word))
-        return Values(what=f"one of {shown}", words=words, is_folded=kind == "folded")
+        return Values(what=f"one of {shown}", words=tuple(words), is_folded=kind == "folded")
     only_last = kind == "last"
     return _numbers(*(rest if only_last else line), only_last=only_last)
 
@@ -301,6 +302,15 @@ def _finite(text: str) -> float:
     return float(text)
 
 
+def _is_object(value: str) -> bool:
+    found = _json(value)
+    return found is not None and isinstance(found[0], dict)
+
+
+def _is_template(value: str) -> bool:
+    return "{" in value or value.startswith("mistral")
+
+
 def _is_typed(value: str) -> bool:
     """Whether it is a type of the cache and a number of layers."""
     types = _by_flag(_TABLES[Dialect.IK])["--cache-type-k"]
@@ -354,6 +364,8 @@ _FORMS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "override": ("KEY=TYPE:VALUE with int, float, bool or str", _is_override),
     "json": ("JSON", _is_json),
     "schema": ("a schema in JSON", _is_schema),
+    "object": ("a schema in JSON that is an object", _is_object),
+    "template": ("a template for chats, or a name out of", _is_template),
     "typed": ("a cache type and a number of layers, such as q8_0,4", _is_typed),
     "pair": ("two numbers with a comma between them", _is_pair),
     "pairs": ("pairs of numbers with commas between all of them", _is_pairs),

@@ -61,9 +61,11 @@ _OF_DRAFTING = (*MODEL_FLAGS, "spec-draft-p-split")
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on every ``--spec-type``."""
     if reader.dialect is Dialect.IK:
-        faults = [one for found in command.all("spec-type") for one in _of_ik(*found, command)]
+        found = [one for item in command.all("spec-type") for one in _of_ik(*item, command)]
+        yield from found
         # How stages stand together is seen once each is one.
-        yield from faults or _of_chain(command)
+        if not any(one.severity is Severity.ERROR for one in found):
+            yield from _of_chain(command)
         return
     for at, item in command.all("spec-type"):
         if reader.is_current:
@@ -192,7 +194,7 @@ def _of_chain(command: ServerCommand) -> Iterator[Finding]:
     kinds = [read_stage(item.value).kind for _at, item in found]
     repeated = [one for at, item in found for one in _again(at, item, command)]
     yield from repeated
-    fault = chain_fault(kinds, has_draft=command.has("model-draft", "draft-params"))
+    fault = chain_fault(command)
     if fault is None or repeated:
         return
     place, why = fault

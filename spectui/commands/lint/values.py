@@ -13,6 +13,7 @@ from spectui.commands.lint.finding import (
 )
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import counted, switched, worded
+from spectui.commands.stages import loads_draft
 from spectui.commands.values import Values, values_of
 from spectui.options.dialect import Dialect
 
@@ -41,10 +42,21 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         if _is_miscounted(item, reader):
             yield _miscounted(at, item, reader)
             continue
-        yield from _item_value(at, item, reader)
+        if not _is_idle(item, command, reader):
+            yield from _item_value(at, item, reader)
         yield from _switched(at, item, reader)
         if item.name in {"override-tensor", "override-tensor-draft"}:
             yield from _placement(at, item, reader)
+
+
+def _is_idle(item: Item, command: ServerCommand, reader: Reader) -> bool:
+    """Whether ik_llama.cpp does not look at a value that it would refuse elsewhere."""
+    if reader.dialect is not Dialect.IK:
+        return False
+    if item.name == "chat-template":
+        # With it any text is a template.
+        return command.has("jinja") and bool(item.value)
+    return item.name in {"cache-type-k-draft", "cache-type-v-draft"} and not loads_draft(command)
 
 
 def _is_miscounted(item: Item, reader: Reader) -> bool:
