@@ -95,8 +95,9 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
 
 
 def _stage(value: str) -> Stage:
+    kind, _, settings = value.partition(":")
     try:
-        return read_stage(value)
+        return read_stage(f"{IK_KINDS.get(kind, kind)}:{settings}")
     except ValueError as error:
         raise BadInputError(
             f"--spec-type {value} is no stage of ik_llama.cpp: {error}; write it anew"

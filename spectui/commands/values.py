@@ -163,8 +163,10 @@ def _values(line: list[str]) -> Values | None:
         return Values(what=", ".join((_FORMS[form][0], *words)), words=tuple(words), form=form)
     if kind in {"one", "folded"}:
         words = [word.replace(_EMPTY, "") for word in rest]
-        shown = ", ".join(dict.fromkeys(word.lower() for word in words if word))
-        return Values(what=f"one of {shown}", words=tuple(words), is_folded=kind == "folded")
+        # Of two that differ in case the first is told.
+        shown = {word.lower(): word for word in reversed(words) if word}
+        told = ", ".join(reversed(shown.values()))
+        return Values(what=f"one of {told}", words=tuple(words), is_folded=kind == "folded")
     only_last = kind == "last"
     return _numbers(*(rest if only_last else line), only_last=only_last)
 

@@ -275,26 +275,24 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 def _no_kind(
     at: int, item: Item | None, command: ServerCommand, reader: Reader
 ) -> Iterator[Finding]:
-    if reader.dialect is Dialect.LEGACY:
-        return
     kind = _kind_of(item, command)
-    if reader.dialect is Dialect.IK:
-        if any(map(is_of_stage, command.items)):
-            # Its place is behind a kind, which is told of it.
-            return
-        kind = IK_KINDS.get(kind, kind)
+    is_found_out = kind in _FOUND_OUT and not (kind == MTP_KIND and _is_overlooked(command))
+    if reader.is_current and not is_found_out:
+        yield _undrafted(at, kind, "llama-server loads the draft and then drafts nothing with it")
+    # Where something is of a stage, that is told of it.
+    if reader.dialect is Dialect.IK and not any(map(is_of_stage, command.items)):
         does = "ik_llama.cpp neither loads the draft nor drafts with it"
-    elif kind in _FOUND_OUT and not (kind == MTP_KIND and _is_overlooked(command)):
-        return
-    else:
-        does = "llama-server loads the draft and then drafts nothing with it"
-    yield Finding(
+        yield _undrafted(at, IK_KINDS.get(kind), does)
+
+
+def _undrafted(at: int, kind: str | None, does: str) -> Finding:
+    return Finding(
         flag="--spec-type",
         severity=Severity.WARNING,
         what="there is a draft, but no --spec-type",
         why=f"since spring 2026 {does}",
-        replacement=f"--spec-type {kind}",
-        edits={None: ("--spec-type", kind)},
+        replacement=None if kind is None else f"--spec-type {kind}",
+        edits={} if kind is None else {None: ("--spec-type", kind)},
         at=at,
     )
 
