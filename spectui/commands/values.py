@@ -163,10 +163,11 @@ def _values(line: list[str]) -> Values | None:
         return Values(what=", ".join((_FORMS[form][0], *words)), words=tuple(words), form=form)
     if kind in {"one", "folded"}:
         words = [word.replace(_EMPTY, "") for word in rest]
-        # Of two that differ in case the first is told.
-        shown = {word.lower(): word for word in reversed(words) if word}
-        told = ", ".join(reversed(shown.values()))
-        return Values(what=f"one of {told}", words=tuple(words), is_folded=kind == "folded")
+        shown: dict[str, str] = {}
+        for word in filter(None, words):
+            # Of two that differ in case the first is told.
+            shown.setdefault(word.lower(), word)
+        return Values(what=f"one of {', '.join(shown.values())}", words=tuple(words), is_folded=kind == "folded")
     only_last = kind == "last"
     return _numbers(*(rest if only_last else line), only_last=only_last)
 
