@@ -69,9 +69,8 @@ def of_llama_cpp(command: ServerCommand) -> ServerCommand:
         # What is wrong with the file is said where it is looked at as a model.
         return command
     complain(
-        f"mind that -ncmoe {number} is ik_llama.cpp's: it keeps the experts of the last {number} "
-        "layers in RAM, and so does what is measured, on one GPU; -sm layer spreads them over "
-        "several"
+        f"mind that -ncmoe {number} is ik_llama.cpp's, which counts from the last layer: so does "
+        "what is measured, as ik_llama.cpp on one GPU; with -sm layer it spreads them over several"
     )
     return from_first(command, names)
 

@@ -167,7 +167,11 @@ def _values(line: list[str]) -> Values | None:
         for word in filter(None, words):
             # Of two that differ in case the first is told.
             shown.setdefault(word.lower(), word)
-        return Values(what=f"one of {', '.join(shown.values())}", words=tuple(words), is_folded=kind == "folded")
+        return Values(
+            what=f"one of {', '.join(shown.values())}",
+            words=tuple(words),
+            is_folded=kind == "folded",
+        )
     only_last = kind == "last"
     return _numbers(*(rest if only_last else line), only_last=only_last)
 
