@@ -27,16 +27,16 @@ from pathlib import Path
 from spectui.server.help_text import read_help
 
 TABLES = Path(__file__).parents[1] / "spectui" / "commands" / "tables"
-_PARSERS = ("common/arg.cpp", "common/common.cpp")
-"""Files with the parser: llama.cpp's, and that of llama.cpp until 2024 and of ik_llama.cpp."""
+_PARSERS = (("common/arg.cpp",), ("common/common.cpp", "common/log.h"))
+"""Files with the parser: llama.cpp's, and those of llama.cpp until 2024 and of ik_llama.cpp."""
 _FLAG = re.compile(r'"(-{1,2}[A-Za-z0-9][^"]*)"')
 _BLOCK = re.compile(r"add_opt\((?:common|llama)_arg\(")
 _LAMBDA = re.compile(r"\[[^\]]*\]\s*\(\s*((?:common|gpt)_params\b[^)]*)\)")
-_BRANCH = re.compile(r'^ *(?:else )?if \(arg == "', re.MULTILINE)
+_BRANCH = re.compile(r'^ *(?:else )?if \( ?(?:arg|param) == "', re.MULTILINE)
 _VARIABLE = re.compile(r'set_env\("LLAMA_ARG_(\w+)"')
 _ENVIRONMENT = re.compile(r'get_env\("LLAMA_ARG_(\w+)",\s*(params\.\w+)\)')
 _PATH = re.compile(r"[^:]*(FNAME|FILE|PATH|DIR)[^:]*")
-_TAKEN = re.compile(r"CHECK_ARG|argv\[\+\+i\]|if \(\+\+i >=")
+_TAKEN = re.compile(r"CHECK_ARG|argv\[\+\+i\]|if \(\+\+i >=|!check_but_dont_parse")
 _REFUSES = ("arg_removed(", "legacy_option_error(")
 _OTHERS = "programs"
 """Table of the other programs."""
@@ -128,7 +128,7 @@ def of_branches(text: str) -> Iterator[Drawn]:
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         block = text[start:end].partition("\n    }\n")[0]
         head, _, body = block.partition("{")
-        flags = tuple(re.findall(r'arg == "([^"]+)"', head))
+        flags = tuple(re.findall(r'(?:arg|param) == "([^"]+)"', head))
         set_ = re.findall(r"(params\.\w+) = ", body)
         # It stands for the first option that sets the same, if that is no switch-off.
         targets = [] if any(map(_stem, flags)) else [one for one in set_ if one in variables]
@@ -215,13 +215,17 @@ def source_text(source: Path, commit: str = "HEAD") -> str:
     """
     if source.is_file():
         return source.read_text("utf-8")
-    for name in _PARSERS:
+    for names in _PARSERS:
         if _is_git(source):
-            if _git(source, "ls-tree", commit, name):
-                return _git(source, "show", f"{commit}:{name}")
-        elif (source / name).is_file():
-            return (source / name).read_text("utf-8")
-    raise FileNotFoundError(f"{source} holds neither {' nor '.join(_PARSERS)}")
+            found = [name for name in names if _git(source, "ls-tree", commit, name)]
+            texts = [_git(source, "show", f"{commit}:{name}") for name in found]
+        else:
+            found = [name for name in names if (source / name).is_file()]
+            texts = [(source / name).read_text("utf-8") for name in found]
+        if found[:1] == [names[0]]:
+            return "\n".join(texts)
+    looked_for = " nor ".join(names[0] for names in _PARSERS)
+    raise FileNotFoundError(f"{source} holds neither {looked_for}")
 
 
 def gone_by_history(source: Path) -> list[Drawn]:
@@ -230,7 +234,7 @@ def gone_by_history(source: Path) -> list[Drawn]:
     present = {name for one in read_parser(text) for name in one.names}
     log = _git(
         source, "log", "-p", "-U0", "-m", "--first-parent", f"--since={_FORKED}",
-        "--format=commit %h %cs", "--", *_PARSERS,
+        "--format=commit %h %cs", "--", *(names[0] for names in _PARSERS),
     )  # fmt: skip
     went: dict[str, str] = {}
     commit = refused_since = ""

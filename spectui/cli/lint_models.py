@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.progress import open_progress
 from spectui.commands.command import ServerCommand
+from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.lint.finding import Finding
 from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.examination import Examination, Examiner, surroundings
@@ -203,6 +204,8 @@ def _taken(command: ServerCommand) -> Takeover:
         SpectuiError: it has options that spectui cannot read.
     """
     alone = _is_unplanned(command)
+    if command.target_tensors is not None and counts_from_last(command):
+        command = from_first(command, command.target_tensors)
     kept = (item for item in command.items if not (alone and item.is_speculative))
     return take_over(ServerCommand.of(replace(item, variable=None) for item in kept))
 

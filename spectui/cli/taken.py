@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,10 +14,11 @@ from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.measured import held_back, tuning_variables, unmeasured
 from spectui.commands.sources.source import OF_LLAMA
 from spectui.commands.takeover import Takeover
-from spectui.errors import UsageError
+from spectui.errors import SpectuiError, UsageError
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.secret import HIDDEN, is_secret
@@ -52,6 +54,25 @@ def mind_container(command: ServerCommand) -> None:
     """Report the variables of a container, which are none of the host's."""
     if command.inside is not None:
         _mind_left(name for name, _ in command.environment if name.startswith(OF_LLAMA))
+
+
+def of_llama_cpp(command: ServerCommand) -> ServerCommand:
+    """A command with the experts in the layers that its own server keeps in RAM, and say so."""
+    if not counts_from_last(command):
+        return command
+    from spectui.models.gguf import read_gguf
+
+    number, path = command.value("n-cpu-moe"), command.value("model")
+    try:
+        names = () if path is None else [one.name for one in read_gguf(Path(path)).tensors]
+    except (SpectuiError, ValueError):
+        # What is wrong with the file is said where it is looked at as a model.
+        return command
+    complain(
+        f"mind that -ncmoe {number} is ik_llama.cpp's, which counts from the last layer: so does "
+        "what is measured, as ik_llama.cpp on one GPU; with -sm layer it spreads them over several"
+    )
+    return from_first(command, names)
 
 
 def mind_secrets(command: ServerCommand) -> None:

@@ -263,7 +263,7 @@ class ServerCommand:
         named: list[str] = []
         for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
-                kinds = item.value.partition(":")[0].split(",")
+                kinds = item.value.partition(":")[0].replace("_", "-").split(",")
                 named += [] if _NO_KIND in kinds else kinds
             elif not item.is_negation:
                 named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)

@@ -242,7 +242,7 @@ def _detached(item: Item) -> tuple[Item, ...]:
 
 def _changes(command: ServerCommand, reader: Reader, start: int) -> Iterator[tuple[Item, Edits]]:
     for at, item in enumerate(command.items[start:], start):
-        words = _words(item, reader)
+        words = worded(item, reader)
         if words != item.words:
             yield item, {at: words}
         elif reader.takes(item.flag) is False:
@@ -261,7 +261,7 @@ def _instead(at: int, item: Item, command: ServerCommand, reader: Reader) -> Edi
     return {} if is_own and not any(edits.values()) else edits
 
 
-def _words(item: Item, reader: Reader) -> tuple[str, ...]:
+def worded(item: Item, reader: Reader) -> tuple[str, ...]:
     """The option with a value that the reader takes."""
     flag, value = item.flag, item.value
     match item.name, reader.dialect:

@@ -9,7 +9,6 @@ from spectui.commands.arguments import speculation_arguments
 from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
 from spectui.commands.drafting import (
     KINDS_BY_NAME,
-    KNOWN_TO_IK,
     NEW_LENGTHS,
     OLD_LENGTHS,
     assumed_lengths,
@@ -27,6 +26,7 @@ from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
+from spectui.commands.stages import KNOWN_TO_IK
 from spectui.commands.takeover import names_model, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable

@@ -30,7 +30,16 @@ OURS, OLDER, IK = Dialect
             IK,
             "only ik_llama.cpp has -rtr, -fmoe, -amb",
         ),
-        ("llama-server -m a -sm graph", OURS, "nothing in it"),
+        # Values that one of them takes.
+        ("llama-server -m a -sm graph", IK, "only ik_llama.cpp has -sm graph"),
+        ("llama-server -m a -ctk q8_KV", IK, "only ik_llama.cpp has -ctk q8_KV"),
+        ("llama-server -m a --spec-type mtp", IK, "only ik_llama.cpp has --spec-type mtp"),
+        ("llama-server -m a --context-shift off", IK, "only ik_llama.cpp has --context-shift off"),
+        ("llama-server -m a --spec-type ngram-mod", OURS, "nothing in it"),
+        ("llama-server -m a -sm graph -ngl all", OURS, "nothing in it"),
+        ("llama-server -m a -sm rows", OURS, "nothing in it"),
+        # Mistakes that only the one lets pass.
+        ("llama-server -m a -np 0 -fa ON", OURS, "nothing in it"),
         ("llama-server -m a -p hello -co", OURS, "nothing in it"),
         ("~/llama.cpp/build/bin/llama-server -m a -rtr", OURS, "its program is "),
         ("llama-server -m a --spec-type mtp:n_max=2", IK, "only ik_llama.cpp has --spec-type mtp"),

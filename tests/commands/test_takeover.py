@@ -315,7 +315,7 @@ def test_drafting_by_a_model_needs_no_word(kind: str) -> None:
     assert (only(f"--spec-type {kind}"), extra(f"--spec-type {kind}")) == ({}, ())
 
 
-@pytest.mark.parametrize("kind", ["suffix", "draft:x=1"])
+@pytest.mark.parametrize("kind", ["suffix", "draft:ngram_size_n=4"])
 def test_other_drafting_is_an_error_since_it_would_win_over_what_was_measured(kind: str) -> None:
     with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui drafts with a model"):
         only(f"--spec-type {kind}")

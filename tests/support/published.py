@@ -41,6 +41,7 @@ _WRAPPER = re.compile(r"^\s*(?:sudo|numactl)\b[^\n]*? (?=/\S*/llama-server\b)", 
 """What need not be on this machine, and starts what follows it."""
 _REFUSED = re.compile(r'(?:argument: |argument "|option \'|type: )([^\s"\']+)')
 _ADVICE = re.compile(r"(?:has been removed\.|is disabled;)(.*)", re.DOTALL)
+_OPTION = re.compile(r"--?[A-Za-z]")
 _TIMEOUT_S = 60
 _MOST_DROPPED = 12
 
@@ -151,21 +152,39 @@ def understood(
         answer = parser.ask(call, folder)
         if answer.error is None:
             return answer.fields, dropped
-        found = _REFUSED.search(answer.error)
-        words = list(call.words)
-        spelled = [_normal(word) for word in words]
-        if found is None or _normal(found[1]) not in spelled:
+        at = _refused_at(call, answer.error, parser, folder)
+        if at is None:
             break
-        at = spelled.index(_normal(found[1]))
-        if not words[at].startswith("-") and at > 0 and words[at - 1].startswith("-"):
-            at -= 1
-        value = words[at + 1] if at + 1 < len(words) else None
-        if value is not None and re.match(r"--?[A-Za-z]", value):
-            value = None
-        dropped.append(Dropped(words[at], value, answer.error))
-        del words[at : at + (1 if value is None else 2)]
-        call = Call(tuple(words), call.variables)
+        left = _without(call, at)
+        value = call.words[at + 1] if len(call.words) - len(left.words) > 1 else None
+        dropped.append(Dropped(call.words[at], value, answer.error))
+        call = left
     return {}, dropped
+
+
+def _refused_at(
+    call: Call, error: str, parser: Parser | RecordedParser, folder: Path
+) -> int | None:
+    """Find the option that a parser refuses: the one that it names, or without which it goes on."""
+    words, found = call.words, _REFUSED.search(error)
+    spelled = [_normal(word) for word in words]
+    if found is None:
+        options = (at for at, word in enumerate(words) if _OPTION.match(word))
+        answers = ((at, parser.ask(_without(call, at), folder)) for at in options)
+        return next((at for at, answer in answers if answer.error != error), None)
+    if _normal(found[1]) not in spelled:
+        return None
+    at = spelled.index(_normal(found[1]))
+    is_value = not words[at].startswith("-") and at > 0 and words[at - 1].startswith("-")
+    return at - is_value
+
+
+def _without(call: Call, at: int) -> Call:
+    """Return the call without an option and its value."""
+    words = list(call.words)
+    has_value = at + 1 < len(words) and not _OPTION.match(words[at + 1])
+    del words[at : at + 1 + has_value]
+    return Call(tuple(words), call.variables)
 
 
 def _normal(word: str) -> str:

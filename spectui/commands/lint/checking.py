@@ -1,12 +1,14 @@
 """Applies all rules, and their corrections."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.items import divide
 from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
-from spectui.commands.lint.finding import Finding
+from spectui.commands.lint.finding import Finding, error
 from spectui.commands.lint.placement import placement_rule, tensors_rule
 from spectui.commands.lint.programs import program_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
@@ -14,6 +16,9 @@ from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.lint.values import values_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
+from spectui.commands.stages import loads_draft
+from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
@@ -36,6 +41,8 @@ _RULES: tuple[Rule, ...] = (
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of corrections: more than any command has options."""
+_WORD = re.compile(r'(?:[^ "]|"[^"]*"?)+')
+"""A word of ``--draft-params``, where double quotes hold blanks."""
 
 
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
@@ -44,6 +51,7 @@ def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     found = (
         *_of_source(command),
         *(finding for rule in _RULES for finding in rule(command, reader)),
+        *_of_draft_params(command, reader),
     )
     end = len(command.items)
     return tuple(
@@ -61,6 +69,22 @@ def _of_source(command: ServerCommand) -> Iterator[Finding]:
             why=one.why,
             replacement=one.replacement,
         )
+
+
+def _of_draft_params(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for all at which ik_llama.cpp stops among the arguments for its draft."""
+    if reader.dialect is not Dialect.IK or not loads_draft(command):
+        return
+    for at, item in command.all("draft-params"):
+        words = [word.replace('"', "") for word in _WORD.findall(item.value)]
+        try:
+            own = lint(ServerCommand.of(divide(words)), reader)
+        except BadInputError as fault:
+            yield error((at, item), f"in {item.flag}: {fault}", "it stops at it")
+        else:
+            for one in own:
+                if one.severity is Severity.ERROR:
+                    yield error((at, item), f"in {item.flag}: {one.what}", one.why)
 
 
 def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:

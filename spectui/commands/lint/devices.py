@@ -42,6 +42,7 @@ _ON_HOST = re.compile(r"(?:CPU|AMX|[A-Za-z]+_Host)(?:_\w+)?", re.IGNORECASE)
 _BESIDE = re.compile(rf"((?:{'|'.join(_NUMBERED)}|MTL)\d*)_(?:Split|Mapped)")
 """Other buffers on a device; without its number they are on several."""
 _REMOTE = re.compile(r"RPC\d+")
+_OVERRIDES = ("override-tensor", "override-tensor-draft")
 _VISIBLE = {
     "CUDA_VISIBLE_DEVICES": "CUDA",
     "HIP_VISIBLE_DEVICES": "ROCm",
@@ -53,20 +54,32 @@ _VISIBLE = {
 
 def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on devices and buffers that no backend of llama.cpp has."""
-    for at, item in command.all("device", "spec-draft-device", "device-draft"):
-        for name in item.value.split(","):
+    for found in command.all("device", "spec-draft-device", "device-draft"):
+        for name in found[1].value.split(","):
             if name != "none" and not _DEVICE.fullmatch(name) and name:
-                yield error(
-                    (at, item),
-                    f"no backend of llama.cpp has a device called {name}",
-                    f"{reader.name} stops at it; llama-server --list-devices says their names, "
-                    "such as CUDA0, ROCm0 or Vulkan0",
-                )
-            yield from _hidden((at, item), name, command, reader)
-    for found in command.all("override-tensor", "override-tensor-draft"):
+                yield _no_device(found, name, reader)
+            yield from _hidden(found, name, command, reader)
+    for found in command.all(*_OVERRIDES):
         is_unread = found[1].variable is not None and reader.reads(found[1].variable) is False
         if not is_unread and found[1].values:
             yield from _overrides(found, command, reader)
+
+
+def _no_device(found: tuple[int, Item], name: str, reader: Reader) -> Finding:
+    """Find a device of no backend; what ik_llama.cpp refuses altogether is told by its values."""
+    if reader.dialect is Dialect.IK:
+        return warning(
+            found,
+            f"no backend of ik_llama.cpp has a device called {name}",
+            "it says so in its log and goes on without it; without any device it runs on the CPU "
+            "alone",
+        )
+    return error(
+        found,
+        f"no backend of llama.cpp has a device called {name}",
+        f"{reader.name} stops at it; llama-server --list-devices says their names, such as CUDA0, "
+        "ROCm0 or Vulkan0",
+    )
 
 
 def _hidden(
@@ -79,11 +92,12 @@ def _hidden(
         n_visible = len([one for one in value.split(",") if one.strip()])
         if own is not None and int(own[1]) >= n_visible:
             last = f"the last is {kind}{n_visible - 1}" if n_visible else "there is none"
-            yield error(
+            is_passed_over = reader.dialect is Dialect.IK and found[1].name not in _OVERRIDES
+            yield (warning if is_passed_over else error)(
                 found,
                 f"{variable}={value} leaves no {name}",
                 f"devices are counted anew from 0 among those that it names, so that {last}, and "
-                f"{reader.name} stops at any other",
+                f"{reader.name} {'passes over' if is_passed_over else 'stops at'} any other",
             )
 
 

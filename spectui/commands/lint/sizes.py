@@ -16,6 +16,7 @@ from spectui.commands.lint.finding import (
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import own_words
 from spectui.commands.server_options import FALSE
+from spectui.commands.stages import loads_draft
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -270,7 +271,7 @@ def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _draft_caches(command)
         yield from _inherited(command, reader)
         yield from _draft_context(command, reader)
-    yield from _quantised_values(command)
+    yield from _quantised_values(command, reader)
     yield from _batches(command)
 
 
@@ -322,19 +323,31 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
+def _quantised_values(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found = command.last("flash-attn", "no-flash-attn")
-    cache = command.value("cache-type-v")
-    if found is None or cache is None or cache in _FULL_PRECISION:
+    cache = next(_value_types(command, reader), None)
+    if found is None or cache is None:
         return
     at, item = found
-    if item.name == "no-flash-attn" or item.value in FALSE:
+    if item.name == "no-flash-attn" or item.value.lower() in FALSE:
         yield error(
             (at, item),
             f"a V cache of {cache}, without flash attention",
             "llama.cpp computes with a quantised V cache in flash attention alone, and stops",
             fix=("-fa", "on"),
         )
+
+
+def _value_types(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield the types of quantised V caches."""
+    types = [command.value("cache-type-v")]
+    if reader.dialect is Dialect.IK:
+        types += [command.value("cache-type-v-draft")] if loads_draft(command) else []
+        parts = (command.value(f"cache-type-v-{end}") for end in ("first", "last"))
+        told = (part.partition(",") for part in parts if part is not None)
+        # A type of no layers is none.
+        types += [kind for kind, _, number in told if number.isdigit() and int(number) > 0]
+    yield from (kind for kind in types if kind is not None and kind not in _FULL_PRECISION)
 
 
 def _batches(command: ServerCommand) -> Iterator[Finding]:
