@@ -11,6 +11,7 @@ from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.formats import Format, render
+from spectui.commands.home import places_at_home
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -25,6 +26,7 @@ from spectui.writing import write_file, write_new_file
 
 _DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
+_OF_SHELLS = frozenset({Format.LLAMA_SERVER, Format.ENV})
 _AUTO = "auto"
 _READERS = {
     INI: "a models preset file",
@@ -230,7 +232,13 @@ def _tell(launch: Launch, format_: Format) -> None:
 
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
-    """Yield a note per file entry whose settings the chosen format cannot hold."""
+    """Yield notes on what the chosen format cannot hold."""
+    places = places_at_home(replace(launch.command, prelude=launch.start.program))
+    if places and format_ not in _OF_SHELLS:
+        yield (
+            f"mind that only a shell knows what ~ stands for, and none reads {format_}: write the "
+            f"folder in {', '.join(map(printable, places))}"
+        )
     for entry in launch.command.entries:
         if entry.format == format_:
             continue

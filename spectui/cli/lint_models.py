@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.progress import open_progress
+from spectui.cli.taken import opened_here
 from spectui.commands.command import ServerCommand
+from spectui.commands.home import own_path
 from spectui.commands.lint.finding import Finding
 from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.examination import Examination, Examiner, surroundings
@@ -43,8 +45,9 @@ def _header(name: str | None) -> GgufFile | None:
     try:
         if name is None:
             return None
-        check_is_gguf(Path(name))
-        return read_gguf(Path(name))
+        path = Path(own_path(name))
+        check_is_gguf(path)
+        return read_gguf(path)
     except (SpectuiError, ValueError):
         # What is wrong with the file is said where it is looked at as a model.
         return None
@@ -60,7 +63,7 @@ def model_findings(
         quiet: whether nothing is said meanwhile.
     """
     try:
-        takeover = _taken(command)
+        takeover = _taken(opened_here(command))
         models = _models(takeover.options)
     except SpectuiError as error:
         return (), str(error)

@@ -13,8 +13,9 @@ from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import held_back, tuning_variables, unmeasured
-from spectui.commands.sources.source import OF_LLAMA
+from spectui.commands.sources.source import OF_LLAMA, with_all_paths
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
 from spectui.options.setup import Setup
@@ -52,6 +53,14 @@ def mind_container(command: ServerCommand) -> None:
     """Report the variables of a container, which are none of the host's."""
     if command.inside is not None:
         _mind_left(name for name, _ in command.environment if name.startswith(OF_LLAMA))
+
+
+def opened_here(command: ServerCommand) -> ServerCommand:
+    """The command with this user's home folder in place of ``~``, which is reported."""
+    if not places_at_home(command):
+        return command
+    complain(f"~ is taken for {own_path('~')}, the home folder here")
+    return with_all_paths(command, own_path)
 
 
 def mind_secrets(command: ServerCommand) -> None:

@@ -1,13 +1,13 @@
 """A command of llama-server, read once: its start, and its options by position and by name."""
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import NEW
 from spectui.commands.server_options import canonical
@@ -60,12 +60,12 @@ class Start:
     @property
     def assignments(self) -> str:
         """The variables before a command of a shell; empty without any."""
-        return "".join(f"{name}={shlex.quote(value)} " for name, value in self.environment)
+        return "".join(f"{name}={shell_word(value)} " for name, value in self.environment)
 
     @property
     def text(self) -> str:
         """The start as one line for a POSIX shell."""
-        return f"{self.assignments}{shlex.join(self.program)}"
+        return f"{self.assignments}{' '.join(map(shell_word, self.program))}"
 
     def running(self, program: str | None) -> "Start":
         """This start with another program; None keeps the program."""
@@ -196,7 +196,7 @@ class ServerCommand:
     @property
     def text(self) -> str:
         """The command as one line that a POSIX shell splits back into these words."""
-        return " ".join([*map(_quoted, self.ahead), *map(shlex.quote, self.arguments)])
+        return " ".join([*map(_quoted, self.ahead), *shell_words(self.items)])
 
     @property
     def is_section(self) -> bool:
@@ -210,9 +210,9 @@ class ServerCommand:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files of its models."""
+        """Files of its models, where spectui would open them."""
         values = (self.value(name) for name in ("model", "model-draft"))
-        return tuple(Path(value) for value in values if value)
+        return tuple(Path(own_path(value)) for value in values if value)
 
     def entry(self, format_: str) -> Entry | None:
         """The entry of the command's own file of that kind; None if it was in none."""
@@ -322,4 +322,4 @@ def _is_of_ik(item: Item) -> bool:
 def _quoted(word: str) -> str:
     """Quote a word before the arguments; of an assignment, only the value may be quoted."""
     match = ASSIGNMENT.fullmatch(word)
-    return shlex.quote(word) if match is None else f"{match[1]}={shlex.quote(match[2])}"
+    return shell_word(word) if match is None else f"{match[1]}={shell_word(match[2])}"

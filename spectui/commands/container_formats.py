@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from spectui.commands.command import COMPOSE, LLAMA_SWAP, Entry
+from spectui.commands.home import is_at_home
 from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.server_options import canonical
@@ -205,7 +206,8 @@ def _mounted(items: Sequence[Item]) -> tuple[list[str], list[dict[str, Any]]]:
             moved += item.words
             continue
         # A link may lead out of its folder, as in Hugging Face's cache, and nowhere in a container.
-        path = Path(os.path.realpath(item.value))
+        # Compose knows the home folder in a source.
+        path = Path(item.value if is_at_home(item.value) else os.path.realpath(item.value))
         number = "" if len(targets) < len(_FOLDERS) else str(len(targets))
         folder = f"{_FOLDERS[min(len(targets), len(_FOLDERS) - 1)]}{number}"
         moved += [item.flag, str(Path(targets.setdefault(path.parent, folder)) / path.name)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
+from spectui.commands.command import BY_LAYERS, BY_SWITCH, Remark, ServerCommand
 from spectui.commands.drafting import (
     KINDS_BY_NAME,
     KNOWN_TO_IK,
@@ -19,6 +19,8 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.lint.drafters import MODEL_FLAGS
+from spectui.commands.lint.spelling import variables_rule
+from spectui.commands.lint.values import misread_rule
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
@@ -233,15 +235,21 @@ def translated(
         has_gpu=has_gpu,
         notes=(
             *drafting.notes,
-            *(f"mind that {one.what}: {one.why}" for one in command.remarks),
+            *map(_told, command.remarks),
             *_counted_otherwise(command, source, reader),
             *_renamed(command, reader, dropped),
+            *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *(missing if dropped else ()),
         ),
         document=_document(command, drafting),
     )
+
+
+def _told(remark: Remark) -> str:
+    ahead = "" if remark.severity is Severity.NOTE else "mind that "
+    return f"{ahead}{remark.what}: {remark.why}"
 
 
 def _name(command: ServerCommand) -> str:
@@ -294,6 +302,17 @@ def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) ->
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
         elif finding.replacement is not None:
             yield printable(f"left out, since {finding.what}: {own}")
+
+
+def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on what the reader ignores and is an option now, and on what it misreads."""
+    for finding in variables_rule(command, reader):
+        if finding.severity is not Severity.ERROR:
+            now = finding.replacement or "left out"
+            yield printable(f"mind that {finding.what} ({finding.why}): it is {now} now")
+    for finding in misread_rule(command, reader):
+        instead = f"; write {finding.replacement} for it" if finding.replacement else ""
+        yield printable(f"mind that {finding.what}: {finding.why}{instead}")
 
 
 def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:

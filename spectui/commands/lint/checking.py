@@ -8,7 +8,7 @@ from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.placement import placement_rule, tensors_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
-from spectui.commands.lint.spelling import repeats_rule, spelling_rule
+from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
 from spectui.commands.lint.values import devices_rule, values_rule
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
@@ -18,6 +18,7 @@ Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 _RULES: tuple[Rule, ...] = (
     lengths_rule,
     spelling_rule,
+    home_rule,
     kinds_rule,
     values_rule,
     devices_rule,

@@ -281,10 +281,7 @@ _FACTORS = {
 
 def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on invalid values."""
-    for at, item in enumerate(command.items):
-        is_unread = item.variable is not None and reader.reads(item.variable) is False
-        if not item.values or item.name == "spec-type" or is_unread:
-            continue
+    for at, item in _read(command, reader):
         if _is_miscounted(item, reader):
             yield _miscounted(at, item, reader)
             continue
@@ -292,6 +289,25 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _switched(at, item, reader)
         if item.name in {"override-tensor", "override-tensor-draft"}:
             yield from _placement(at, item, reader)
+    yield from misread_rule(command, reader)
+
+
+def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on values of which the reader takes a part."""
+    for at, item in _read(command, reader):
+        values = None if _is_miscounted(item, reader) else values_of(item.flag, reader.dialect)
+        reads = [] if values is None else [(value, values.read(value)) for value in item.values]
+        for value, read in reads:
+            if read is not None and read != value.rstrip():
+                yield _misread(at, item, value, read)
+
+
+def _read(command: ServerCommand, reader: Reader) -> Iterator[tuple[int, Item]]:
+    """Yield the items whose values the reader reads, but for those with a rule of their own."""
+    for at, item in enumerate(command.items):
+        is_unread = item.variable is not None and reader.reads(item.variable) is False
+        if item.values and item.name != "spec-type" and not is_unread:
+            yield at, item
 
 
 def _is_miscounted(item: Item, reader: Reader) -> bool:
@@ -316,11 +332,8 @@ def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     if values is None:
         return
     for value in item.values:
-        read = values.read(value)
-        if read is None:
+        if values.read(value) is None:
             yield _refused(at, item, value, values, reader)
-        elif read != value.rstrip():
-            yield _misread(at, item, value, read)
 
 
 def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) -> Finding:

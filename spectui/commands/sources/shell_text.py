@@ -2,16 +2,17 @@
 
 Known are quotes, backslashes, comments, assignments, ``$NAME``, ``${NAME}``, ``${NAME:-default}``,
 lists (``NAME=(...)``, ``"${NAME[@]}"``), redirections, ``;``, ``&&`` and ``&``. Everything else is
-refused with its line. Otherwise than in bash, a remark may follow the backslash at a line's end, as
+refused with its line. Only the text itself sets variables: no environment is asked, and the home
+folder stays ``HOME``. Otherwise than in bash, a remark may follow the backslash at a line's end, as
 annotated commands have it.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spectui.commands.home import HOME
 from spectui.commands.sources.files import Replacement
 from spectui.commands.sources.source import names_server
 from spectui.errors import BadInputError
@@ -32,7 +33,7 @@ _VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
 _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
 _WORD_ENDS = frozenset(" \t\r\n;&|<>")
 _TOKEN = re.compile(
-    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:]++|\r(?!\n)|(?<=[^ \t\n=;&|<>(])~|\{\}"
+    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++|\r(?!\n)|(?<=[^ \t\n=;&|<>(])~|\{\}"
     r"|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
     r"|\\(?:\r?\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
     rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
@@ -50,7 +51,9 @@ _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
 _REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
-_END = re.compile(r"\n|&&|;(?![;&])|&(?!>)|\|&?(?=[ \t\n]*(?:tee|cat|grep|tail|less|more|ts)[ \t])")
+_END = re.compile(
+    r"\n|&&|;(?![;&])|&(?!>)|\|&?(?=[ \t\n]*(?:tee|cat|grep|tail|less|more|ts)(?:[ \t\n;&|]|\Z))"
+)
 _BARE_PATTERN = re.compile(r"[^\s'\"$`;&<>|=]*[|()*?\[][^\s'\"$`;&<>]*=[^\s'\"$`;&<>|]+(?=\s|\Z)")
 _TAKE_PATTERNS = frozenset(
     flag for option in (OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT) for flag in option.flags
@@ -88,6 +91,7 @@ _FOREIGN = (
     (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
     (r"['\"]", "a quote without its end; close it"),
     (r"\\", "the end of the command, which goes on nowhere; take it out"),
+    (r"[\x00-\x1f\x7f-\x9f]+", "what a terminal obeys, and no shell; take it out"),
     (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
 )
 _PROMPT = re.compile(
@@ -108,7 +112,7 @@ class Assignment:
 
 @dataclass(slots=True, kw_only=True)
 class ShellCommand:
-    """A simple command, less its redirections."""
+    """A simple command."""
 
     place: str = ""
     """Position of its start, for messages."""
@@ -116,6 +120,8 @@ class ShellCommand:
     words: list[str] = field(default_factory=list)
     bare_patterns: list[str] = field(default_factory=list)
     """Values of ``-ot`` with backslashes and without the quotes that would keep them."""
+    beside: list[str] = field(default_factory=list)
+    """Its redirections, and the rest of what is the shell's alone, as they stand in the text."""
     joint: str = ""
     """Its terminator: ``&&``, ``&``, ``;``, a pipe into what only reads, or the end of its line;
     empty at the end of the text."""
@@ -159,8 +165,7 @@ class ShellText:
 
         Args:
             text: text of a script, or a typed command.
-            values: variables, which may change between commands; the environment is asked for
-                others.
+            values: variables, which may change between commands.
             origin: the file that it stands in, for messages; empty for what is typed.
         """
         self._text = text.removeprefix("\N{BYTE ORDER MARK}")
@@ -212,6 +217,7 @@ class ShellText:
                 self._at = redirection.end()
                 if not self._word():
                     raise self._foreign()
+                command.beside.append(self._text[redirection.start() : self._at])
             elif assigned is not None:
                 self._assign(assigned)
             elif self._at < len(self._text):
@@ -256,11 +262,18 @@ class ShellText:
             # It is no word of any command.
             self._at = prompt.end()
             self._skip(lines=False)
-        if not is_first and self._text.startswith("-", self._at):
+        if is_first or not self._text.startswith("-", self._at):
+            return
+        before = self._text.rfind("\n", 0, max(0, self._text.rfind("\n", 0, self._at)))
+        if self._text[before + 1 : self._at].lstrip().startswith("#"):
             raise self._refusal(
-                "it begins with an option, but no backslash ends the line before, so that the "
-                "command ends there for a shell; put a backslash there, and no remarks between"
+                "it begins with an option, but the line before is a remark, which ends the command "
+                "for a shell whatever it ends with; take the remark out"
             )
+        raise self._refusal(
+            "it begins with an option, but no backslash ends the line before, so that the "
+            "command ends there for a shell; put a backslash there, and no remarks between"
+        )
 
     def _check_end(self, end: re.Match[str]) -> None:
         """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten.
@@ -317,7 +330,7 @@ class ShellText:
                 self._command.bare_patterns.append(bare[0])
         home = _HOME.match(self._text, start)
         if home is not None:
-            fields.add(f"{home[1] or ''}{self._expansion.of(self._set_text('HOME'))}")
+            fields.add(f"{home[1] or ''}{self._variable('$HOME')}")
             self._at = home.end()
         while token := _TOKEN.match(self._text, self._at):
             self._take(token, fields)
@@ -389,7 +402,10 @@ class ShellText:
         """The text of a variable that must be set."""
         value = self._value(name)
         if value is None:
-            raise self._refusal(f"${name} is not set; set it, or put there what it stands for")
+            raise self._refusal(
+                f"${name} is not set in it, and spectui takes nothing from its own environment; "
+                "write its value there, or give pid:NUMBER of the running server"
+            )
         if isinstance(value, list):
             raise self._refusal(f'${name} is a list; write "${{{name}[@]}}"')
         return value
@@ -401,7 +417,7 @@ class ShellText:
             raise self._refusal(f"${name} is set in the same line; set it in a line before")
         if name == "PWD" and name not in self._values:
             return str(Path.cwd())
-        return self._values.get(name, os.environ.get(name))
+        return self._values.get(name, HOME if name == "HOME" else None)
 
     def _check_name(self, name: str) -> None:
         if _OWN.fullmatch(name):
