@@ -11,8 +11,8 @@ from spectui.commands.lint.finding import Finding, about, error, note, warning
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import instead_of, likely_flag, meant_by, together
 from spectui.commands.server_options import Arity, canonical
-from spectui.options.dialect import Dialect
 from spectui.format import named
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
 

@@ -103,7 +103,7 @@ def _variable(match: re.Match[str], variables: Mapping[str, str]) -> str:
         return str(text)
     if value is None:
         raise BadInputError(
-            f"the Compose file uses ${name}, which is not set in the file .env beside it, and spectui "
-            "takes nothing from its own environment; write its value there"
+            f"the Compose file uses ${name}, which no .env beside it sets, and spectui takes "
+            "nothing from its own environment; write its value there"
         )
     return value

@@ -9,7 +9,6 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.sources.containers import plain_words
 from spectui.commands.sources.files import Replacement
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import names_server
 from spectui.errors import BadInputError
 
 _FIRST = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]")

@@ -79,7 +79,7 @@ def _all(tree: object, depth: int) -> Iterator[tuple[Tree, Tree]]:
 def _is_server(container: Tree) -> bool:
     words = [str(word) for key in ("command", "args") for word in container.get(key) or ()]
     is_image = IMAGES.search(str(container.get("image", ""))) is not None
-    return is_image or names_server(word for text in words for word in re.split(r"[\s'\"]+", text))
+    return is_image or names_server(re.split(r"[\s'\"]+", " ".join(words)))
 
 
 def _variables(container: Tree) -> tuple[dict[str, str], frozenset[str]]:

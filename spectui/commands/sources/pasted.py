@@ -19,11 +19,13 @@ _QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
 _CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
 _CODE = re.compile(r"\s*(`{1,2})(?!`)([^`]*)\1\s*")
-_BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
-_UNSEEN = "\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+_BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".join(
+    map(chr, range(0x202A, 0x202F))
+)
 _JOINERS = frozenset("\u200c\u200d")
 """Parts of words of some scripts, but only within them."""
-_STRANGE = rf"{_BLANKS}{_UNSEEN}{''.join(_JOINERS)}"
+_STRANGE = "".join((_BLANKS, _UNSEEN, *_JOINERS))
 _DOUBLE, _SINGLE = "\u201c\u201d\u201e\u201f", "\u2018\u2019\u201a\u201b"
 _PART = re.compile(
     rf"\\[^{_STRANGE}]|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=[ \t\n])|\A)#[^\n]*"
@@ -33,7 +35,6 @@ _PART = re.compile(
     re.DOTALL,
 )
 """What keeps its signs, and what web pages have changed."""
-_EDGES = re.compile(rf"([{_STRANGE}]*)(.*?)([{_STRANGE}]*)", re.DOTALL)
 _FREE = re.compile(
     r"(?:-a|--alias|--api-key|--api-prefix|--tags|-r|--reverse-prompt|-p|--prompt)[ \t=]+\Z"
 )
@@ -126,7 +127,8 @@ def _requoted(match: re.Match[str], line: int, changes: _Changes) -> str:
 
 def _respaced(match: re.Match[str], line: int, changes: _Changes) -> str:
     word = match["word"]
-    ahead, core, behind = _EDGES.fullmatch(word).groups()  # type: ignore[union-attr] - it always does
+    core = word.strip(_STRANGE)
+    ahead, behind = word.split(core, 1) if core else (word, "")
     parts = re.split(f"[{_BLANKS}]+", re.sub(f"[{_UNSEEN}]", "", core))
     if names_server(parts) or any(part.startswith(("-", *DASHES)) for part in parts):
         core = " ".join(parts)

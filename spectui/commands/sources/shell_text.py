@@ -33,8 +33,8 @@ _VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
 _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
 _WORD_ENDS = frozenset(" \t\r\n;&|<>")
 _TOKEN = re.compile(
-    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++|\r(?!\n)|(?<=[^ \t\n=;&|<>(])~|\{\}"
-    r"|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
+    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++|\r(?!\n)"
+    r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
     r"|\\(?:\r?\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
     rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
     rf"|(?P<variable>{_VARIABLE})",

@@ -22,9 +22,7 @@ _SIGNS = re.compile(
     r"|%[A-Za-z_]\w*%|\$env:|^[ \t]*\$\w+[ \t]*="
     r"|(?:^|[ \t\"'=])(?:[A-Za-z]:\\|\.{1,2}\\)[^ \t\n]"
 )
-_OF_POWERSHELL = re.compile(
-    r"[ \t]`[ \t]*\r?\n|\$env:|(?m:^[ \t]*(?:PS |&[ \t]|\$\w+[ \t]*=))"
-)
+_OF_POWERSHELL = re.compile(r"[ \t]`[ \t]*\r?\n|\$env:|(?m:^[ \t]*(?:PS |&[ \t]|\$\w+[ \t]*=))")
 _OF_POSIX = re.compile(r"\\\r?\n|^#!")
 _PROMPT = re.compile(r"(?:PS )?(?:[A-Za-z]:\\[^\n>]*)?>[ \t]*")
 _ASIDE = re.compile(
@@ -37,7 +35,7 @@ _SET = re.compile(
     r"|\$(?P<env>env:)?(?P<own>\w+)[ \t]*=[ \t]*(?P<text>\"[^\"]*\"|'[^']*'|[\w./\\:-]+)[ \t]*"
 )
 _BETWEEN = {
-    False: re.compile(r"((?:\"[^\"]*\"|\^.|[^\"&^]|[\"^])*)(?:&&?|\Z)"),
+    False: re.compile(r"((?:\"[^\"]*\"|\^.|>&|[^\"&^]|[\"^])*)(?:&&?|\Z)"),
     True: re.compile(r"((?:\"[^\"]*\"|'[^']*'|`.|[^\"';`]|[\"'`])*)(?:;|\Z)"),
 }
 """A command of a line, in cmd and in PowerShell."""
@@ -110,9 +108,7 @@ def read_windows(text: str, *, script: Path | None, wanted: str | None) -> Serve
         own = variables.expanded(rest, line, place)
         words, beside = _words(own, place, is_powershell=is_powershell)
         if not names_server(words[:1]) and not words[:1][0].startswith("-"):
-            raise BadInputError(
-                f"{place}: {words[0]!r} may change what is run, and {_INSTEAD}"
-            )
+            raise BadInputError(f"{place}: {words[0]!r} may change what is run, and {_INSTEAD}")
         found[str(line.number)] = _Start(words, dict(variables.exported), beside)
     one = _chosen(found, origin, wanted)
     left = tuple(map(left_out, filter(None, [" ".join(one.beside)])))

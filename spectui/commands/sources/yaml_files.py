@@ -66,8 +66,7 @@ def yaml_trees(text: str, path: Path) -> list[Tree]:
 
 def _documents(loader: _Loader, path: Path) -> Iterator[object]:
     size = 0
-    while loader.check_node():
-        node = loader.get_node()
+    while loader.check_node() and (node := loader.get_node()) is not None:
         size += _size(node, {}, path)
         if size > _MOST_VALUES:
             raise BadInputError(
