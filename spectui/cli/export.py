@@ -10,6 +10,7 @@ from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
+from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
 from spectui.commands.home import places_at_home
 from spectui.commands.launch import ExportSetup, Launch
@@ -233,7 +234,11 @@ def _tell(launch: Launch, format_: Format) -> None:
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
     """Yield notes on what the chosen format cannot hold."""
-    places = places_at_home(replace(launch.command, prelude=launch.start.program))
+    items = launch.command.items
+    if format_ is Format.COMPOSE:
+        # Compose knows the home folder in what is mounted.
+        items = tuple(item for item in items if item.name not in MOUNTED)
+    places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
     if places and format_ not in _OF_SHELLS:
         yield (
             f"mind that only a shell knows what ~ stands for, and none reads {format_}: write the "

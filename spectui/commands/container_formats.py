@@ -27,7 +27,8 @@ _SOCKET = ".sock"
 _IPV6 = 6
 _FOLDERS = ("/models", "/models-draft")
 """Mount points of the models: one folder, or another one for the draft."""
-_MODELS = frozenset({"model", "model-draft"})
+MOUNTED = frozenset({"model", "model-draft"})
+"""Options whose folders a container gets."""
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
 
@@ -184,7 +185,7 @@ def _uses_gpu(launch: Launch) -> bool:
 
 
 def _notes(launch: Launch, items: Sequence[Item]) -> Iterator[str]:
-    others = words_of(item for item in items if item.name not in _MODELS)
+    others = words_of(item for item in items if item.name not in MOUNTED)
     if any(word.startswith("/") for word in others):
         yield "files in your own arguments have to be mounted too"
     if not launch.has_gpu and launch.command.value("gpu-layers") not in {None, "0"}:
@@ -202,7 +203,7 @@ def _mounted(items: Sequence[Item]) -> tuple[list[str], list[dict[str, Any]]]:
     targets: dict[Path, str] = {}
     moved: list[str] = []
     for item in items:
-        if item.name not in _MODELS:
+        if item.name not in MOUNTED:
             moved += item.words
             continue
         # A link may lead out of its folder, as in Hugging Face's cache, and nowhere in a container.

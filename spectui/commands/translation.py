@@ -19,7 +19,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.lint.drafters import MODEL_FLAGS
-from spectui.commands.lint.spelling import variables_rule
+from spectui.commands.lint.spelling import home_rule, variables_rule
 from spectui.commands.lint.values import misread_rule
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -305,12 +305,12 @@ def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) ->
 
 
 def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on what the reader ignores and is an option now, and on what it misreads."""
+    """Yield a note on what the reader ignores and is an option now, or understands otherwise."""
     for finding in variables_rule(command, reader):
         if finding.severity is not Severity.ERROR:
             now = finding.replacement or "left out"
             yield printable(f"mind that {finding.what} ({finding.why}): it is {now} now")
-    for finding in misread_rule(command, reader):
+    for finding in (*misread_rule(command, reader), *home_rule(command, reader)):
         instead = f"; write {finding.replacement} for it" if finding.replacement else ""
         yield printable(f"mind that {finding.what}: {finding.why}{instead}")
 

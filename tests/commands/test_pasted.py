@@ -129,6 +129,7 @@ and more text (with `code`).
         f"``llama-server {MEANT}``\n",
         f"> llama-server \\\n>   {MEANT}",
         f"$ llama-server \\\n> {MEANT}",
+        f"Run `llama-server {MEANT}` and wait.\nThen `curl` it.",
         f"> ```sh\n> llama-server {MEANT}\n> ```",
         f"$ llama-server {MEANT}",
         f"Use this:\n```yaml\nservices:\n  a:\n    image: llama.cpp\n    command: {MEANT}\n```\n",
@@ -250,6 +251,7 @@ CMD ["-m", "a", \\
         'CMD ["llama-server", "-m", "a", "-c", "5"]',
         STAGES,
         "FROM x\nARG SIZE=5\nENV MODEL=a LLAMA_LOG_COLORS=1\nCMD exec llama-server -m $MODEL -c 5",
+        '{"command": "llama-server", "args": ["-m", "a", "-c", "5"], "env": {"A": "1"}}',
         '["sh", "-c", "exec llama-server -m a -c 5"]',
     ],
 )

@@ -14,11 +14,12 @@ from spectui.commands.sources.source import names_server
 from spectui.format import named, printable
 from spectui.severity import Severity
 
+_SERVER = "llama-server"
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
 _CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
-_CODE = re.compile(r"\s*(`{1,2})(?!`)([^`]*)\1\s*")
+_CODE = re.compile(r"(`{1,2})(?!`)([^`]*?)\1(?!`)")
 _BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".join(
     map(chr, range(0x202A, 0x202F))
@@ -48,8 +49,21 @@ def unfenced(text: str) -> str:
         lines = [_QUOTED_LINE.sub("", line, count=1) for line in lines]
     if any(map(_FENCE.match, lines)):
         lines = _code(lines)
-    code = _CODE.fullmatch(text := "\n".join(lines))
-    return _CONTINUED.sub(r"\1", text if code is None else code[2])
+    return _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
+
+
+def _inline(text: str) -> str:
+    """The code between backticks, where only that names llama-server: it ends in no command."""
+    found = [code for code in _CODE.finditer(text) if _SERVER in code[2]]
+    if not found or _SERVER in _CODE.sub("", text):
+        return text
+    code, at = "", 0
+    for one in found:
+        # Lines stay, and commands on one are apart.
+        lines = "\n" * text.count("\n", at, one.start())
+        code += f"{lines or ';' * bool(code)}{one[2]}"
+        at = one.end()
+    return code
 
 
 def _code(lines: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_fil
 from spectui.commands.sources.images import is_dockerfile, is_list, read_dockerfile, read_list
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
-from spectui.commands.sources.shell import read_shell
+from spectui.commands.sources.shell import read_shell, unwrapped
 from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
 from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
@@ -180,14 +180,14 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
     presets = None if is_script or is_list(text) else read_presets(text, path)
     if presets is not None:
         return preset_command(presets, path, wanted)
-    document = _json_tree(text)
-    if document is not None and wanted is None:
-        return _read_json(document, path)
     arguments = _read_arguments(text) if wanted is None else None
     return arguments or _of_shell(text, path, wanted)
 
 
 def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
+    document = _json_tree(text) if wanted is None else None
+    if document is not None:
+        return _read_json(document, script)
     plain, changes = as_typed(text)
     if wanted is None and is_list(plain):
         found = read_list(plain)
@@ -256,17 +256,23 @@ def _json_tree(text: str) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def _read_json(tree: dict[str, Any], path: Path) -> ServerCommand:
-    """The command in a document of ``spectui export`` or ``spectui tune``.
+def _read_json(tree: dict[str, Any], path: Path | None) -> ServerCommand:
+    """The command in a document of spectui's, or of a program that starts others so.
 
     Raises:
         BadInputError: it is another document.
     """
+    if _are_texts(tree.get("args")):
+        variables = tree.get("env", {})
+        named = (
+            {str(k): str(v) for k, v in variables.items()} if isinstance(variables, dict) else {}
+        )
+        return unwrapped([str(tree.get("command", "llama-server")), *tree["args"]], named)
     arguments = tree.get("arguments", tree.get("flags"))
     program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})
     if not (_are_texts(arguments) and _are_texts(program) and isinstance(environment, dict)):
         raise BadInputError(
-            f"{path} is JSON without a list of arguments; give what spectui export --format json "
+            f"{path or 'it'} is JSON without a list of arguments; give what spectui export --format json "
             "wrote, or the command itself"
         )
     return replace(

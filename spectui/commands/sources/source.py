@@ -120,7 +120,8 @@ def left_out(beside: str) -> Remark:
         flag=beside,
         severity=Severity.NOTE,
         what=f"left out: {printable(beside)}",
-        why="it is for the shell rather than for llama-server, and is not written again",
+        why="it concerns how the server is started rather than its arguments, and is not written "
+        "again",
     )
 
 
