@@ -189,16 +189,9 @@ def examine(
     recognised = recognise(command)
     reader = given or Reader(dialect=recognised.dialect)
     of_models: tuple[Finding, ...] = ()
-    unseen: str | None = "--no-models was given"
-    if with_models:
-        unseen = _missing(command)
+    unseen = _missing(command) if with_models else "--no-models was given"
     if unseen is None:
-        # It loads what plans memory.
-        from spectui.cli.lint_models import model_findings, with_facts
-
-        command = with_facts(command)
-        right = fixed(command, reader)
-        of_models, unseen = model_findings(right, quiet=quiet)
+        command, right, of_models, unseen = _with_models(command, reader, quiet=quiet)
     else:
         right = fixed(command, reader)
     found = (*lint(command, reader), *of_models)
@@ -215,6 +208,18 @@ def examine(
         unseen=unseen,
         asked=with_models,
     )
+
+
+def _with_models(
+    command: ServerCommand, reader: Reader, *, quiet: bool
+) -> tuple[ServerCommand, ServerCommand, tuple[Finding, ...], str | None]:
+    """The command with facts of its models, its correction, findings, and why there are none."""
+    # It loads what plans memory.
+    from spectui.cli.lint_models import model_findings, with_facts
+
+    command = with_facts(command)
+    right = fixed(command, reader)
+    return command, right, *model_findings(right, quiet=quiet)
 
 
 def _missing(command: ServerCommand) -> str | None:

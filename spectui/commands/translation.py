@@ -238,6 +238,7 @@ def translated(
             *map(_told, command.remarks),
             *_counted_otherwise(command, source, reader),
             *_renamed(command, reader, dropped),
+            *_ignored(command, source, reader),
             *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
@@ -304,12 +305,19 @@ def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) ->
             yield printable(f"left out, since {finding.what}: {own}")
 
 
+def _ignored(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
+    """Yield a note on variables that the command's own server ignores, and are options now."""
+    is_own = reader.dialect is source
+    for finding in variables_rule(command, reader if is_own else Reader(dialect=source)):
+        if finding.severity is not Severity.ERROR and finding.replacement:
+            now = finding.replacement if is_own else "an option"
+            yield printable(
+                f"mind that {finding.what}: {finding.why}; it is {now} now, which counts"
+            )
+
+
 def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on what the reader ignores and is an option now, or understands otherwise."""
-    for finding in variables_rule(command, reader):
-        if finding.severity is not Severity.ERROR:
-            now = finding.replacement or "left out"
-            yield printable(f"mind that {finding.what} ({finding.why}): it is {now} now")
+    """Yield a note on what the reader understands otherwise than it looks."""
     for finding in (*misread_rule(command, reader), *home_rule(command, reader)):
         instead = f"; write {finding.replacement} for it" if finding.replacement else ""
         yield printable(f"mind that {finding.what}: {finding.why}{instead}")

@@ -151,15 +151,15 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
             )
 
 
-def home_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def home_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
     """Yield a finding for every path whose ``~`` no shell replaces."""
     for at, item in enumerate(command.items):
         if item.is_path and any(map(is_named_so, item.values)):
             yield warning(
                 (at, item),
                 f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
-                f"only a shell replaces ~, and not in quotes; {reader.name} looks for such a "
-                "folder where it is started: write the whole path",
+                "only a shell replaces ~, and not in quotes; the server looks for such a folder "
+                "where it is started: write the whole path",
             )
 
 

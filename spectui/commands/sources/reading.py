@@ -263,17 +263,16 @@ def _read_json(tree: dict[str, Any], path: Path | None) -> ServerCommand:
         BadInputError: it is another document.
     """
     if _are_texts(tree.get("args")):
-        variables = tree.get("env", {})
-        named = (
-            {str(k): str(v) for k, v in variables.items()} if isinstance(variables, dict) else {}
-        )
-        return unwrapped([str(tree.get("command", "llama-server")), *tree["args"]], named)
+        variables = tree.get("env")
+        pairs = variables.items() if isinstance(variables, dict) else ()
+        words = [str(tree.get("command", "llama-server")), *tree["args"]]
+        return unwrapped(words, {str(name): str(value) for name, value in pairs})
     arguments = tree.get("arguments", tree.get("flags"))
     program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})
     if not (_are_texts(arguments) and _are_texts(program) and isinstance(environment, dict)):
         raise BadInputError(
-            f"{path or 'it'} is JSON without a list of arguments; give what spectui export --format json "
-            "wrote, or the command itself"
+            f"{path or 'it'} is JSON without a list of arguments; give what spectui export "
+            "--format json wrote, or the command itself"
         )
     return replace(
         ServerCommand.of(divide(arguments)),

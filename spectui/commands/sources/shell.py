@@ -16,7 +16,8 @@ from spectui.commands.home import HOME, is_at_home, path_of, text_of
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import Replacement, SeveralError
-from spectui.commands.sources.shell_text import INSTEAD, Assignment, ShellCommand, ShellText, Value
+from spectui.commands.sources.refusals import INSTEAD
+from spectui.commands.sources.shell_text import Assignment, ShellCommand, ShellText, Value
 from spectui.commands.sources.source import (
     CONTAINERS,
     before_arguments,

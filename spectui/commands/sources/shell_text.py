@@ -14,6 +14,7 @@ from pathlib import Path
 
 from spectui.commands.home import HOME
 from spectui.commands.sources.files import Replacement
+from spectui.commands.sources.refusals import INSTEAD, PLACEHOLDER, reason, shown
 from spectui.commands.sources.source import names_server
 from spectui.errors import BadInputError
 from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
@@ -21,11 +22,7 @@ from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 Value = str | list[str]
 """Value of a variable: text, or the words of a list."""
 
-INSTEAD = (
-    "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
-)
 _MOST_WORDS = 10_000
-_MOST_SHOWN = 60
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 _NESTED = rf"\$(?:{_NAME}|\{{{_NAME}\}})"
 _DEFAULT = rf"(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED})*+"
@@ -65,35 +62,6 @@ _OWN = re.compile(
 """Variables that a shell sets itself, or that change its parsing."""
 _DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
 """Commands whose arguments are assignments, where variables are not split at blanks."""
-_PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
-_FOREIGN = (
-    (
-        r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
-        "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
-    ),
-    (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
-    (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
-    (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
-    (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
-    (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
-    (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
-    (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
-    (r"\$[?!$-]", "what only a running shell knows"),
-    (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
-    (r"\$['\"]", "a quote with escapes"),
-    (r"\(\)", "the definition of a function"),
-    (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
-    (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
-    (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
-    (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
-    (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
-    (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
-    (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
-    (r"['\"]", "a quote without its end; close it"),
-    (r"\\", "the end of the command, which goes on nowhere; take it out"),
-    (r"[\x00-\x1f\x7f-\x9f]+", "what a terminal obeys, and no shell; take it out"),
-    (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
-)
 _PROMPT = re.compile(
     r"(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
     r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)(?=[ \t]+[^ \t\n])"
@@ -212,7 +180,7 @@ class ShellText:
                 self._at = end.end()
                 return
             if redirection is not None:
-                if _PLACEHOLDER.match(self._text, self._at):
+                if PLACEHOLDER.match(self._text, self._at):
                     raise self._foreign()
                 self._at = redirection.end()
                 if not self._word():
@@ -245,11 +213,7 @@ class ShellText:
         open_quote = _OPEN_QUOTE.match(self._text, self._at)
         if open_quote is not None and open_quote.end() < len(self._text):
             self._at = open_quote.end()
-        # Compiled here, since few commands are refused.
-        patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
-        found = ((pattern.match(self._text, self._at), what) for pattern, what in patterns)
-        shown, meaning = next((m[0], what) for m, what in found if m is not None)
-        return self._refusal(f"{_shown(shown)} is {meaning}")
+        return self._refusal(reason(self._text, self._at))
 
     def _check_line(self, *, is_first: bool) -> None:
         """Skip a prompt that a line begins with, and refuse an option of the line before.
@@ -385,7 +349,7 @@ class ShellText:
     def _check_pattern(self, value: str, fields: _Fields) -> None:
         if fields.splits and re.search(r"[*?\[]", value):
             raise self._refusal(
-                f"a pattern of file names stands in a variable ({_shown(value)}); put the variable "
+                f"a pattern of file names stands in a variable ({shown(value)}); put the variable "
                 "in quotes"
             )
 
@@ -422,9 +386,3 @@ class ShellText:
     def _check_name(self, name: str) -> None:
         if _OWN.fullmatch(name):
             raise self._refusal(f"${name} is what only a running shell knows")
-
-
-def _shown(text: str) -> str:
-    """An excerpt of the command for a message."""
-    text = text.strip()
-    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

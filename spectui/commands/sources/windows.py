@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.sources.files import Replacement, SeveralError
+from spectui.commands.sources.refusals import INSTEAD, PLACEHOLDER, shown
 from spectui.commands.sources.source import OF_LLAMA, command_of, left_out, names_server
 from spectui.errors import BadInputError
 
@@ -45,10 +46,6 @@ _OF_POWERSHELLS_OWN = (
     (re.compile(r"@[({].*"), "a list of PowerShell"),
     (re.compile(r"@[A-Za-z_]\w*"), "a list of PowerShell in place of arguments"),
 )
-_INSTEAD = (
-    "spectui does not interpret that; give the line that starts llama-server alone, or pid:NUMBER "
-    "of the running server"
-)
 _STARTING = re.compile(
     r"(?i)@?(?:call[ \t]+|start[ \t]+(?:\"[^\"]*\"[ \t]+)?(?:/\w+[ \t]+)*|&[ \t]*)"
 )
@@ -57,7 +54,6 @@ _TOKEN = re.compile(
     r"(?P<blank>[ \t]+)|\"(?P<double>(?:\\\"|[^\"])*)\"|(?P<special>[<>|&();])"
     r"|(?P<text>[^ \t\"<>|&();]+)"
 )
-_PLACEHOLDER = re.compile(r"<[A-Za-z][^<>]*>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +104,7 @@ def read_windows(text: str, *, script: Path | None, wanted: str | None) -> Serve
         own = variables.expanded(rest, line, place)
         words, beside = _words(own, place, is_powershell=is_powershell)
         if not names_server(words[:1]) and not words[:1][0].startswith("-"):
-            raise BadInputError(f"{place}: {words[0]!r} may change what is run, and {_INSTEAD}")
+            raise BadInputError(f"{place}: {words[0]!r} may change what is run; {INSTEAD}")
         found[str(line.number)] = _Start(words, dict(variables.exported), beside)
     one = _chosen(found, origin, wanted)
     left = tuple(map(left_out, filter(None, [" ".join(one.beside)])))
@@ -197,10 +193,10 @@ def _words(text: str, place: str, *, is_powershell: bool) -> tuple[list[str], li
             _check_value(text[at:], place)
         token = _TOKEN.match(text, at)
         if token is None or token["special"]:
-            placeholder = _PLACEHOLDER.match(text, at)
+            placeholder = PLACEHOLDER.match(text, at)
             shown, what = (text[at], "a sign that means something to a shell of Windows")
             if text[at] == "|":
-                raise BadInputError(f"{place}: {text[at:]!r} is a pipe, and {_INSTEAD}")
+                raise BadInputError(f"{place}: {shown(text[at:])} is a pipe; {INSTEAD}")
             if placeholder is not None:
                 shown, what = placeholder[0], "a placeholder"
             raise BadInputError(
@@ -231,7 +227,7 @@ def _check_value(text: str, place: str) -> None:
     for pattern, what in _OF_POWERSHELLS_OWN:
         found = pattern.match(text)
         if found is not None:
-            raise BadInputError(f"{place}: {found[0]!r} is {what}, and {_INSTEAD}")
+            raise BadInputError(f"{place}: {shown(found[0])} is {what}; {INSTEAD}")
 
 
 def _plain(text: str, *, is_powershell: bool) -> str:
