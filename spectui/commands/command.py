@@ -26,6 +26,8 @@ BY_LAYERS = frozenset({MTP_KIND, "mtp"})
 BY_SWITCH = "multi-token-prediction"
 """Name of ik_llama.cpp's switch for them."""
 
+_Part = Item | tuple[str, str] | str
+"""An option, a variable from around the command, or a word before the arguments."""
 Edits = Mapping[int | None, tuple[str, ...]]
 """Words that replace the items at these places, none to remove one; at None those that are
 appended."""
@@ -106,6 +108,15 @@ class Remark:
     replacement: str | None = None
     """What to write; empty to leave it out; None if only its author knows."""
 
+    def without(self, secrets: Iterable[tuple[str, str]]) -> "Remark":
+        """The remark with other texts in place of secrets."""
+        flag, what, meant = self.flag, self.what, self.replacement
+        for secret, shown in secrets:
+            # A sentence may show it as Python does.
+            what = what.replace(secret, shown).replace(repr(secret)[1:-1], shown)
+            flag, meant = flag.replace(secret, shown), meant and meant.replace(secret, shown)
+        return replace(self, flag=flag, what=what, replacement=meant)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
@@ -146,17 +157,20 @@ class ServerCommand:
         items = tuple(map(_discreet, self.items))
         prelude = tuple(map(_discreet_tree, self.prelude))
         environment = tuple((name, hidden(name, value)) for name, value in self.environment)
-        before = (*self.items, *self.prelude, *self.environment)
+        before: tuple[_Part, ...] = (*self.items, *self.prelude, *self.environment)
+        after: tuple[_Part, ...] = (*items, *prelude, *environment)
+        both = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
         changed = [
             new.shown if isinstance(new, Item) else new[0] if isinstance(new, tuple) else new
-            for old, new in zip(before, (*items, *prelude, *environment), strict=True)
-            if old != new
+            for _old, new in both
         ]
+        texts = [pair for old, new in both for pair in zip(_texts(old), _texts(new), strict=True)]
         return replace(
             self,
             items=items,
             environment=environment,
             prelude=prelude,
+            remarks=tuple(one.without(texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             entries=tuple(
                 replace(
@@ -285,6 +299,13 @@ def _discreet(item: Item) -> Item:
     return replace(
         item, values=values, words=(f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
     )
+
+
+def _texts(part: "_Part") -> tuple[str, ...]:
+    """The values of a part of a command."""
+    if isinstance(part, Item):
+        return part.values
+    return part[1:] if isinstance(part, tuple) else (part.partition("=")[2],)
 
 
 def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values

@@ -150,9 +150,9 @@ def test_a_shell_still_finds_the_home_folder(text: str, verb: str, tmp_path: Pat
         subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, check=True)
         return (tmp_path / "record").read_text().split("\0")
 
-    _at, cache, program, *words = ran(text)
+    _at, cache, started, *words = ran(text)
     again = read_command(text).text if verb == "lint" else written(text)
-    _at, cache_again, program_again, *words_again = ran(again)
+    _at, cache_again, started_again, *words_again = ran(again)
 
     def placed(word: str) -> str:
         """A path as the program would open it."""
@@ -161,7 +161,7 @@ def test_a_shell_still_finds_the_home_folder(text: str, verb: str, tmp_path: Pat
 
     assert list(map(placed, words_again)) == list(map(placed, words))
     assert cache_again == cache
-    assert Path(program_again).name == Path(program).name
+    assert Path(started_again).name == Path(started).name
 
 
 def test_variables_for_a_shell_find_the_home_folder() -> None:

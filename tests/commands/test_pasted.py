@@ -107,6 +107,22 @@ def test_dashes_of_a_web_page_are_named(text: str, sign: str) -> None:
     assert any(word[0] == "-" for word in fixed(read_command(text), Reader()).arguments[-2:])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"llama-server -m a --api-key{NBSP}s3cret",
+        "llama-server -m a --api-key “s3cret”",
+        "llama-server -m a --api-key “s3cret s3cret”",
+        f"HF_TOKEN=s3cret{ZERO}x llama-server -m a",
+        "HF_TOKEN=s3cret tmux new -d 'llama-server -m a'",
+    ],
+)
+def test_no_remark_tells_a_secret(text: str) -> None:
+    command = read_command(text)
+    assert command.remarks
+    assert "s3cret" not in str(command)
+
+
 FENCED = f"""# How I run it
 
 It's fast, "really":

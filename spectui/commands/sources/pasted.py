@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from spectui.commands.command import Remark
 from spectui.commands.items import DASHES
 from spectui.commands.sources.source import names_server
-from spectui.format import named, printable
+from spectui.format import named
 from spectui.severity import Severity
 
 _SERVER = "llama-server"
@@ -97,9 +97,9 @@ class _Changes:
             more = f" and {len(places) - 1} times more" if len(places) > 1 else ""
             is_error = severity is Severity.ERROR
             yield Remark(
-                flag=printable(word),
+                flag=word,
                 severity=severity,
-                what=f"{named(sign)} stands in {printable(word)!r} on line {line}{more}",
+                what=f"{named(sign)} stands in {word!r} on line {line}{more}",
                 why="web pages put it there; a shell takes it for a part of the word"
                 + (", and the server stops at that" if is_error else ", and so it is read"),
                 replacement=meant if is_error else None,

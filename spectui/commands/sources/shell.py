@@ -29,6 +29,7 @@ from spectui.commands.sources.source import (
 )
 from spectui.errors import BadInputError
 from spectui.format import printable
+from spectui.secret import hidden
 from spectui.severity import Severity
 
 _REFUSED = {
@@ -354,7 +355,11 @@ def unwrapped(
         return replace(inner, prelude=prelude)
     if _takes_a_line(words):
         inner = read_shell(words[-1])
-        left = left_out(text_of(shlex.join(words[:-1])))
+        outer = [
+            word if m is None else f"{m[1]}={hidden(m[1], m[2])}"
+            for word, m in ((word, ASSIGNMENT.fullmatch(word)) for word in words[:-1])
+        ]
+        left = left_out(text_of(shlex.join(outer)))
         return replace(inner, remarks=(*inner.remarks, left))
     at = path_of(folder)
     container = docker_run(words, Path(at) if is_at_home(at) else Path.cwd() / at)

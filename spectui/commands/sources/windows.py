@@ -193,16 +193,7 @@ def _words(text: str, place: str, *, is_powershell: bool) -> tuple[list[str], li
             _check_value(text[at:], place)
         token = _TOKEN.match(text, at)
         if token is None or token["special"]:
-            placeholder = PLACEHOLDER.match(text, at)
-            shown, what = (text[at], "a sign that means something to a shell of Windows")
-            if text[at] == "|":
-                raise BadInputError(f"{place}: {shown(text[at:])} is a pipe; {INSTEAD}")
-            if placeholder is not None:
-                shown, what = placeholder[0], "a placeholder"
-            raise BadInputError(
-                f"{place}: {shown!r} is {what}; "
-                f"{'put there what it stands for' if placeholder else 'put the word in quotes'}"
-            )
+            raise BadInputError(f"{place}: {_special(text, at)}")
         at = token.end()
         if token["blank"]:
             is_open = False
@@ -216,6 +207,18 @@ def _words(text: str, place: str, *, is_powershell: bool) -> tuple[list[str], li
         words = [*words[:-1], words[-1] + part] if is_open else [*words, part]
         is_open = True
     return words, beside
+
+
+def _special(text: str, at: int) -> str:
+    """What a sign between words is, and what to do."""
+    placeholder = PLACEHOLDER.match(text, at)
+    if placeholder is not None:
+        return f"{placeholder[0]!r} is a placeholder; put there what it stands for"
+    if text[at] == "|":
+        return f"{shown(text[at:])} is a pipe; {INSTEAD}"
+    return (
+        f"{text[at]!r} is a sign that means something to a shell of Windows; put the word in quotes"
+    )
 
 
 def _check_value(text: str, place: str) -> None:
