@@ -250,7 +250,8 @@ def translated(
 
 def _told(remark: Remark) -> str:
     ahead = "" if remark.severity is Severity.NOTE else "mind that "
-    return f"{ahead}{remark.what}: {remark.why}"
+    now = f"; it is {remark.replacement} now" if remark.replacement else ""
+    return f"{ahead}{remark.what}: {remark.why}{now}"
 
 
 def _name(command: ServerCommand) -> str:

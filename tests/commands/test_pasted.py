@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import fixed
 from spectui.commands.reader import Reader
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.reading import read_command, read_paste
@@ -14,12 +14,6 @@ from spectui.severity import Severity
 NBSP, EM_SPACE, ZERO, BOM = "\u00a0", "\u2003", "\u200b", "\ufeff"
 LEFT, RIGHT = "\u2018", "\u2019"
 MEANT = "-m a.gguf -c 4096 -ngl 99"
-
-
-def errors_of(text: str) -> list[str]:
-    command = read_command(text)
-    found = lint(command, Reader())
-    return [one.what for one in found if one.severity is Severity.ERROR]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +38,8 @@ def errors_of(text: str) -> list[str]:
 def test_what_web_pages_put_in_place_of_blanks_and_quotes(text: str, sign: str) -> None:
     command = read_command(text)
     assert shlex.join(command.arguments) == MEANT
-    [remark] = command.remarks
-    assert remark.severity is Severity.ERROR
+    remark = command.remarks[0]
+    assert {one.severity for one in command.remarks} == {Severity.ERROR}
     assert remark.what.startswith(sign)
     assert f"on line {2 if chr(10) in text and NBSP not in text[:15] else 1}" in remark.what
     assert fixed(command, Reader()).remarks == ()
@@ -53,9 +47,11 @@ def test_what_web_pages_put_in_place_of_blanks_and_quotes(text: str, sign: str) 
 
 def test_a_line_is_named() -> None:
     command = read_command(f"llama-server \\\n  -m a.gguf \\\n  -c{NBSP}4096 \\\n  -ngl{NBSP}9")
-    [remark] = command.remarks
-    assert "on line 3 and 1 times more" in remark.what
-    assert remark.replacement == "-c 4096"
+    assert [one.what.partition(" on ")[2] for one in command.remarks] == ["line 3", "line 4"]
+    assert [one.replacement for one in command.remarks] == ["-c 4096", "-ngl 9"]
+    many = read_command(f"llama-server {f'-c{NBSP}5 ' * 20}")
+    assert len(many.remarks) == 8
+    assert many.remarks[-1].what.endswith("on line 1 and 12 more")
 
 
 @pytest.mark.parametrize(
@@ -95,16 +91,24 @@ def test_quotes_of_a_web_page_in_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sign"),
+    ("text", "sign", "words"),
     [
-        ("llama-server —model a.gguf", "an em dash (U+2014)"),
-        ("llama-server -fa –c 4096", "an en dash (U+2013)"),
-        ("llama-server -m a −−jinja", "a minus sign (U+2212)"),
+        ("llama-server —model a.gguf", "an em dash (U+2014)", "--model a.gguf"),
+        ("llama-server –m a -fa –c 4096", "an en dash (U+2013)", "-m a -fa -c 4096"),
+        ("llama-server -m a −−jinja", "a minus sign (U+2212)", "-m a --jinja"),
+        ("llama-server -m a -n −1", "a minus sign (U+2212)", "-m a -n -1"),
+        (f"llama-server -m a{NBSP}–ngl 9", "a no-break space (U+00A0)", "-m a -ngl 9"),
     ],
 )
-def test_dashes_of_a_web_page_are_named(text: str, sign: str) -> None:
-    assert any(f"begins with {sign}" in one for one in errors_of(text))
-    assert any(word[0] == "-" for word in fixed(read_command(text), Reader()).arguments[-2:])
+def test_dashes_of_a_web_page(text: str, sign: str, words: str) -> None:
+    command = read_command(text)
+    assert shlex.join(command.arguments) == words
+    assert command.remarks[0].what.startswith(sign)
+
+
+def test_dashes_that_begin_no_option_stay() -> None:
+    text = "llama-server —mdoel a --alias –x 'a –c'"
+    assert as_typed(text)[0] == text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from spectui.commands.lint.finding import Finding, about, error, note, warning
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import instead_of, likely_flag, meant_by, together
 from spectui.commands.server_options import Arity, canonical
-from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
@@ -98,18 +97,12 @@ def _attached(at: int, item: Item, reader: Reader) -> Finding:
 
 
 def _stray(at: int, item: Item, reader: Reader) -> Finding:
-    first = item.flag[:1]
-    if first in DASHES:
-        return error(
-            (at, item),
-            f"{item.flag!r} begins with {named(first)} in place of -",
-            f"web pages put it there, {reader.name} takes it for no option, and stops",
-            fix=meant_by(item) or None,
-        )
+    words = meant_by(item) if item.flag[:1] in DASHES else None
     return error(
         (at, item),
         f"{item.flag!r} belongs to no option",
         f"{reader.name} takes no words by themselves, and stops",
+        fix=words or None,
     )
 
 

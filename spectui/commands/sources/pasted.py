@@ -5,11 +5,11 @@ Lines stay where they are, so that messages count them as their reader does.
 
 import re
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from spectui.commands.command import Remark
 from spectui.commands.items import DASHES
+from spectui.commands.server_options import server_option
 from spectui.commands.sources.source import names_server
 from spectui.format import named
 from spectui.severity import Severity
@@ -28,16 +28,27 @@ _JOINERS = frozenset("\u200c\u200d")
 """Parts of words of some scripts, but only within them."""
 _STRANGE = "".join((_BLANKS, _UNSEEN, *_JOINERS))
 _DOUBLE, _SINGLE = "\u201c\u201d\u201e\u201f", "\u2018\u2019\u201a\u201b"
+_DASHED = rf"[{DASHES}]+(?P<bare>\d|[A-Za-z][\w-]*)"
+_LEADING = re.compile(rf"\A{_DASHED}")
 _PART = re.compile(
     rf"\\[^{_STRANGE}]|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=[ \t\n])|\A)#[^\n]*"
     rf"|(?:(?<=[ \t\n=({_BLANKS}])|\A)(?P<quote>[{_DOUBLE}](?P<double>[^{_DOUBLE}\n]*)[{_DOUBLE}]"
     rf"|[{_SINGLE}](?P<single>[^{_SINGLE}\n]*)[{_SINGLE}])"
-    rf"|(?P<word>[^ \t\r\n'\"\\{_STRANGE}]*+[{_STRANGE}][^ \t\r\n'\"\\]*)",
+    rf"|(?<![^ \t\r\n'\"\\{_BLANKS}])(?P<dash>{_DASHED})"
+    rf"|(?<![^ \t\r\n'\"\\])(?P<word>[^ \t\r\n'\"\\{_STRANGE}]*+[{_STRANGE}][^ \t\r\n'\"\\]*)",
     re.DOTALL,
 )
 """What keeps its signs, and what web pages have changed."""
-_FREE = re.compile(
-    r"(?:-a|--alias|--api-key|--api-prefix|--tags|-r|--reverse-prompt|-p|--prompt)[ \t=]+\Z"
+_BLANK, _NOTHING = re.compile(f"[{_BLANKS}]+"), re.compile(f"[{_UNSEEN}]")
+_CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{DASHES}]")
+_BEHIND = re.compile(r"(?:\A|[ \t\n])(--?[A-Za-z][\w-]*)[ \t=]+\Z")
+_LONGEST_OPTION = 64
+_MOST_TOLD = 8
+MOST_CHARACTERS = 1 << 18
+"""Size of a text above which no shell's command is looked for."""
+_FREE = frozenset(
+    {"-a", "--alias", "--api-key", "--api-prefix", "--tags", "-r", "--reverse-prompt", "-p"}
+    | {"--prompt"}
 )
 """Options that take any text, quotes of every kind too."""
 
@@ -83,27 +94,60 @@ def _code(lines: list[str]) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Changes:
-    """What was read as its author typed it, by the character that took its place."""
+class _Change:
+    """A text that was read as its author typed it, or that may not be what its author meant."""
 
-    found: dict[tuple[str, Severity], list[tuple[int, str, str]]] = field(default_factory=dict)
+    sign: str
+    word: str
+    meant: str
+    line: int
+    option: str
+    """The option that it stands behind; empty for none."""
+    is_error: bool
+    count: int = 1
+    """Number of places that it stands for, the others behind it."""
 
-    def note(self, sign: str, severity: Severity, line: int, word: str, meant: str) -> None:
-        self.found.setdefault((sign, severity), []).append((line, word, meant))
+    def remark(self) -> Remark:
+        behind = f" behind {self.option}" if self.option else ""
+        more = f" and {self.count - 1} more" if self.count > 1 else ""
+        ends = ", and the server stops at that" if self.is_error else ", and so it is read"
+        return Remark(
+            flag=self.option or self.word,
+            severity=Severity.ERROR if self.is_error else Severity.WARNING,
+            what=f"{named(self.sign)} stands in {self.word!r}{behind} on line {self.line}{more}",
+            why=f"web pages put it there; a shell takes it for a part of the word{ends}",
+            replacement=self.meant if self.is_error else None,
+        )
 
-    def remarks(self) -> Iterator[Remark]:
-        for (sign, severity), places in self.found.items():
-            line, word, meant = places[0]
-            more = f" and {len(places) - 1} times more" if len(places) > 1 else ""
-            is_error = severity is Severity.ERROR
-            yield Remark(
-                flag=word,
-                severity=severity,
-                what=f"{named(sign)} stands in {word!r} on line {line}{more}",
-                why="web pages put it there; a shell takes it for a part of the word"
-                + (", and the server stops at that" if is_error else ", and so it is read"),
-                replacement=meant if is_error else None,
-            )
+
+class _Reading:
+    """Reads a text as its author typed it, from its beginning on."""
+
+    def __init__(self) -> None:
+        self.changes: list[_Change] = []
+        self._line, self._at = 1, 0
+
+    def replaced(self, match: re.Match[str]) -> str:
+        """The part of the text, with plain blanks and quotes where a server would stop."""
+        if not (match["quote"] or match["dash"] or match["word"]):
+            return match[0]
+        text, start = match.string, match.start()
+        self._line += text.count("\n", self._at, start)
+        self._at = start
+        found = _BEHIND.search(text[max(0, start - _LONGEST_OPTION) : start])
+        option = "" if found is None else found[1]
+        meant = _meant(match, option)
+        is_error = meant != match[0]
+        signs = _CHANGED.findall(match[0])
+        if is_error or not _JOINERS.issuperset(signs):
+            self._tell(_Change(signs[0], match[0], meant.strip(), self._line, option, is_error))
+        return meant
+
+    def _tell(self, change: _Change) -> None:
+        if len(self.changes) == _MOST_TOLD:
+            self.changes[-1].count += 1
+        else:
+            self.changes.append(change)
 
 
 def as_typed(text: str) -> tuple[str, tuple[Remark, ...]]:
@@ -111,45 +155,44 @@ def as_typed(text: str) -> tuple[str, tuple[Remark, ...]]:
 
     What stands in plain quotes stays.
     """
-    if text.isascii():
+    if text.isascii() or len(text) > MOST_CHARACTERS:
         return text, ()
-    changes = _Changes()
-
-    def replaced(match: re.Match[str]) -> str:
-        line = text.count("\n", 0, match.start()) + 1
-        if match["quote"]:
-            return _requoted(match, line, changes)
-        return _respaced(match, line, changes) if match["word"] else match[0]
-
-    return _PART.sub(replaced, text), tuple(changes.remarks())
+    reading = _Reading()
+    meant = _PART.sub(reading.replaced, text)
+    return meant, tuple(one.remark() for one in reading.changes)
 
 
-def _requoted(match: re.Match[str], line: int, changes: _Changes) -> str:
-    quote = match["quote"]
+def _meant(match: re.Match[str], option: str) -> str:
+    if match["quote"]:
+        return _requoted(match, option)
+    if match["word"]:
+        return _respaced(match["word"])
+    return match[0] if option in _FREE else _dashed(match)
+
+
+def _dashed(match: re.Match[str]) -> str:
+    """The option or number behind a dash of a web page."""
+    bare = match["bare"]
+    spelled = (f"-{bare}",) if bare.isdigit() else (f"--{bare}", f"-{bare}")
+    known = (one for one in spelled if bare.isdigit() or server_option(one) is not None)
+    return next(known, match[0])
+
+
+def _requoted(match: re.Match[str], option: str) -> str:
     content = match["double"] if match["single"] is None else match["single"]
-    is_free = _FREE.search(match.string, 0, match.start()) is not None
-    if is_free and not re.search(r"\s", content):
-        changes.note(quote[0], Severity.WARNING, line, quote, quote)
-        return quote
+    if option in _FREE and not re.search(r"\s", content):
+        return match[0]
     if match["single"] is not None:
         content = re.sub(f"[{_DOUBLE}]", '"', content)
     is_plain = match["single"] is None and '"' not in content
-    meant = f'"{content}"' if is_plain else shlex.quote(content)
-    changes.note(quote[0], Severity.ERROR, line, quote, meant)
-    return meant
+    return f'"{content}"' if is_plain else shlex.quote(content)
 
 
-def _respaced(match: re.Match[str], line: int, changes: _Changes) -> str:
-    word = match["word"]
+def _respaced(word: str) -> str:
     core = word.strip(_STRANGE)
     ahead, behind = word.split(core, 1) if core else (word, "")
-    parts = re.split(f"[{_BLANKS}]+", re.sub(f"[{_UNSEEN}]", "", core))
+    parts = _BLANK.split(_NOTHING.sub("", core))
     if names_server(parts) or any(part.startswith(("-", *DASHES)) for part in parts):
-        core = " ".join(parts)
-    blanks = [" " if re.search(f"[{_BLANKS}]", edge) else "" for edge in (ahead, behind)]
-    meant = core.join(blanks)
-    signs = re.findall(f"[{_STRANGE}]", word)
-    if meant != word or not _JOINERS.issuperset(signs):
-        severity = Severity.WARNING if meant == word else Severity.ERROR
-        changes.note(signs[0], severity, line, word, meant.strip())
-    return meant
+        core = " ".join(_LEADING.sub(_dashed, part) for part in parts)
+    blanks = [" " if _BLANK.search(edge) else "" for edge in (ahead, behind)]
+    return core.join(blanks)

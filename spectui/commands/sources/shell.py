@@ -16,6 +16,7 @@ from spectui.commands.home import HOME, is_at_home, path_of, text_of
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import Replacement, SeveralError
+from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.refusals import INSTEAD
 from spectui.commands.sources.shell_text import Assignment, ShellCommand, ShellText, Value
 from spectui.commands.sources.source import (
@@ -62,7 +63,6 @@ _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _TAKE_A_LINE = frozenset({"tmux", "screen", "su", "runuser", "script", "watch", "ssh", "xterm"})
 """Programs that hand a command in one word to a shell."""
-_MOST_CHARACTERS = 1 << 18
 _MOST_COMMANDS = 1000
 _LONGEST_FOLDER = 4096
 _TIMING = "time"
@@ -185,7 +185,7 @@ def read_shell(
         BadInputError: it holds several such commands, is larger than a command can be, or a
             construct decides what is run.
     """
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
     session = _Session(variables or {})
     origin = "" if script is None else str(script)
