@@ -310,7 +310,8 @@ def _ignored(command: ServerCommand, source: Dialect, reader: Reader) -> Iterato
     """Yield a note on variables that the command's own server ignores, and are options now."""
     is_own = reader.dialect is source
     for finding in variables_rule(command, reader if is_own else Reader(dialect=source)):
-        if finding.severity is not Severity.ERROR and finding.replacement:
+        is_error = finding.severity is Severity.ERROR
+        if finding.replacement and not is_error and not reader.reads(finding.flag):
             now = finding.replacement if is_own else "an option"
             yield printable(
                 f"mind that {finding.what}: {finding.why}; it is {now} now, which counts"

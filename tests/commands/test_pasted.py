@@ -1,5 +1,6 @@
 """Commands as people copy them: what web pages, terminals and Markdown put into them."""
 
+import re
 import shlex
 
 import pytest
@@ -10,6 +11,9 @@ from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.reading import read_command, read_paste
 from spectui.errors import BadInputError
 from spectui.severity import Severity
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.cli_fixtures"]
 
 NBSP, EM_SPACE, ZERO, BOM = "\u00a0", "\u2003", "\u200b", "\ufeff"
 LEFT, RIGHT = "\u2018", "\u2019"
@@ -341,3 +345,65 @@ def test_a_pod_without_a_server_is_refused_for_that() -> None:
     text = "kind: Pod\nspec:\n  containers:\n    - {name: web, image: nginx}\n"
     with pytest.raises(BadInputError, match="no container that is known to run llama-server"):
         read_paste(text)
+
+
+# What export tells of it
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "LLAMA_ARG_NO_MMAP=1 llama-server -m a",
+            r"mind that llama-server does not read LLAMA_ARG_NO_MMAP: .* it is --load-mode none now",
+        ),
+        ("llama-server -m a -c 32k", "mind that -c 32k is read as 32: .* write -c 32768 for it"),
+        ("llama-server -m a 2>&1 | tee log", r"left out: 2>&1 \| tee log: "),
+        (f"llama-server -m a -c{NBSP}5", r"mind that a no-break space .* it is -c 5 now"),
+    ],
+)
+def test_export_tells_what_lint_does(text: str, told: str, spectui: Spectui) -> None:
+    assert spectui("export", "--from", text) == 0
+    assert re.match(told, spectui.err) is not None
+    assert spectui.err.count("\n") == 1
+
+
+def test_a_variable_that_its_reader_reads_is_nothing_to_tell(spectui: Spectui) -> None:
+    given = ("--from", "LLAMA_ARG_NO_MMAP=1 llama-server -m a", "--dialect", "llama.cpp-legacy")
+    assert spectui("export", *given) == 0
+    assert spectui.err == ""
+
+
+@pytest.mark.parametrize("format_", ["args", "ini", "llama-swap", "compose", "json"])
+def test_export_tells_where_no_shell_knows_the_home_folder(format_: str, spectui: Spectui) -> None:
+    text = "llama-server -m ~/a.gguf --mmproj ~/p.gguf"
+    assert spectui("export", "--from", text, "--format", format_) == 0
+    # Compose knows it in what it mounts.
+    places = "~/p.gguf" if format_ == "compose" else "~/a.gguf, ~/p.gguf"
+    assert spectui.err == (
+        f"mind that only a shell knows what ~ stands for, and none reads {format_}: write the "
+        f"folder in {places}\n"
+    )
+
+
+@pytest.mark.parametrize("format_", ["llama-swap", "compose", "ini", "json"])
+def test_no_control_character_of_a_remark_or_a_document_is_raw(
+    format_: str, spectui: Spectui
+) -> None:
+    text = "numactl '\x1b[31m\x9b\u202e' llama-server -m a --host 'h\x1b'"
+    assert spectui("export", "--from", text, "--format", format_) == 0
+    if format_ == "llama-swap":
+        # Its command holds them; only the remark has to be clean.
+        assert spectui.out.splitlines()[0] == "# left out, since llama-swap chooses it: --host 'h?'"
+        return
+    assert spectui.out.replace("\n", "").isprintable()
+
+
+def test_lint_says_against_which_options(spectui: Spectui) -> None:
+    assert spectui("lint", "--no-models", "llama-server -m a") == 0
+    assert " ".join(spectui.out.split()) == (
+        "No problems found. Checked against the options of today's llama.cpp, as nothing in it "
+        "says that it is for ik_llama.cpp."
+    )
+    assert spectui("lint", "--no-models", "--dialect", "ik", "llama-server -m a") == 0
+    assert "of ik_llama.cpp, as --dialect or --server-bin" in " ".join(spectui.out.split())
