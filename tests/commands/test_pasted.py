@@ -170,6 +170,11 @@ def test_lines_are_those_of_the_whole_text() -> None:
         read_command(FENCED.replace("-c 4096", "-t $(nproc)"))
     found = read_paste("```\nllama-server -m a\n```\nor\n```\nllama-server -m b\n```")
     assert {name: one.value("model") for name, one in found.items()} == {"2": "a", "6": "b"}
+    with pytest.raises(BadInputError, match="2 commands may start llama-server"):
+        read_command("`llama-server -m a` or `llama-server -m b`")
+    mixed = "```\nllama-server -m a\n```\n```\nservices:\n  b: {image: llama.cpp}\n```\n"
+    with pytest.raises(BadInputError, match="in the blocks from the lines 2, 5 on; give one"):
+        read_paste(mixed)
 
 
 def test_a_redirection_on_a_line_of_its_own_is_no_prompt() -> None:
@@ -355,7 +360,7 @@ def test_a_pod_without_a_server_is_refused_for_that() -> None:
     [
         (
             "LLAMA_ARG_NO_MMAP=1 llama-server -m a",
-            r"mind that llama-server does not read LLAMA_ARG_NO_MMAP: .* it is --load-mode none now",
+            "mind that llama-server does not read LLAMA_ARG_NO_MMAP: .* it is --load-mode none now",
         ),
         ("llama-server -m a -c 32k", "mind that -c 32k is read as 32: .* write -c 32768 for it"),
         ("llama-server -m a 2>&1 | tee log", r"left out: 2>&1 \| tee log: "),

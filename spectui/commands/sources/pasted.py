@@ -11,10 +11,13 @@ from spectui.commands.command import Remark
 from spectui.commands.items import DASHES
 from spectui.commands.server_options import server_option
 from spectui.commands.sources.source import names_server
+from spectui.errors import BadInputError
 from spectui.format import named
 from spectui.severity import Severity
 
 _SERVER = "llama-server"
+_OF_A_FILE = re.compile(r"(?:services|models|kind)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
+"""A line of YAML, of a unit or of a preset."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
 _CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
@@ -54,7 +57,11 @@ _FREE = frozenset(
 
 
 def unfenced(text: str) -> str:
-    """The code of a text of Markdown, or that of a terminal without its prompts for more lines."""
+    """The code of a text of Markdown, or that of a terminal without its prompts for more lines.
+
+    Raises:
+        BadInputError: it holds a file, and other commands beside it.
+    """
     lines = text.split("\n")
     if all(_QUOTED_LINE.match(line) for line in lines if line.strip()) and len(lines) > 1:
         lines = [_QUOTED_LINE.sub("", line, count=1) for line in lines]
@@ -72,13 +79,17 @@ def _inline(text: str) -> str:
     for one in found:
         # Lines stay, and commands on one are apart.
         lines = "\n" * text.count("\n", at, one.start())
-        code += f"{lines or ';' * bool(code)}{one[2]}"
+        code += f"{lines or ' ; ' * bool(code)}{one[2]}"
         at = one.end()
     return code
 
 
 def _code(lines: list[str]) -> list[str]:
-    """The lines with only the fenced blocks left; those that name llama-server, where some do."""
+    """The lines with only the fenced blocks left; those that name llama-server, where some do.
+
+    Raises:
+        BadInputError: as ``unfenced``.
+    """
     blocks: list[list[int]] = []
     fence = ""
     for at, line in enumerate(lines):
@@ -89,6 +100,13 @@ def _code(lines: list[str]) -> list[str]:
         elif fence:
             blocks[-1].append(at)
     named_so = [block for block in blocks if any("llama" in lines[at] for at in block)]
+    files = [block for block in named_so if any(map(_OF_A_FILE.match, (lines[at] for at in block)))]
+    if files and len(named_so) > 1:
+        first = ", ".join(str(block[0] + 1) for block in named_so)
+        raise BadInputError(
+            f"it has a file beside other commands, in the blocks from the lines {first} on; give one "
+            "of them"
+        )
     kept = {at for block in named_so or blocks for at in block}
     return [line if at in kept else "" for at, line in enumerate(lines)]
 
