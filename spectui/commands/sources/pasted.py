@@ -104,8 +104,8 @@ def _code(lines: list[str]) -> list[str]:
     if files and len(named_so) > 1:
         first = ", ".join(str(block[0] + 1) for block in named_so)
         raise BadInputError(
-            f"it has a file beside other commands, in the blocks from the lines {first} on; give one "
-            "of them"
+            f"it has a file beside other commands, in the blocks from the lines {first} on; give "
+            "one of them"
         )
     kept = {at for block in named_so or blocks for at in block}
     return [line if at in kept else "" for at, line in enumerate(lines)]
