@@ -99,7 +99,7 @@ def test_the_example_of_the_documentation() -> None:
         ("--", ERROR, "--", ""),
         ("-", ERROR, "-", ""),
         ("--no-metrics", ERROR, "--no-metrics", ""),
-        ("\N{EN DASH}ctx-size 9", ERROR, "\N{EN DASH}ctx-size", "--ctx-size 9"),
+        ("\N{EN DASH}ctx-size 9", ERROR, "\N{EN DASH}ctx-size", "--ctx-size"),
         ("--host ''", ERROR, "--host", None),
         (f"-ts {','.join(['1'] * 16)}", ERROR, "-ts", None),
         ("-gan 2", ERROR, "-gan", ""),
