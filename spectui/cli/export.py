@@ -10,7 +10,9 @@ from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
+from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
+from spectui.commands.home import places_at_home
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
@@ -26,6 +28,7 @@ from spectui.writing import write_file, write_new_file
 
 _DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
+_OF_SHELLS = frozenset({Format.LLAMA_SERVER, Format.ENV})
 _AUTO = "auto"
 _READERS = {
     INI: "a models preset file",
@@ -245,7 +248,17 @@ def _tell(launch: Launch, format_: Format) -> None:
 
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
-    """Yield a note per file entry whose settings the chosen format cannot hold."""
+    """Yield notes on what the chosen format cannot hold."""
+    items = launch.command.items
+    if format_ is Format.COMPOSE:
+        # Compose knows the home folder in what is mounted.
+        items = tuple(item for item in items if item.name not in MOUNTED)
+    places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
+    if places and format_ not in _OF_SHELLS:
+        yield (
+            f"mind that only a shell knows what ~ stands for, and none reads {format_}: write the "
+            f"folder in {', '.join(map(printable, places))}"
+        )
     for entry in launch.command.entries:
         if entry.format == format_:
             continue

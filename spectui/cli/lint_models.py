@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.progress import open_progress
+from spectui.cli.taken import opened_here
 from spectui.commands.command import ServerCommand
+from spectui.commands.home import own_path
 from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.lint.finding import Finding
 from spectui.commands.takeover import Takeover, take_over
@@ -53,8 +55,9 @@ def _header(name: str | None) -> GgufFile | None:
     try:
         if name is None:
             return None
-        check_is_gguf(Path(name))
-        return read_gguf(Path(name))
+        path = Path(own_path(name))
+        check_is_gguf(path)
+        return read_gguf(path)
     except (SpectuiError, ValueError):
         # What is wrong with the file is said where it is looked at as a model.
         return None
@@ -70,7 +73,7 @@ def model_findings(
         quiet: whether nothing is said meanwhile.
     """
     try:
-        takeover = _taken(command)
+        takeover = _taken(opened_here(command))
         models = _models(takeover.options)
     except SpectuiError as error:
         return (), str(error)

@@ -14,9 +14,10 @@ from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.home import own_path, places_at_home
 from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.measured import held_back, tuning_variables, unmeasured
-from spectui.commands.sources.source import OF_LLAMA
+from spectui.commands.sources.source import OF_LLAMA, with_all_paths
 from spectui.commands.takeover import Takeover
 from spectui.errors import SpectuiError, UsageError
 from spectui.options.setup import Setup
@@ -73,6 +74,14 @@ def of_llama_cpp(command: ServerCommand) -> ServerCommand:
         "what is measured, as ik_llama.cpp on one GPU; with -sm layer it spreads them over several"
     )
     return from_first(command, names)
+
+
+def opened_here(command: ServerCommand) -> ServerCommand:
+    """The command with this user's home folder in place of ``~``, which is reported."""
+    if not places_at_home(command):
+        return command
+    complain(f"~ is taken for {own_path('~')}, the home folder here")
+    return with_all_paths(command, own_path)
 
 
 def mind_secrets(command: ServerCommand) -> None:

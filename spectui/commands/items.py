@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.commands.server_options import (
     FALSE,
@@ -25,7 +25,11 @@ FLASH_ATTENTION = {
 }
 """Values of ``-fa``; before autumn 2025 it took none."""
 
-_NUMBER = re.compile(r"-\.?\d")
+FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
+"""Options whose value is several paths; the last two have a number behind each."""
+DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
+"""Characters that editors and web pages substitute for the dashes of an option."""
+_NUMBER = re.compile(rf"[-{DASHES}]\.?\d")
 _SPECULATIVE = re.compile(
     r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
     r"|-(md|ngld|otd|ctkd|ctvd|n?cmoed|tb?d|Cr?b?d|devd|cd|hfr?d|lc[sd]|ps|draft|(no-)?mtp)$"
@@ -50,6 +54,16 @@ class Item:
     def server(self) -> ServerOption | None:
         """The option in llama-server's tables; None if no table has it."""
         return server_option(self.flag)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether its value is a path, or several."""
+        server = self.server
+        return server is not None and (server.is_file or server.long_flag in FILE_LISTS)
+
+    def with_values(self, values: tuple[str, ...]) -> "Item":
+        """The item with other values, in words of their own."""
+        return replace(self, values=values, words=(self.flag, *values))
 
     @property
     def name(self) -> str:
@@ -166,7 +180,7 @@ def _end(flag: str, arity: Arity | None, words: Sequence[str], start: int) -> in
 
 
 def _is_option(word: str) -> bool:
-    return word.startswith("-") and not _NUMBER.match(word)
+    return word.startswith(("-", *DASHES)) and not _NUMBER.match(word)
 
 
 def stands_for_option(variable: str) -> bool:

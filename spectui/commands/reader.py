@@ -43,6 +43,13 @@ _NAMES = {
 }
 
 
+_BUILDS = {
+    Dialect.LLAMA_CPP: "today's llama.cpp",
+    Dialect.LEGACY: "llama.cpp before spring 2026",
+    Dialect.IK: "ik_llama.cpp",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     """The options of one llama-server binary."""
@@ -161,6 +168,11 @@ class Reader:
     def name(self) -> str:
         """Name for use in sentences."""
         return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
+
+    @property
+    def build(self) -> str:
+        """The build whose options it takes."""
+        return _BUILDS[self.dialect] if self.accepted is None else "the program of --server-bin"
 
     @property
     def bare(self) -> frozenset[str]:

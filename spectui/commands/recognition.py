@@ -49,7 +49,9 @@ def recognise(command: ServerCommand) -> Recognised:
         shown = ", ".join(own[:_MOST_SHOWN])
         more = f" and {len(own) - _MOST_SHOWN} more" if len(own) > _MOST_SHOWN else ""
         return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {shown}{more}")
-    return Recognised(dialect=Dialect.LLAMA_CPP, reason="nothing in it is of another build")
+    return Recognised(
+        dialect=Dialect.LLAMA_CPP, reason="nothing in it says that it is for ik_llama.cpp"
+    )
 
 
 def _places(command: ServerCommand) -> Iterator[str]:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from spectui.commands.arguments import all_layers, first_experts
 from spectui.commands.command import LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
-from spectui.commands.items import FLASH_ATTENTION, Item, divide
+from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import (
     FALSE,
@@ -21,8 +21,6 @@ from spectui.commands.server_options import (
 from spectui.options.dialect import Dialect
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
-DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
-"""Characters that editors and web pages substitute for the dashes of an option."""
 _LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
 _MODES = {
     "none": ("--no-mmap",),

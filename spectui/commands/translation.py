@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
+from spectui.commands.command import BY_LAYERS, BY_SWITCH, Remark, ServerCommand
 from spectui.commands.drafting import (
     KINDS_BY_NAME,
     NEW_LENGTHS,
@@ -20,8 +20,14 @@ from spectui.commands.lint.checking import lint
 from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
 from spectui.commands.lint.finding import Finding
-from spectui.commands.lint.spelling import repeats_rule, spelling_rule, unknown_variables
-from spectui.commands.lint.values import values_rule
+from spectui.commands.lint.spelling import (
+    home_rule,
+    repeats_rule,
+    spelling_rule,
+    unknown_variables,
+    variables_rule,
+)
+from spectui.commands.lint.values import misread_rule, values_rule
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -264,10 +270,12 @@ def translated(
         notes=(
             *_of_program(command, own_program, reader, is_router=is_router),
             *drafting.notes,
-            *(f"mind that {one.what}: {one.why}" for one in command.remarks),
+            *map(_told, command.remarks),
             *_counted_otherwise(command, source, reader),
             *_renamed(command, reader, dropped),
             *(f"left out, since {reader.name} has no such option: {one}" for one in lost),
+            *_ignored(command, source, reader),
+            *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *(missing if dropped else ()),
@@ -286,6 +294,12 @@ def _of_program(
         yield "mind that no model is named: llama-server starts as a router"
     for finding in unknown_variables(command, reader):
         yield printable(f"mind that {finding.what}: {finding.why}")
+
+
+def _told(remark: Remark) -> str:
+    ahead = "" if remark.severity is Severity.NOTE else "mind that "
+    now = f"; it is {remark.replacement} now" if remark.replacement else ""
+    return f"{ahead}{remark.what}: {remark.why}{now}"
 
 
 def _name(command: ServerCommand) -> str:
@@ -365,6 +379,25 @@ def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) ->
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
         elif finding.replacement is not None:
             yield printable(f"left out, since {finding.what}: {own}")
+
+
+def _ignored(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
+    """Yield a note on variables that the command's own server ignores, and are options now."""
+    is_own = reader.dialect is source
+    for finding in variables_rule(command, reader if is_own else Reader(dialect=source)):
+        is_error = finding.severity is Severity.ERROR
+        if finding.replacement and not is_error and not reader.reads(finding.flag):
+            now = finding.replacement if is_own else "an option"
+            yield printable(
+                f"mind that {finding.what}: {finding.why}; it is {now} now, which counts"
+            )
+
+
+def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on what the reader understands otherwise than it looks."""
+    for finding in (*misread_rule(command, reader), *home_rule(command, reader)):
+        instead = f"; write {finding.replacement} for it" if finding.replacement else ""
+        yield printable(f"mind that {finding.what}: {finding.why}{instead}")
 
 
 def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:

@@ -20,8 +20,8 @@ OURS, OLDER, IK = Dialect
 @pytest.mark.parametrize(
     ("text", "dialect", "reason"),
     [
-        ("llama-server -m a -ngl 99", OURS, "nothing in it is of another build"),
-        ("llama-server -m a -md b --draft-max 16", OURS, "nothing in it is of another build"),
+        ("llama-server -m a -ngl 99", OURS, "nothing in it says that"),
+        ("llama-server -m a -md b --draft-max 16", OURS, "nothing in it says that"),
         ("~/ik_llama.cpp/build/bin/llama-server -m a", IK, "its program is "),
         ("cd /opt/ik_llama.cpp && ./llama-server -m a", IK, "its program is /opt/ik_llama.cpp"),
         ("docker run ik-llama-server -m a", IK, "its program is ik-llama-server"),

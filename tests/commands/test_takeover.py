@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spectui.cli.bench import command as bench
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.defaults import default_map
+from spectui.cli.taken import opened_here
 from spectui.commands.arguments import server_arguments
 from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
@@ -390,7 +391,7 @@ def test_lines_continue_as_in_a_shell() -> None:
 
 def test_a_tilde_is_the_home_as_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    found = take_over(read_command("llama-server -m ~/m.gguf --mmproj ~/p.gguf"))
+    found = take_over(opened_here(read_command("llama-server -m ~/m.gguf --mmproj ~/p.gguf")))
     assert found.options["model"] == ("/home/me/m.gguf",)
     assert found.extra == ("--mmproj", "/home/me/p.gguf")
 

@@ -26,7 +26,13 @@ from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
 
 CORPUS = Path(__file__).parent.parent / "commands" / "corpus"
 IK_ANSWERS = CORPUS / "ik-answers.json"
-_OF_FILES = {"llama-cpp": "llama.cpp", "older": "older", "ik": "ik", "files": "llama.cpp"}
+_OF_FILES = {
+    "llama-cpp": "llama.cpp",
+    "older": "older",
+    "ik": "ik",
+    "files": "llama.cpp",
+    "pasted": "llama.cpp",
+}
 _SERVER = re.compile(
     r"""(?:"[^"\n]*llama-server(?:\.exe)?"|'[^'\n]*llama-server(?:\.exe)?'"""
     r"""|(?:[^\s"'=;(){}|&<>]*[/\\])?llama-server(?:\.exe)?|(?<=^)\./server)(?=\s|$)""",

@@ -12,7 +12,7 @@ from spectui.commands.lint.finding import Finding, error
 from spectui.commands.lint.placement import placement_rule, tensors_rule
 from spectui.commands.lint.programs import program_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
-from spectui.commands.lint.spelling import repeats_rule, spelling_rule
+from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
 from spectui.commands.lint.values import values_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
@@ -27,6 +27,7 @@ _RULES: tuple[Rule, ...] = (
     program_rule,
     lengths_rule,
     spelling_rule,
+    home_rule,
     kinds_rule,
     values_rule,
     devices_rule,

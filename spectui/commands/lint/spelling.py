@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
-from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, about, error, note
+from spectui.commands.home import is_named_so, shell_line
+from spectui.commands.items import DASHES, Item
+from spectui.commands.lint.finding import Finding, about, error, note, warning
 from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import (
-    DASHES,
     instead_of,
     likely_flag,
     likely_variable,
@@ -51,11 +51,12 @@ _LISTS = ("override-tensor", "lora")
 
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on flags that the reader refuses and variables that it ignores."""
+    """Yield findings on flags that the reader refuses, and on variables."""
+    yield from variables_rule(command, reader)
     for at, item in enumerate(command.items):
         if item.variable is not None:
-            yield from _variable(at, item, command, reader)
-        elif item.values and len(item.words) == 1:
+            continue
+        if item.values and len(item.words) == 1:
             yield _attached(at, item, reader)
         elif not item.flag.startswith("-"):
             yield _stray(at, item, reader)
@@ -80,6 +81,13 @@ def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findin
         )
 
 
+def variables_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on variables that the reader does not read."""
+    for at, item in enumerate(command.items):
+        if item.variable is not None:
+            yield from _variable(at, item, command, reader)
+
+
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     variable = item.shown
     if reader.reads(variable) is not False:
@@ -97,7 +105,7 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         severity=Severity.ERROR if variable in _STOPPING else Severity.WARNING,
         what=f"{reader.name} does not read {variable}",
         why=why,
-        replacement=shlex.join(words or ()),
+        replacement=shell_line(words or ()),
         # As an argument first: what that is called comes next.
         edits={at: item.words},
         at=at,
@@ -155,9 +163,21 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
                 why="; ".join((_why(item, command, reader), *_longer(item, words))),
-                replacement=None if words is None else shlex.join(words),
+                replacement=None if words is None else shell_line(words),
                 edits=edits,
                 at=at,
+            )
+
+
+def home_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for every path whose ``~`` no shell replaces."""
+    for at, item in enumerate(command.items):
+        if item.is_path and any(map(is_named_so, item.values)):
+            yield warning(
+                (at, item),
+                f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
+                "only a shell replaces ~, and not in quotes; the server looks for such a folder "
+                "where it is started: write the whole path",
             )
 
 

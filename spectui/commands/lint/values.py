@@ -34,16 +34,40 @@ _FACTORS = {
 
 def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on invalid values."""
-    for at, item in enumerate(command.items):
-        is_unread = item.variable is not None and reader.reads(item.variable) is False
-        if not item.values or item.name == "spec-type" or is_unread:
-            continue
+    for at, item in _read(command, reader):
         if _is_miscounted(item, reader):
             yield _miscounted(at, item, reader)
             continue
         if not _is_idle(item, command, reader):
             yield from _item_value(at, item, reader)
         yield from _switched(at, item, reader)
+    yield from misread_rule(command, reader)
+
+
+def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on values of which the reader takes a part."""
+    for at, item in _read(command, reader):
+        is_told = _is_miscounted(item, reader) or _is_idle(item, command, reader)
+        values = None if is_told else values_of(item.flag, reader.dialect)
+        if values is None:
+            continue
+        for value in _looked_at(item, values):
+            read = values.read(value)
+            if read is not None and read != value.rstrip():
+                yield _misread(at, item, value, read)
+
+
+def _looked_at(item: Item, values: Values) -> tuple[str, ...]:
+    """The values that the reader looks at."""
+    return item.values[-1:] if values.only_last else item.values
+
+
+def _read(command: ServerCommand, reader: Reader) -> Iterator[tuple[int, Item]]:
+    """Yield the items whose values the reader reads, but for those with a rule of their own."""
+    for at, item in enumerate(command.items):
+        is_unread = item.variable is not None and reader.reads(item.variable) is False
+        if item.values and item.name != "spec-type" and not is_unread:
+            yield at, item
 
 
 def _is_idle(item: Item, command: ServerCommand, reader: Reader) -> bool:
@@ -77,12 +101,9 @@ def _item_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     values = values_of(item.flag, reader.dialect)
     if values is None:
         return
-    for value in item.values[-1:] if values.only_last else item.values:
-        read = values.read(value)
-        if read is None:
+    for value in _looked_at(item, values):
+        if values.read(value) is None:
             yield _refused(at, item, value, values, reader)
-        elif read != value.rstrip():
-            yield _misread(at, item, value, read)
 
 
 def _refused(at: int, item: Item, value: str, values: Values, reader: Reader) -> Finding:

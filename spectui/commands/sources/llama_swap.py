@@ -1,6 +1,5 @@
 """Reads a model's command out of a file of llama-swap."""
 
-import os
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -120,13 +119,13 @@ def _replaced(
     """
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[2]) if match[1] else macros.get(match[2])
+        found = None if match[1] else macros.get(match[2])
         if found is None and keeps_unknown:
             return match[0]
         if found is None:
+            which = "llama-swap takes from its environment" if match[1] else "it does not define"
             raise BadInputError(
-                f"the llama-swap file uses {match[0]}, which it does not define; put there what "
-                f"it stands for"
+                f"the llama-swap file uses {match[0]}, which {which}; put there what it stands for"
             )
         return bounded.of(found.replace("\n", " "))
 
