@@ -46,6 +46,20 @@ BRANCHES = """
         return true;
     }
 """
+LOGGING = """
+    if ( param == "--log-off")
+    {
+        return true;
+    }
+    if ( param == "--log-file")
+    {
+        if (!check_but_dont_parse)
+        {
+            log_set_target(next);
+        }
+        return true;
+    }
+"""
 
 
 @pytest.fixture(name="tool")
@@ -95,6 +109,9 @@ def test_a_parser_of_branches_and_its_history(drawn: Any, tmp_path: Path) -> Non
     assert drawn("ik", repository) == [*first, "--duo = ="]
     [gone] = drawn("ik", repository, "--gone")
     assert gone.startswith("--pair = = % ")
+    # Some options stand in a file beside it.
+    source.with_name("log.h").write_text(LOGGING, "utf-8")
+    assert drawn("ik", tmp_path / "r") == [*first, "--duo = =", "--log-off", "--log-file ="]
 
 
 def test_the_tables_say_what_they_were_drawn_from() -> None:

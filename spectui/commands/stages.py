@@ -131,7 +131,7 @@ def chain_fault(command: ServerCommand) -> tuple[int, str] | None:
     """The place of a stage at which ik_llama.cpp stops, and its reason; None if it takes all.
 
     Args:
-        command: one whose stages are such.
+        command: one of which each ``--spec-type`` is a stage.
     """
     kinds = [read_stage(item.value).kind for _at, item in command.all("spec-type")]
     places = [at for at, kind in enumerate(kinds) if kind != NONE]

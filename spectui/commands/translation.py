@@ -101,7 +101,9 @@ def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Draf
         return Drafting(command=_without_settings(command, reader))
     if not kinds <= _OURS or (not kinds and _is_recognised(command)):
         return _by_server(command, kinds, reader)
-    if source is reader.dialect is Dialect.IK or _is_readers_own(command, kinds, reader):
+    # Numbers that are left out are others in ik_llama.cpp.
+    is_ik = reader.dialect is Dialect.IK
+    if source is Dialect.IK if is_ik else _is_readers_own(command, kinds, reader):
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
     taken = _options(command)
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
