@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -350,6 +351,13 @@ def test_a_pod_without_a_server_is_refused_for_that() -> None:
     text = "kind: Pod\nspec:\n  containers:\n    - {name: web, image: nginx}\n"
     with pytest.raises(BadInputError, match="no container that is known to run llama-server"):
         read_paste(text)
+
+
+def test_a_sign_of_web_pages_in_a_file_is_named(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "compose.yaml"
+    path.write_text(f"services:\n  a:\n    image: llama.cpp\n    command: -m{NBSP}a.gguf —jinja\n")
+    assert spectui("lint", "--no-models", path) == 3
+    assert "it holds a no-break space (U+00A0)" in " ".join(spectui.out.split())
 
 
 # What export tells of it
