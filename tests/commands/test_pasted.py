@@ -89,6 +89,14 @@ def test_what_the_server_takes_as_it_stands_is_told_and_kept(text: str, value: s
     assert fixed(command, Reader()).value("alias") == value
 
 
+@pytest.mark.parametrize("said", ["“ready”", f"{NBSP}ready", "–c 5"])
+def test_what_stands_beside_the_command_is_no_problem_of_it(said: str) -> None:
+    command = read_command(f"echo {said}\nllama-server -m a -c 5\n")
+    assert command.remarks == ()
+    command = read_command(f"echo {said}\nA=( -m{NBSP}a )\nllama-server ${{A[@]}} -c 5\n")
+    assert "'-m\\xa0a' on line 2" in command.remarks[-1].what
+
+
 def test_quotes_of_a_web_page_in_json() -> None:
     kwargs = f"{LEFT}{{“enable_thinking”: false}}{RIGHT}"
     command = read_command(f"llama-server -m a --chat-template-kwargs {kwargs}")
