@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,14 @@ def test_what_the_server_takes_as_it_stands_is_told_and_kept(text: str, value: s
     [remark] = command.remarks
     assert (remark.severity, remark.replacement) == (Severity.WARNING, None)
     assert fixed(command, Reader()).value("alias") == value
+
+
+@pytest.mark.parametrize("said", ["“ready”", f"{NBSP}ready", "–c 5"])
+def test_what_stands_beside_the_command_is_no_problem_of_it(said: str) -> None:
+    command = read_command(f"echo {said}\nllama-server -m a -c 5\n")
+    assert command.remarks == ()
+    command = read_command(f"echo {said}\nA=( -m{NBSP}a )\nllama-server ${{A[@]}} -c 5\n")
+    assert "'-m\\xa0a' on line 2" in command.remarks[-1].what
 
 
 def test_quotes_of_a_web_page_in_json() -> None:
@@ -350,6 +359,13 @@ def test_a_pod_without_a_server_is_refused_for_that() -> None:
     text = "kind: Pod\nspec:\n  containers:\n    - {name: web, image: nginx}\n"
     with pytest.raises(BadInputError, match="no container that is known to run llama-server"):
         read_paste(text)
+
+
+def test_a_sign_of_web_pages_in_a_file_is_named(spectui: Spectui, tmp_path: Path) -> None:
+    path = tmp_path / "compose.yaml"
+    path.write_text(f"services:\n  a:\n    image: llama.cpp\n    command: -m{NBSP}a.gguf —jinja\n")
+    assert spectui("lint", "--no-models", path) == 3
+    assert "it holds a no-break space (U+00A0)" in " ".join(spectui.out.split())
 
 
 # What export tells of it

@@ -19,6 +19,7 @@ from spectui.commands.rewriting import (
     together,
 )
 from spectui.commands.server_options import PREFIX, Arity, canonical
+from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
@@ -126,9 +127,15 @@ def _stray(at: int, item: Item, reader: Reader) -> Finding:
     return error(
         (at, item),
         f"{item.flag!r} belongs to no option",
-        f"{reader.name} takes no words by themselves, and stops",
+        f"{reader.name} takes no words by themselves, and stops{_odd(item)}",
         fix=words or None,
     )
+
+
+def _odd(item: Item) -> str:
+    """Hint at a sign of web pages in a word, wherever the command was read from."""
+    signs = (one for one in item.flag if not one.isascii() and not one.isalnum())
+    return "".join(f"; it holds {named(one)}" for one in [*signs][:1])
 
 
 def _unknown(at: int, item: Item, reader: Reader) -> Finding:
@@ -137,9 +144,9 @@ def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     return error(
         (at, item),
         f"{reader.name} does not know {item.flag}",
-        "it stops at it"
+        f"it stops at it{_odd(item)}"
         if likely is None
-        else f"it stops at it; {likely} is the option with the most similar name",
+        else f"it stops at it; {likely} is the option with the most similar name{_odd(item)}",
         write=None if likely is None else (likely, *item.values),
         fix=words,
     )

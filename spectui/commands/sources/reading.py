@@ -21,6 +21,7 @@ from spectui.commands.sources.shell import read_shell, unwrapped
 from spectui.commands.sources.source import OF_LLAMA, below, command_of
 from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
+from spectui.severity import Severity
 
 _KIND = "pid:"
 _MOST_SHOWN = 100
@@ -193,15 +194,35 @@ def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerComma
     if document is not None:
         return _read_json(document, script)
     plain, changes = as_typed(text)
-    if wanted is None and is_list(plain):
-        found = read_list(plain)
-    elif wanted is None and is_dockerfile(plain):
-        found = read_dockerfile(plain)
-    elif is_of_windows(plain):
-        found = read_windows(plain, script=script, wanted=wanted)
-    else:
-        found = read_shell(plain, script=script, wanted=wanted)
-    return replace(found, remarks=(*changes, *found.remarks))
+    found = _of_plain(plain, script, wanted)
+    if not changes:
+        return found
+    # What stands beside the server's command is none of its problems.
+    words = " ".join((*found.ahead, *found.arguments))
+    is_same = _is_read_as(found, text, script, wanted)
+    concerning = (
+        one
+        for one in changes
+        if (one.flag in words if one.severity is Severity.WARNING else not is_same)
+    )
+    return replace(found, remarks=(*concerning, *found.remarks))
+
+
+def _is_read_as(command: ServerCommand, text: str, script: Path | None, wanted: str | None) -> bool:
+    try:
+        return _of_plain(text, script, wanted) == command
+    except BadInputError:
+        return False
+
+
+def _of_plain(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
+    if wanted is None and is_list(text):
+        return read_list(text)
+    if wanted is None and is_dockerfile(text):
+        return read_dockerfile(text)
+    if is_of_windows(text):
+        return read_windows(text, script=script, wanted=wanted)
+    return read_shell(text, script=script, wanted=wanted)
 
 
 def _of_unit(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
