@@ -299,6 +299,8 @@ class Judge:
     ) -> str | None:
         if isinstance(calls, str):
             return calls
+        if not calls:
+            return "it starts no llama-server"
         if entry.stops is not None and dialect == entry.reader:
             return f"it is read, and {entry.stops}"
         answers = (self._parser(dialect).ask(call, folder).error for call in calls)
