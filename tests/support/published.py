@@ -105,7 +105,7 @@ def calls_of(entry: Published, folder: Path, parser: Parser) -> list[Call] | str
         if isinstance(starts, str):
             return starts
         return list(starts.values()) if entry.choose is None else [starts[entry.choose]]
-    return shell_calls(entry.command, folder)
+    return shell_calls(entry.command, folder) or "it starts no llama-server"
 
 
 def shell_calls(script: str, folder: Path) -> list[Call]:
@@ -299,8 +299,6 @@ class Judge:
     ) -> str | None:
         if isinstance(calls, str):
             return calls
-        if not calls:
-            return "it starts no llama-server"
         if entry.stops is not None and dialect == entry.reader:
             return f"it is read, and {entry.stops}"
         answers = (self._parser(dialect).ask(call, folder).error for call in calls)
