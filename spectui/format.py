@@ -3,6 +3,8 @@
 Units are decimal, as on the hub and on the labels of drives. A missing value is a dash.
 """
 
+import unicodedata
+
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNT_UNITS = ("", "K", "M", "B", "T")
 _STEP = 1000
@@ -30,6 +32,12 @@ def printable(text: str, *, keep: str = "", mark: str = "?") -> str:
         return text
     kept = _HARMLESS.union(keep)
     return "".join(one if one.isprintable() or one in kept else mark for one in text)
+
+
+def named(character: str) -> str:
+    """A character that cannot be seen, or told from another, such as ``an em dash (U+2014)``."""
+    name = unicodedata.name(character, "character").lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} (U+{ord(character):04X})"
 
 
 def bytes_text(n_bytes: int) -> str:

@@ -46,6 +46,20 @@ BRANCHES = """
         return true;
     }
 """
+LOGGING = """
+    if ( param == "--log-off")
+    {
+        return true;
+    }
+    if ( param == "--log-file")
+    {
+        if (!check_but_dont_parse)
+        {
+            log_set_target(next);
+        }
+        return true;
+    }
+"""
 
 
 @pytest.fixture(name="tool")
@@ -95,6 +109,9 @@ def test_a_parser_of_branches_and_its_history(drawn: Any, tmp_path: Path) -> Non
     assert drawn("ik", repository) == [*first, "--duo = ="]
     [gone] = drawn("ik", repository, "--gone")
     assert gone.startswith("--pair = = % ")
+    # Some options stand in a file beside it.
+    source.with_name("log.h").write_text(LOGGING, "utf-8")
+    assert drawn("ik", tmp_path / "r") == [*first, "--duo = =", "--log-off", "--log-file ="]
 
 
 def test_the_tables_say_what_they_were_drawn_from() -> None:
@@ -102,3 +119,23 @@ def test_the_tables_say_what_they_were_drawn_from() -> None:
         first, second, *_ = (TABLES / f"{name}.txt").read_text("utf-8").splitlines()
         assert first.startswith("# What the llama-server of ")
         assert second.startswith("# Drawn by tools/draw_options.py on 2026-")
+
+
+def test_what_other_programs_take_alone(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above
+    source = tmp_path / "arg.cpp"
+    source.write_text(
+        ARG
+        + """
+    add_opt(common_arg({"-p", "--prompt"}, "P", "x", [](common_params & p, std::string & v) {})
+        .set_excludes({LLAMA_EXAMPLE_SERVER}));
+    add_opt(common_arg({"-st"}, "x", [](common_params & p) {})
+        .set_examples({LLAMA_EXAMPLE_CLI, LLAMA_EXAMPLE_COMPLETION, LLAMA_EXAMPLE_TTS}));
+    add_opt(common_arg({"--voice"}, "x", [](common_params & p) {})
+        .set_examples({LLAMA_EXAMPLE_TTS}));
+"""
+    )
+    other, prompt, turn = drawn("programs", source)
+    assert other == "--other & llama-batched-bench"
+    assert prompt.startswith("-p --prompt = & llama-cli llama-completion ")
+    assert turn == "-st & llama-cli llama-completion"
+    assert all("-p" not in line.split() for line in drawn("llama.cpp", source))

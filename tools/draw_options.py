@@ -4,6 +4,7 @@
     python tools/draw_options.py ik REPOSITORY.git
     python tools/draw_options.py --gone ik REPOSITORY.git
     python tools/draw_options.py --gone llama.cpp-legacy OLDER_SOURCE
+    python tools/draw_options.py programs SOURCE --version "llama.cpp 0c1e57098"
 
 A source is a source tree of llama.cpp or ik_llama.cpp, its common/arg.cpp or common/common.cpp,
 the output of ``llama-server --help`` in a file, or a git directory, whose last commit counts and
@@ -11,6 +12,8 @@ names the version. Marks made by hand are kept: "+" in front of a line, and "@" 
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
 directory, with the commit and the day on which each option went, or by an older source.
+
+``programs`` draws what llama.cpp's other programs take and llama-server does not, with their names.
 """
 
 import argparse
@@ -24,17 +27,32 @@ from pathlib import Path
 from spectui.server.help_text import read_help
 
 TABLES = Path(__file__).parents[1] / "spectui" / "commands" / "tables"
-_PARSERS = ("common/arg.cpp", "common/common.cpp")
-"""Files with the parser: llama.cpp's, and that of llama.cpp until 2024 and of ik_llama.cpp."""
+_PARSERS = (("common/arg.cpp",), ("common/common.cpp", "common/log.h"))
+"""Files with the parser: llama.cpp's, and those of llama.cpp until 2024 and of ik_llama.cpp."""
 _FLAG = re.compile(r'"(-{1,2}[A-Za-z0-9][^"]*)"')
 _BLOCK = re.compile(r"add_opt\((?:common|llama)_arg\(")
 _LAMBDA = re.compile(r"\[[^\]]*\]\s*\(\s*((?:common|gpt)_params\b[^)]*)\)")
-_BRANCH = re.compile(r'^ *(?:else )?if \(arg == "', re.MULTILINE)
+_BRANCH = re.compile(r'^ *(?:else )?if \( ?(?:arg|param) == "', re.MULTILINE)
 _VARIABLE = re.compile(r'set_env\("LLAMA_ARG_(\w+)"')
 _ENVIRONMENT = re.compile(r'get_env\("LLAMA_ARG_(\w+)",\s*(params\.\w+)\)')
 _PATH = re.compile(r"[^:]*(FNAME|FILE|PATH|DIR)[^:]*")
-_TAKEN = re.compile(r"CHECK_ARG|argv\[\+\+i\]|if \(\+\+i >=")
+_TAKEN = re.compile(r"CHECK_ARG|argv\[\+\+i\]|if \(\+\+i >=|!check_but_dont_parse")
 _REFUSES = ("arg_removed(", "legacy_option_error(")
+_OTHERS = "programs"
+"""Table of the other programs."""
+_PROGRAMS = {
+    "CLI": "llama-cli",
+    "COMPLETION": "llama-completion",
+    "MTMD": "llama-mtmd-cli",
+    "SPECULATIVE": "llama-speculative",
+    "LOOKUP": "llama-lookup",
+    "PERPLEXITY": "llama-perplexity",
+    "EMBEDDING": "llama-embedding",
+    "IMATRIX": "llama-imatrix",
+    "PARALLEL": "llama-parallel",
+    "BENCH": "llama-batched-bench",
+}
+"""Programs whose commands are read as llama-server's, by their names in the parser."""
 _FORKED = "2024-08-01"
 """Day before which ik_llama.cpp's history is llama.cpp's."""
 
@@ -52,6 +70,8 @@ class Drawn:
     """Whether the parser knows it only to stop at it."""
     went: str = ""
     """Commit and day on which it went; empty for one that is there."""
+    programs: tuple[str, ...] = ()
+    """Programs that take it where llama-server does not; empty for the server's own."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +80,7 @@ class Drawn:
 
 
 def of_llama_cpp(text: str) -> Iterator[Drawn]:
-    """Yield the server's options of a ``common/arg.cpp``."""
+    """Yield the options of a ``common/arg.cpp``, the server's and those of other programs."""
     starts = [match.end() for match in _BLOCK.finditer(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         block = text[start:end]
@@ -68,10 +88,8 @@ def of_llama_cpp(text: str) -> Iterator[Drawn]:
         if handler is None:
             continue
         tail = block[handler.end() :]
-        named = re.search(r"set_examples\(\{([^}]*)\}", tail)
-        excluded = re.search(r"set_excludes\(\{([^}]*)\}", tail)
-        is_server = named is None or re.search(r"_(SERVER|COMMON)\b", named[1])
-        if not is_server or (excluded is not None and "_SERVER" in excluded[1]):
+        programs = _programs(tail)
+        if programs is None:
             continue
         lists = re.findall(r"\{([^}]*)\}", block[: handler.start()])[:2]
         flags, *others = (tuple(_FLAG.findall(one)) for one in lists)
@@ -86,7 +104,21 @@ def of_llama_cpp(text: str) -> Iterator[Drawn]:
             is_path=not is_switch and hint is not None and bool(_PATH.fullmatch(hint[1])),
             variable=None if variable is None else variable[1],
             is_refused=any(mark in block for mark in _REFUSES),
+            programs=programs,
         )
+
+
+def _programs(tail: str) -> tuple[str, ...] | None:
+    """Programs that take an option in place of the server; None where nobody known does."""
+    named = re.search(r"set_examples\(\{([^}]*)\}", tail)
+    excluded = re.search(r"set_excludes\(\{([^}]*)\}", tail)
+    is_common = named is None or re.search(r"_COMMON\b", named[1]) is not None
+    if excluded is not None and "_SERVER" in excluded[1]:
+        return tuple(_PROGRAMS.values())
+    if is_common or (named is not None and re.search(r"_SERVER\b", named[1])):
+        return ()
+    examples = re.findall(r"EXAMPLE_(\w+)", named[1]) if named is not None else []
+    return tuple(_PROGRAMS[one] for one in _PROGRAMS if one in examples) or None
 
 
 def of_branches(text: str) -> Iterator[Drawn]:
@@ -96,7 +128,7 @@ def of_branches(text: str) -> Iterator[Drawn]:
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         block = text[start:end].partition("\n    }\n")[0]
         head, _, body = block.partition("{")
-        flags = tuple(re.findall(r'arg == "([^"]+)"', head))
+        flags = tuple(re.findall(r'(?:arg|param) == "([^"]+)"', head))
         set_ = re.findall(r"(params\.\w+) = ", body)
         # It stands for the first option that sets the same, if that is no switch-off.
         targets = [] if any(map(_stem, flags)) else [one for one in set_ if one in variables]
@@ -154,9 +186,9 @@ def paired(options: Iterable[Drawn]) -> list[Drawn]:
 
 
 def known_to(text: str) -> Iterator[Drawn]:
-    """Yield what a parser's source or a help text has, including what it knows only to refuse."""
+    """Yield the server's options of a source or help, including what it knows only to refuse."""
     if _BLOCK.search(text):
-        return of_llama_cpp(text)
+        return (one for one in of_llama_cpp(text) if not one.programs)
     return of_branches(text) if _BRANCH.search(text) else of_help(text)
 
 
@@ -183,13 +215,17 @@ def source_text(source: Path, commit: str = "HEAD") -> str:
     """
     if source.is_file():
         return source.read_text("utf-8")
-    for name in _PARSERS:
+    for names in _PARSERS:
         if _is_git(source):
-            if _git(source, "ls-tree", commit, name):
-                return _git(source, "show", f"{commit}:{name}")
-        elif (source / name).is_file():
-            return (source / name).read_text("utf-8")
-    raise FileNotFoundError(f"{source} holds neither {' nor '.join(_PARSERS)}")
+            found = [name for name in names if _git(source, "ls-tree", commit, name)]
+            texts = [_git(source, "show", f"{commit}:{name}") for name in found]
+        else:
+            found = [name for name in names if (source / name).is_file()]
+            texts = [(source / name).read_text("utf-8") for name in found]
+        if found[:1] == [names[0]]:
+            return "\n".join(texts)
+    looked_for = " nor ".join(names[0] for names in _PARSERS)
+    raise FileNotFoundError(f"{source} holds neither {looked_for}")
 
 
 def gone_by_history(source: Path) -> list[Drawn]:
@@ -198,7 +234,7 @@ def gone_by_history(source: Path) -> list[Drawn]:
     present = {name for one in read_parser(text) for name in one.names}
     log = _git(
         source, "log", "-p", "-U0", "-m", "--first-parent", f"--since={_FORKED}",
-        "--format=commit %h %cs", "--", *_PARSERS,
+        "--format=commit %h %cs", "--", *(names[0] for names in _PARSERS),
     )  # fmt: skip
     went: dict[str, str] = {}
     commit = refused_since = ""
@@ -266,13 +302,22 @@ def line_of(one: Drawn, marks: dict[str, set[str]]) -> str:
     words += ["@" if is_path and one.n_values == 1 else "="] * min(one.n_values, 2)
     words += ["!", *one.negations] if one.negations else []
     words += [f"${one.variable}"] if one.variable else []
+    words += ["&", *one.programs] if one.programs else []
     return " ".join([*words, *(["%", one.went] if one.went else [])])
 
 
 def _remarks(table: str, version: str, source: Path) -> Iterator[str]:
+    if table == _OTHERS:
+        yield f"# What other programs of {version} take and its llama-server does not."
+        yield from _drawn()
+        return
     what = "takes no more, and until when it did" if table.endswith("-gone") else "takes"
     kind = f"{source.name}" if source.is_file() else "its parser"
     yield f"# What the llama-server of {version} {what}, by {kind}."
+    yield from _drawn()
+
+
+def _drawn() -> Iterator[str]:
     yield (
         "# Drawn by tools/draw_options.py on "
         f"{dt.datetime.now(dt.UTC):%Y-%m-%d}; server_options.py has the syntax."
@@ -289,7 +334,7 @@ def _version(source: Path, given: str | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw a table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("dialect", choices=("llama.cpp", "llama.cpp-legacy", "ik"))
+    parser.add_argument("dialect", choices=("llama.cpp", "llama.cpp-legacy", "ik", _OTHERS))
     parser.add_argument("source", type=Path, help="source tree, parser, help text or git directory")
     parser.add_argument("--gone", action="store_true", help="what it took earlier")
     parser.add_argument("--newer", type=Path, help="with --gone: the source that took its place")
@@ -298,7 +343,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     version = _version(given.newer or given.source, given.version)
     table = f"{given.dialect}-gone" if given.gone else given.dialect
-    if not given.gone:
+    if given.dialect == _OTHERS:
+        options = paired(one for one in of_llama_cpp(source_text(given.source)) if one.programs)
+    elif not given.gone:
         options = read_parser(source_text(given.source))
     elif given.newer is None:
         options = gone_by_history(given.source)

@@ -139,14 +139,14 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None or ctx.resilient_parsing:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.taken import adopt, mind_container
+    from spectui.cli.taken import adopt, mind_container, of_llama_cpp, opened_here
     from spectui.commands.sources.reading import read_command
     from spectui.commands.takeover import take_over
 
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
     # Those who may draft are looked for where one way to draft cannot be given.
-    command = read_command(text)
+    command = of_llama_cpp(opened_here(read_command(text)))
     taken = take_over(
         command,
         other_drafts="spec_type" in known.keys() - ours.keys(),

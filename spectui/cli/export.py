@@ -12,12 +12,15 @@ from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
+from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
+from spectui.commands.home import places_at_home
 from spectui.commands.launch import ExportSetup, Launch
+from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
-from spectui.commands.takeover import check_serves
+from spectui.commands.takeover import names_model
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -27,6 +30,7 @@ from spectui.writing import write_file, write_new_file
 
 _DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
+_OF_SHELLS = frozenset({Format.LLAMA_SERVER, Format.ENV})
 _AUTO = "auto"
 _READERS = {
     INI: "a models preset file",
@@ -191,9 +195,23 @@ def _from_command(text: str, format_: str) -> ServerCommand:
     """
     command = read_command(text)
     mind_secrets(command)
-    if not (command.is_section and format_ == Format.INI):
-        check_serves(command.items)
+    if not names_model(command.items) and not _is_whole(command, format_):
+        raise BadInputError(
+            "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
+            "give the part that starts llama-server alone"
+        )
     return command
+
+
+def _is_whole(command: ServerCommand, format_: str) -> bool:
+    """Whether a command without a model means something in a format.
+
+    A router has none, and a section of its file may be called as one that it knows.
+    """
+    section = command.entry(INI)
+    if section is not None:
+        return format_ == Format.INI or section.name is None
+    return starts_server(command) and format_ not in {Format.INI, Format.LLAMA_SWAP}
 
 
 def _export(
@@ -244,7 +262,17 @@ def _tell(launch: Launch, format_: Format) -> None:
 
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
-    """Yield a note per file entry whose settings the chosen format cannot hold."""
+    """Yield notes on what the chosen format cannot hold."""
+    items = launch.command.items
+    if format_ is Format.COMPOSE:
+        # Compose knows the home folder in what is mounted.
+        items = tuple(item for item in items if item.name not in MOUNTED)
+    places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
+    if places and format_ not in _OF_SHELLS:
+        yield (
+            f"mind that only a shell knows what ~ stands for, and none reads {format_}: write the "
+            f"folder in {', '.join(map(printable, places))}"
+        )
     for entry in launch.command.entries:
         if entry.format == format_:
             continue

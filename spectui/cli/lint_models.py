@@ -3,9 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui.cli.progress import open_progress
+from spectui.cli.taken import opened_here
 from spectui.commands.command import ServerCommand
+from spectui.commands.home import own_path
+from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.lint.finding import Finding
 from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.examination import Examination, Examiner, surroundings
@@ -21,14 +25,21 @@ from spectui.monitor.machine import this_machine
 from spectui.options import catalogue, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.reading import fit_of, read_options, read_speculation
-from spectui.options.setup import Fit, Setup
+from spectui.options.setup import Fit, ModelOptions, Setup
 from spectui.severity import Severity
+
+if TYPE_CHECKING:
+    from spectui.tune.outcome import Outcome
+    from spectui.tune.studies.listing import StudyEntry
 
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
 
 
 def with_facts(command: ServerCommand) -> ServerCommand:
-    """The command with facts from the headers of those of its models that are on this machine."""
+    """The command with facts about those of its models that are on this machine.
+
+    They are from the models' headers, and from studies.
+    """
     target = _header(command.value("model"))
     draft = _header(command.value("model-draft"))
     return replace(
@@ -36,6 +47,7 @@ def with_facts(command: ServerCommand) -> ServerCommand:
         target_tensors=None if target is None else frozenset(t.name for t in target.tensors),
         draft_tensors=None if draft is None else frozenset(t.name for t in draft.tensors),
         draft_kind=None if draft is None else kind_of_draft(draft),
+        paying_length=_paying_length(command),
     )
 
 
@@ -43,8 +55,9 @@ def _header(name: str | None) -> GgufFile | None:
     try:
         if name is None:
             return None
-        check_is_gguf(Path(name))
-        return read_gguf(Path(name))
+        path = Path(own_path(name))
+        check_is_gguf(path)
+        return read_gguf(path)
     except (SpectuiError, ValueError):
         # What is wrong with the file is said where it is looked at as a model.
         return None
@@ -60,7 +73,7 @@ def model_findings(
         quiet: whether nothing is said meanwhile.
     """
     try:
-        takeover = _taken(command)
+        takeover = _taken(opened_here(command))
         models = _models(takeover.options)
     except SpectuiError as error:
         return (), str(error)
@@ -84,9 +97,42 @@ def model_findings(
 
 def _measured(setup: Setup) -> Iterator[Finding]:
     """Yield what a study has found for this pair, the latest of them."""
+    draft = setup.draft and setup.draft.absolute().path
+    for study, outcome in _confirmed_studies(setup.target.absolute().path):
+        if draft in _drafts(study):
+            gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
+            yield Finding(
+                flag="-m" if setup.draft is None else "-md",
+                severity=Severity.NOTE,
+                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {gain:+.0%}",
+                why=f"{outcome.verdict.reason}; spectui export {study.name} writes its flags",
+            )
+            return
+
+
+def _paying_length(command: ServerCommand) -> int | None:
+    """Longest draft that a study of the command's pair found to pay, or one of its target."""
+    model, draft = command.value("model"), command.value("model-draft")
+    if model is None or not command.drafts_with_model:
+        return None
+    own = None if draft is None else _absolute(draft)
+    lengths = [
+        (own in _drafts(study), outcome.speculation.model.draft_max)
+        for study, outcome in _confirmed_studies(_absolute(model))
+        if outcome.speculation is not None and outcome.speculation.model is not None
+    ]
+    # The latest of the pair, and else of the target, whose batches cost most.
+    return next((length for _is_own, length in sorted(lengths, key=lambda one: not one[0])), None)
+
+
+def _absolute(path: str) -> Path:
+    return ModelOptions(path=Path(path)).absolute().path
+
+
+def _confirmed_studies(target: Path) -> Iterator[tuple["StudyEntry", "Outcome"]]:
+    """Yield studies of a target that ended with measurements of their own, the latest first."""
     from spectui.tune.studies.listing import list_studies
 
-    own = (setup.target.absolute().path, setup.draft and setup.draft.absolute().path)
     try:
         studies = list_studies(None)
     except SpectuiError:
@@ -96,16 +142,15 @@ def _measured(setup: Setup) -> Iterator[Finding]:
         outcome = study.outcome
         if outcome is None or not outcome.is_confirmed or outcome.interrupted:
             continue
-        pair = (outcome.target.path, None if outcome.draft is None else outcome.draft.path)
-        if pair == own:
-            gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
-            yield Finding(
-                flag="-m" if setup.draft is None else "-md",
-                severity=Severity.NOTE,
-                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {gain:+.0%}",
-                why=f"{outcome.verdict.reason}; spectui export {study.name} writes its flags",
-            )
-            return
+        if outcome.target.path == target:
+            yield study, outcome
+
+
+def _drafts(study: "StudyEntry") -> set[Path | None]:
+    """Drafts of a study's verdict: what it advises, and what it measured if it advises none."""
+    setups = (study.outcome, None if study.promise is None else study.promise.case)
+    drafts = (one.draft for one in setups if one is not None)
+    return {None if draft is None else draft.path for draft in drafts}
 
 
 def _of_models(
@@ -166,6 +211,8 @@ def _taken(command: ServerCommand) -> Takeover:
         SpectuiError: it has options that spectui cannot read.
     """
     alone = _is_unplanned(command)
+    if command.target_tensors is not None and counts_from_last(command):
+        command = from_first(command, command.target_tensors)
     kept = (item for item in command.items if not (alone and item.is_speculative))
     return take_over(ServerCommand.of(replace(item, variable=None) for item in kept))
 

@@ -4,6 +4,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -14,6 +15,7 @@ from spectui.cli.drawing import drawn, page_width
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
+from spectui.commands.home import own_path
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
@@ -36,6 +38,7 @@ _CONTAINED = (
 _INDENT = "    "
 _AROUND = 30
 """Characters of the command that are shown before and behind what a finding is about."""
+_OF_MODELS = frozenset({"-m", "-md"})
 _GAP = "\N{HORIZONTAL ELLIPSIS} "
 
 
@@ -51,6 +54,8 @@ class Report:
     chosen_by: str
     """Reason for the reader."""
     findings: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+    """Those of the command that its reader is to start."""
     unseen: str | None
     """Reason why the models were not examined; None if they were."""
     asked: bool
@@ -88,29 +93,32 @@ def run(
         raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
     check_writable(json_path, ())
     given = _given_reader(dialect, server_bin)
-    found = read_paste(_pasted()) if command_line in {None, "-"} else read_commands(command_line)
-    if fix and len(found) > 1:
+    reports = [
+        examine(command, name, given, with_models=with_models, quiet=quiet)
+        for name, command in _commands(command_line, is_one=fix).items()
+    ]
+    if fix:
+        reports = [_corrected(report) for report in reports]
+    _print(reports, json_path, fix=fix)
+    has_errors = any(finding.severity is Severity.ERROR for one in reports for finding in one.left)
+    return BadInputError.exit_code if has_errors else 0
+
+
+def _commands(command_line: str | None, *, is_one: bool) -> dict[str | None, ServerCommand]:
+    """The commands by name.
+
+    Raises:
+        BadInputError: they cannot be read, or there are several where one is wanted.
+    """
+    pasted = command_line is None or command_line == "-"
+    found = read_paste(_pasted()) if pasted else read_commands(command_line or "")
+    if is_one and len(found) > 1:
         names = ", ".join(filter(None, found))
         raise BadInputError(
             f"--fix prints one command, and there are {len(found)}; give one of them as FILE:NAME, "
             f"with {names}"
         )
-    reports = [
-        examine(command, name, given, with_models=with_models, quiet=quiet)
-        for name, command in found.items()
-    ]
-    left = [finding for report in reports for finding in report.findings]
-    if fix:
-        [report] = reports
-        # What only the models tell, no other words put right.
-        of_models = (
-            one for one in left if one.at < 0 and not one.edits and one.flag in {"-m", "-md"}
-        )
-        rest = (*lint(report.fixed, report.reader), *of_models)
-        reports, left = [_with_left(report, rest)], list(rest)
-    _print(reports, json_path, fix=fix)
-    has_errors = any(finding.severity is Severity.ERROR for finding in left)
-    return BadInputError.exit_code if has_errors else 0
+    return found
 
 
 def _pasted() -> str:
@@ -129,12 +137,17 @@ def _pasted() -> str:
         raise BadInputError("stdin holds no text; paste a command") from error
 
 
-def _with_left(report: Report, left: tuple[Finding, ...]) -> Report:
-    """Add the errors that show only once others are corrected."""
+def _corrected(report: Report) -> Report:
+    """The report of a correction: what is left of the findings, and errors that show only then."""
+    # What only the models tell, no other words put right.
+    of_models = (
+        one for one in report.findings if one.at < 0 and not one.edits and one.flag in _OF_MODELS
+    )
+    left = (*lint(report.fixed, report.reader), *of_models)
     told = {(finding.flag, finding.what) for finding in report.findings}
     new = (one for one in left if (one.flag, one.what) not in told)
     errors = (replace(one, at=-1) for one in new if one.severity is Severity.ERROR)
-    return replace(report, findings=(*report.findings, *errors))
+    return replace(report, findings=(*report.findings, *errors), left=left)
 
 
 def _given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
@@ -166,47 +179,50 @@ def examine(
         given: which llama-server will read it; None for one of its own dialect.
         with_models: whether models are looked at.
         quiet: whether nothing is said meanwhile.
-
-    Raises:
-        BadInputError: it has no arguments.
     """
     mind_secrets(command)
-    if not command.items:
-        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     recognised = recognise(command)
     reader = given or Reader(dialect=recognised.dialect)
     of_models: tuple[Finding, ...] = ()
-    unseen: str | None = "--no-models was given"
-    if with_models:
-        unseen = _missing(command)
+    unseen = _missing(command) if with_models else "--no-models was given"
     if unseen is None:
-        # It loads what plans memory.
-        from spectui.cli.lint_models import model_findings, with_facts
-
-        command = with_facts(command)
-        right = fixed(command, reader)
-        of_models, unseen = model_findings(right, quiet=quiet)
+        command, right, of_models, unseen = _with_models(command, reader, quiet=quiet)
     else:
         right = fixed(command, reader)
     found = (*lint(command, reader), *of_models)
     order = list(Severity)
+    findings = tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
     return Report(
         name=name,
         command=command,
         fixed=right,
         reader=reader,
-        chosen_by=recognised.reason if given is None else "as given",
-        findings=tuple(sorted(found, key=lambda finding: order.index(finding.severity))),
+        chosen_by=recognised.reason if given is None else "--dialect or --server-bin names it",
+        findings=findings,
+        left=findings,
         unseen=unseen,
         asked=with_models,
     )
+
+
+def _with_models(
+    command: ServerCommand, reader: Reader, *, quiet: bool
+) -> tuple[ServerCommand, ServerCommand, tuple[Finding, ...], str | None]:
+    """The command with facts of its models, its correction, findings, and why there are none."""
+    # It loads what plans memory.
+    from spectui.cli.lint_models import model_findings, with_facts
+
+    command = with_facts(command)
+    right = fixed(command, reader)
+    return command, right, *model_findings(right, quiet=quiet)
 
 
 def _missing(command: ServerCommand) -> str | None:
     """Reason why no model can be looked at; None if all that are named are on this machine."""
     if not command.files:
         return "the command names no model file"
-    missing = next((path for path in command.files if not path.exists()), None)
+    values = (command.value(name) for name in ("model", "model-draft"))
+    missing = next((one for one in values if one and not Path(own_path(one)).exists()), None)
     return None if missing is None else f"{missing} is not here"
 
 
@@ -281,12 +297,22 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
         yield Text(_filled(f"The models were not looked at: {printable(report.unseen)}"))
     if report.command.inside is not None:
         yield Text(_filled(_CONTAINED))
-    if with_fixed and report.fixed.text != report.command.text:
+    before, after = report.command, report.fixed
+    if with_fixed and (after.text, after.remarks) != (before.text, before.remarks):
         yield Text("")
-        yield Text("Corrected:", style="bold")
+        yield Text(_filled(_heading(report)), style="bold")
         yield _to_copy(report.fixed.text)
     if report.name is not None:
         yield Text("")
+
+
+def _heading(report: Report) -> str:
+    """What the corrected command is, and what still stops the server there."""
+    found = lint(report.fixed, report.reader)
+    left = dict.fromkeys(one.what for one in found if one.severity is Severity.ERROR)
+    if not left:
+        return "Corrected:"
+    return printable(f"Corrected in part, and still refused ({'; '.join(left)}):")
 
 
 def _to_copy(command: str) -> Text:
@@ -337,7 +363,8 @@ def _summary(report: Report) -> str:
         f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count
     )
     return printable(
-        f"{told or 'No problems found'}, for {report.reader.name}: {report.chosen_by}."
+        f"{told or 'No problems found'}. Checked against the options of {report.reader.build}, as "
+        f"{report.chosen_by}."
     )
 
 

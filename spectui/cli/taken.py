@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,10 +14,12 @@ from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.home import own_path, places_at_home
+from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.measured import held_back, tuning_variables, unmeasured
-from spectui.commands.sources.source import OF_LLAMA
+from spectui.commands.sources.source import OF_LLAMA, with_all_paths
 from spectui.commands.takeover import Takeover
-from spectui.errors import UsageError
+from spectui.errors import SpectuiError, UsageError
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.secret import HIDDEN, is_secret
@@ -54,12 +57,39 @@ def mind_container(command: ServerCommand) -> None:
         _mind_left(name for name, _ in command.environment if name.startswith(OF_LLAMA))
 
 
+def of_llama_cpp(command: ServerCommand) -> ServerCommand:
+    """A command with the experts in the layers that its own server keeps in RAM, and say so."""
+    if not counts_from_last(command):
+        return command
+    from spectui.models.gguf import read_gguf
+
+    number, path = command.value("n-cpu-moe"), command.value("model")
+    try:
+        names = () if path is None else [one.name for one in read_gguf(Path(path)).tensors]
+    except (SpectuiError, ValueError):
+        # What is wrong with the file is said where it is looked at as a model.
+        return command
+    complain(
+        f"mind that -ncmoe {number} is ik_llama.cpp's, which counts from the last layer: so does "
+        "what is measured, as ik_llama.cpp on one GPU; with -sm layer it spreads them over several"
+    )
+    return from_first(command, names)
+
+
+def opened_here(command: ServerCommand) -> ServerCommand:
+    """The command with this user's home folder in place of ``~``, which is reported."""
+    if not places_at_home(command):
+        return command
+    complain(f"~ is taken for {own_path('~')}, the home folder here")
+    return with_all_paths(command, own_path)
+
+
 def mind_secrets(command: ServerCommand) -> None:
     """Report secrets of a command that is to be written: they have to be put in again."""
     if command.secrets:
         complain(
-            f"mind that {', '.join(command.secrets)} holds a secret, which is written as {HIDDEN}; "
-            "put it in where llama-server is started"
+            f"mind that {', '.join(command.secrets)} by its name holds a secret, which is written "
+            f"as {HIDDEN}; put it in where llama-server is started"
         )
 
 

@@ -5,6 +5,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+from spectui.commands.home import is_at_home
 from spectui.errors import BadInputError
 from spectui.options import placement
 from spectui.options.context import CPU, NUMA, SWA_FULL, THREADS_BATCH_DRAFT, THREADS_DRAFT
@@ -306,9 +307,9 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
 
 
 def _path(path: Path) -> str:
-    """The path as an argument that no program mistakes for an option."""
+    """The path as an argument that no program takes for an option, and no shell for another."""
     text = str(path)
-    return f"./{text}" if text.startswith("-") else text
+    return f"./{text}" if text.startswith("-") or is_at_home(text) else text
 
 
 def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[str]:

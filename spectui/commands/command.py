@@ -1,13 +1,13 @@
 """A command of llama-server, read once: its start, and its options by position and by name."""
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import NEW
 from spectui.commands.server_options import canonical
@@ -26,6 +26,8 @@ BY_LAYERS = frozenset({MTP_KIND, "mtp"})
 BY_SWITCH = "multi-token-prediction"
 """Name of ik_llama.cpp's switch for them."""
 
+_Part = Item | tuple[str, str] | str
+"""An option, a variable from around the command, or a word before the arguments."""
 Edits = Mapping[int | None, tuple[str, ...]]
 """Words that replace the items at these places, none to remove one; at None those that are
 appended."""
@@ -60,12 +62,12 @@ class Start:
     @property
     def assignments(self) -> str:
         """The variables before a command of a shell; empty without any."""
-        return "".join(f"{name}={shlex.quote(value)} " for name, value in self.environment)
+        return "".join(f"{name}={shell_word(value)} " for name, value in self.environment)
 
     @property
     def text(self) -> str:
         """The start as one line for a POSIX shell."""
-        return f"{self.assignments}{shlex.join(self.program)}"
+        return f"{self.assignments}{' '.join(map(shell_word, self.program))}"
 
     def running(self, program: str | None) -> "Start":
         """This start with another program; None keeps the program."""
@@ -106,6 +108,15 @@ class Remark:
     replacement: str | None = None
     """What to write; empty to leave it out; None if only its author knows."""
 
+    def without(self, secrets: Iterable[tuple[str, str]]) -> "Remark":
+        """The remark with other texts in place of secrets."""
+        flag, what, meant = self.flag, self.what, self.replacement
+        for secret, shown in secrets:
+            # A sentence may show it as Python does.
+            what = what.replace(secret, shown).replace(repr(secret)[1:-1], shown)
+            flag, meant = flag.replace(secret, shown), meant and meant.replace(secret, shown)
+        return replace(self, flag=flag, what=what, replacement=meant)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
@@ -130,6 +141,8 @@ class ServerCommand:
     draft_tensors: frozenset[str] | None = None
     draft_kind: str | None = None
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
+    paying_length: int | None = None
+    """Longest draft that was found to pay on this machine; None where nothing was measured."""
     remarks: tuple[Remark, ...] = ()
     """What the reader of its file says of it."""
     secrets: tuple[str, ...] = ()
@@ -146,17 +159,20 @@ class ServerCommand:
         items = tuple(map(_discreet, self.items))
         prelude = tuple(map(_discreet_tree, self.prelude))
         environment = tuple((name, hidden(name, value)) for name, value in self.environment)
-        before = (*self.items, *self.prelude, *self.environment)
+        before: tuple[_Part, ...] = (*self.items, *self.prelude, *self.environment)
+        after: tuple[_Part, ...] = (*items, *prelude, *environment)
+        both = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
         changed = [
             new.shown if isinstance(new, Item) else new[0] if isinstance(new, tuple) else new
-            for old, new in zip(before, (*items, *prelude, *environment), strict=True)
-            if old != new
+            for _old, new in both
         ]
+        texts = [pair for old, new in both for pair in zip(_texts(old), _texts(new), strict=True)]
         return replace(
             self,
             items=items,
             environment=environment,
             prelude=prelude,
+            remarks=tuple(one.without(texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             entries=tuple(
                 replace(
@@ -196,7 +212,7 @@ class ServerCommand:
     @property
     def text(self) -> str:
         """The command as one line that a POSIX shell splits back into these words."""
-        return " ".join([*map(_quoted, self.ahead), *map(shlex.quote, self.arguments)])
+        return " ".join([*map(_quoted, self.ahead), *shell_words(self.items)])
 
     @property
     def is_section(self) -> bool:
@@ -210,9 +226,9 @@ class ServerCommand:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files of its models."""
+        """Files of its models, where spectui would open them."""
         values = (self.value(name) for name in ("model", "model-draft"))
-        return tuple(Path(value) for value in values if value)
+        return tuple(Path(own_path(value)) for value in values if value)
 
     def entry(self, format_: str) -> Entry | None:
         """The entry of the command's own file of that kind; None if it was in none."""
@@ -261,7 +277,7 @@ class ServerCommand:
         named: list[str] = []
         for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
-                kinds = item.value.partition(":")[0].split(",")
+                kinds = item.value.partition(":")[0].replace("_", "-").split(",")
                 named += [] if _NO_KIND in kinds else kinds
             elif not item.is_negation:
                 named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)
@@ -285,6 +301,13 @@ def _discreet(item: Item) -> Item:
     return replace(
         item, values=values, words=(f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
     )
+
+
+def _texts(part: "_Part") -> tuple[str, ...]:
+    """The values of a part of a command."""
+    if isinstance(part, Item):
+        return part.values
+    return part[1:] if isinstance(part, tuple) else (part.partition("=")[2],)
 
 
 def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
@@ -315,11 +338,14 @@ def _is_of_ik(item: Item) -> bool:
     """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
     if item.name == "spec-type":
         return ":" in item.value
-    known = frozenset() if item.server is None else item.server.known_to(canonical(item.flag))
-    return known == {Dialect.IK} and not item.is_negation
+    server = item.server
+    if server is None or server.programs:
+        # ik_llama.cpp's server takes what llama.cpp's other programs do.
+        return False
+    return server.known_to(canonical(item.flag)) == {Dialect.IK} and not item.is_negation
 
 
 def _quoted(word: str) -> str:
     """Quote a word before the arguments; of an assignment, only the value may be quoted."""
     match = ASSIGNMENT.fullmatch(word)
-    return shlex.quote(word) if match is None else f"{match[1]}={shlex.quote(match[2])}"
+    return shell_word(word) if match is None else f"{match[1]}={shell_word(match[2])}"

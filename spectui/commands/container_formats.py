@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from spectui.commands.command import COMPOSE, LLAMA_SWAP, Entry
+from spectui.commands.home import is_at_home
 from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.server_options import canonical
@@ -26,7 +27,8 @@ _SOCKET = ".sock"
 _IPV6 = 6
 _FOLDERS = ("/models", "/models-draft")
 """Mount points of the models: one folder, or another one for the draft."""
-_MODELS = frozenset({"model", "model-draft"})
+MOUNTED = frozenset({"model", "model-draft"})
+"""Options whose folders a container gets."""
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
 
@@ -183,7 +185,7 @@ def _uses_gpu(launch: Launch) -> bool:
 
 
 def _notes(launch: Launch, items: Sequence[Item]) -> Iterator[str]:
-    others = words_of(item for item in items if item.name not in _MODELS)
+    others = words_of(item for item in items if item.name not in MOUNTED)
     if any(word.startswith("/") for word in others):
         yield "files in your own arguments have to be mounted too"
     if not launch.has_gpu and launch.command.value("gpu-layers") not in {None, "0"}:
@@ -201,11 +203,12 @@ def _mounted(items: Sequence[Item]) -> tuple[list[str], list[dict[str, Any]]]:
     targets: dict[Path, str] = {}
     moved: list[str] = []
     for item in items:
-        if item.name not in _MODELS:
+        if item.name not in MOUNTED:
             moved += item.words
             continue
         # A link may lead out of its folder, as in Hugging Face's cache, and nowhere in a container.
-        path = Path(os.path.realpath(item.value))
+        # Compose knows the home folder in a source.
+        path = Path(item.value if is_at_home(item.value) else os.path.realpath(item.value))
         number = "" if len(targets) < len(_FOLDERS) else str(len(targets))
         folder = f"{_FOLDERS[min(len(targets), len(_FOLDERS) - 1)]}{number}"
         moved += [item.flag, str(Path(targets.setdefault(path.parent, folder)) / path.name)]

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from spectui.commands.command import BY_SWITCH, Edits, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader, is_new
+from spectui.commands.stages import IK_KINDS, Stage, in_order, read_stage
 from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
-    MODELS,
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
@@ -27,8 +26,8 @@ from spectui.options.drafters import (
 )
 
 _NONE = "none"
-_NAMES = {"draft": MODEL_KIND, "mtp": MTP_KIND}
-"""Names of kinds in builds before spring 2026 and in ik_llama.cpp."""
+_NAMES = {name: kind for kind, name in IK_KINDS.items()}
+"""Names of kinds in ik_llama.cpp, and in builds before spring 2026."""
 _OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
 _KNOWN = frozenset({_NONE, *map(kind_of, _OWN_ENGINE)})
 
@@ -56,9 +55,6 @@ KINDS_BY_NAME = {
     "dspark": "draft-dspark",
 }
 """Kinds of drafts that llama-server recognises by their files, by parts of the files' names."""
-IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
-"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
-KNOWN_TO_IK = ("none", *IK_KINDS.values(), *NGRAM_KINDS, "suffix")
 _LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
 _SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED_BY_NGRAMS}
 _SUFFIX = {
@@ -83,8 +79,9 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     Raises:
         BadInputError: spectui cannot draft like that.
     """
-    kind, colon, settings = value.partition(":")
-    named = [_NAMES.get(one, one) for one in (kind if colon else value).split(",")]
+    stage = _stage(value) if ":" in value else None
+    kinds = value.replace("_", "-").split(",") if stage is None else [stage.kind]
+    named = [_NAMES.get(one, one) for one in kinds]
     for one in HIDDEN_STATE_KINDS:
         if one in named and not through_server:
             raise BadInputError(
@@ -92,9 +89,19 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
             )
     if not _KNOWN.union(HIDDEN_STATE_KINDS).issuperset(named):
         raise _unknown(value)
-    found = _settings(value, named, settings) if colon else {}
+    found = {} if stage is None else _settings(value, named[0], stage.numbers)
     # llama-server takes a list with none in it for none.
     return found if _NONE in named else {"spec-type": (",".join(named),), **found}
+
+
+def _stage(value: str) -> Stage:
+    kind, _, settings = value.partition(":")
+    try:
+        return read_stage(f"{IK_KINDS.get(kind, kind)}:{settings}")
+    except ValueError as error:
+        raise BadInputError(
+            f"--spec-type {value} is no stage of ik_llama.cpp: {error}; write it anew"
+        ) from error
 
 
 def joined(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,22 +109,19 @@ def joined(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
     return (",".join(dict.fromkeys(",".join((*earlier, *later)).split(","))),)
 
 
-def _settings(value: str, named: list[str], settings: str) -> dict[str, tuple[str, ...]]:
-    """Numbers behind one kind.
+def _settings(value: str, kind: str, numbers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Options that the numbers behind a kind stand for.
 
     Raises:
-        BadInputError: one is unknown, or there are several kinds.
+        BadInputError: one is not the kind's.
     """
-    pairs = [setting.partition("=") for setting in settings.split(",") if setting]
-    [kind, *others] = named
     drafter = next((one for one in _OWN_ENGINE if kind_of(one) == kind), None)
-    numbers = () if drafter is None else numbers_of(drafter)
+    own = () if drafter is None else numbers_of(drafter)
     # Of two that became one the last counts.
-    keys = {key: one.option for one in numbers for key in one.ik}
-    if others or not all(key in keys for key, _, _ in pairs):
+    keys = {key: one.option for one in own for key in one.ik}
+    if not numbers.keys() <= keys.keys():
         raise _unknown(value)
-    given = {key: text for key, _, text in pairs}
-    return {name: (given[key],) for key, name in keys.items() if key in given}
+    return {name: (numbers[key],) for key, name in keys.items() if key in numbers}
 
 
 def _unknown(value: str) -> BadInputError:
@@ -229,17 +233,6 @@ def _has_new_names(command: ServerCommand) -> bool:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Stage:
-    kind: str
-    numbers: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        settings = ",".join(f"{key}={value}" for key, value in self.numbers.items())
-        return ("--spec-type", f"{self.kind}:{settings}" if settings else self.kind)
-
-
 def is_of_stage(item: Item) -> bool:
     """Whether the item selects or configures drafters, one option in ik_llama.cpp."""
     names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
@@ -257,8 +250,8 @@ def in_stages(command: ServerCommand) -> Edits:
     return {at: words if at == place else () for at, _item in items}
 
 
-def _stages(command: ServerCommand) -> list[_Stage]:
-    stages: list[_Stage] = []
+def _stages(command: ServerCommand) -> list[Stage]:
+    stages: list[Stage] = []
     for _at, item in command.all("spec-type", BY_SWITCH):
         for stage in _named(item):
             same = next((one for one in stages if one.kind == stage.kind), None)
@@ -268,24 +261,29 @@ def _stages(command: ServerCommand) -> list[_Stage]:
             else:
                 same.numbers |= stage.numbers
     if not stages and command.has_draft:
-        stages.append(_Stage(kind="draft"))
+        stages.append(Stage(kind=IK_KINDS[MODEL_KIND]))
     of_models = [one for one in stages if one.kind in IK_KINDS.values()]
     for item in command.items:
         for stage in stages:
             stage.numbers |= _numbers(item, stage.kind, has_model=bool(of_models))
-    return stages
+    return in_order(stages)
 
 
-def _named(item: Item) -> Iterator[_Stage]:
+def _named(item: Item) -> Iterator[Stage]:
     if item.name == BY_SWITCH:
         if not item.is_negation:
-            yield _Stage(kind="mtp")
+            yield Stage(kind=IK_KINDS[MTP_KIND])
         return
     kinds, colon, settings = item.value.partition(":")
-    pairs = (pair.partition("=") for pair in settings.split(",") if pair)
-    numbers = {key: value for key, _, value in pairs} if colon else {}
-    for kind in kinds.split(","):
-        yield _Stage(kind=IK_KINDS.get(kind, kind), numbers=dict(numbers))
+    try:
+        stages = [read_stage(item.value)] if colon else []
+    except ValueError:
+        # What is wrong stays, and is told in its place.
+        pairs = (pair.partition("=") for pair in settings.split(",") if pair)
+        numbers = {key: text for key, _, text in pairs}
+        stages = [Stage(kind=IK_KINDS.get(kinds, kinds), numbers=numbers)]
+    names = () if stages else kinds.replace("_", "-").split(",")
+    yield from (*stages, *(Stage(kind=IK_KINDS.get(kind, kind)) for kind in names))
 
 
 def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:

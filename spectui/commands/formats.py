@@ -9,6 +9,7 @@ from enum import StrEnum
 import spectui
 from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
+from spectui.commands.home import shell_word
 from spectui.commands.items import Item
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
@@ -41,7 +42,7 @@ def variables_file(launch: Launch) -> str:
             f"{dialect} reads no environment variables about drafting; choose another format"
         )
     check_placing(launch, "variables", in_order=_PLACING)
-    assigned = dict(launch.start.environment)
+    assigned = {name: shell_word(value) for name, value in launch.start.environment}
     for name, value in _assigned(launch):
         if name in assigned:
             raise BadInputError(
@@ -49,8 +50,8 @@ def variables_file(launch: Launch) -> str:
                 "choose another format"
             )
         assigned[name] = value
-    start = f"set -a; . ./FILE; set +a; {printable(shlex.join(launch.start.program))}"
-    lines = (f"{name}={shlex.quote(value)}\n" for name, value in assigned.items())
+    start = f"set -a; . ./FILE; set +a; {' '.join(map(shell_word, launch.start.program))}"
+    lines = (f"{name}={value}\n" for name, value in assigned.items())
     return commented((*launch.comments, start)) + "".join(lines)
 
 
@@ -96,7 +97,8 @@ def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
         if name is None or len(item.values) > 1:
             missing.append(item.flag)
         else:
-            yield name, item.values[0] if item.values else "1"
+            quote = shell_word if item.is_path else shlex.quote
+            yield name, quote(item.values[0]) if item.values else "1"
     if missing:
         reader = (
             launch.reader.dialect
@@ -148,8 +150,7 @@ def preset_file(launch: Launch) -> str:
     entry = launch.command.entry(INI)
     entries = {**_entries(own), **({} if entry is None else entry.settings)}
     lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
-    program = printable(launch.start.text)
-    start = (f"start it with: {program} {_READS_IT} FILE",)
+    start = (f"start it with: {launch.start.text} {_READS_IT} FILE",)
     comments = commented((*own.comments, *start), ";")
     return f"{comments}version = 1\n\n[{_section(launch)}]\n{lines}"
 
@@ -263,7 +264,11 @@ def _json(launch: Launch) -> str:
         "arguments": list(launch.arguments),
         "command": launch.text,
     }
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    # A terminal obeys more than JSON has to escape.
+    return "".join(
+        one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text
+    )
 
 
 _RENDERERS: dict[Format, Callable[[Launch], str]] = {

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.commands.server_options import (
     FALSE,
@@ -25,7 +25,11 @@ FLASH_ATTENTION = {
 }
 """Values of ``-fa``; before autumn 2025 it took none."""
 
-_NUMBER = re.compile(r"-\.?\d")
+FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
+"""Options whose value is several paths; the last two have a number behind each."""
+DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
+"""Characters that editors and web pages substitute for the dashes of an option."""
+_NUMBER = re.compile(rf"[-{DASHES}]\.?\d")
 _SPECULATIVE = re.compile(
     r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
     r"|-(md|ngld|otd|ctkd|ctvd|n?cmoed|tb?d|Cr?b?d|devd|cd|hfr?d|lc[sd]|ps|draft|(no-)?mtp)$"
@@ -50,6 +54,16 @@ class Item:
     def server(self) -> ServerOption | None:
         """The option in llama-server's tables; None if no table has it."""
         return server_option(self.flag)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether its value is a path, or several."""
+        server = self.server
+        return server is not None and (server.is_file or server.long_flag in FILE_LISTS)
+
+    def with_values(self, values: tuple[str, ...]) -> "Item":
+        """The item with other values, in words of their own."""
+        return replace(self, values=values, words=(self.flag, *values))
 
     @property
     def name(self) -> str:
@@ -166,14 +180,19 @@ def _end(flag: str, arity: Arity | None, words: Sequence[str], start: int) -> in
 
 
 def _is_option(word: str) -> bool:
-    return word.startswith("-") and not _NUMBER.match(word)
+    return word.startswith(("-", *DASHES)) and not _NUMBER.match(word)
+
+
+def stands_for_option(variable: str) -> bool:
+    """Whether some llama-server reads a variable in place of an option."""
+    return option_of_variable(variable) is not None or variable in BY_VARIABLE
 
 
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:
-    """Yield a variable's option as an item; nothing for a switch that is left off.
+    """Yield the option of a variable that stands for one; nothing for a switch that is left off.
 
     Raises:
-        BadInputError: the variable is unknown, or its value is no switch's.
+        BadInputError: its value is no switch's.
     """
     return divide(_as_arguments(variable, value), variable)
 
@@ -182,11 +201,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     option = option_of_variable(variable)
     if option is None:
         # What only builds before spring 2026 read.
-        ours = BY_VARIABLE.get(variable)
-        if ours is None:
-            raise BadInputError(
-                f"spectui does not know the variable {variable}; give it as an option instead"
-            )
+        ours = BY_VARIABLE[variable]
         if ours.is_switch:
             return (ours.long_flag,) if value in TRUE else ()
         return (ours.long_flag, value)

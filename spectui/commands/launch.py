@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spectui.commands.arguments import server_arguments
 from spectui.commands.command import LAYERS, ServerCommand, Start
+from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import rewritten
@@ -100,8 +101,7 @@ class Launch:
     @property
     def text(self) -> str:
         """One line for a POSIX shell."""
-        program = shlex.join([*self.start.program, *self.arguments])
-        return f"{self.start.assignments}{program}"
+        return " ".join((self.start.text, *shell_words(self.command.items)))
 
     def elsewhere(self, who: str) -> "Launch":
         """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
@@ -110,7 +110,7 @@ class Launch:
         if not given:
             return self
         kept = tuple(item for item in items if item not in given)
-        told = f"left out, since {who} chooses it: {printable(shlex.join(words_of(given)))}"
+        told = f"left out, since {who} chooses it: {shlex.join(words_of(given))}"
         return replace(
             self, command=replace(self.command, items=kept), comments=(*self.comments, told)
         )
@@ -124,7 +124,8 @@ def slug(name: str) -> str:
 def commented(lines: tuple[str, ...], mark: str = "#") -> str:
     """Lines as comments, each ended; an empty text for none."""
     # A line can hold what some reader takes for a line's end.
-    return "".join(f"{mark} {part}\n" for line in lines for part in line.splitlines())
+    parts = (part for line in lines for part in line.splitlines())
+    return "".join(f"{mark} {printable(part)}\n" for part in parts)
 
 
 def _is_text(word: str) -> bool:

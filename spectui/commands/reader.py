@@ -12,6 +12,7 @@ from spectui.commands.server_options import (
     flags_of,
     option_of_variable,
     server_option,
+    variables_of,
 )
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
@@ -39,6 +40,13 @@ _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",
     Dialect.LEGACY: "llama-server before spring 2026",
     Dialect.IK: "ik_llama.cpp's llama-server",
+}
+
+
+_BUILDS = {
+    Dialect.LLAMA_CPP: "today's llama.cpp",
+    Dialect.LEGACY: "llama.cpp before spring 2026",
+    Dialect.IK: "ik_llama.cpp",
 }
 
 
@@ -162,6 +170,11 @@ class Reader:
         return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
 
     @property
+    def build(self) -> str:
+        """The build whose options it takes."""
+        return _BUILDS[self.dialect] if self.accepted is None else "the program of --server-bin"
+
+    @property
     def bare(self) -> frozenset[str]:
         """Flags that it takes without a value, though other builds require one."""
         return frozenset() if self.accepted is None else self.accepted.bare
@@ -175,6 +188,12 @@ class Reader:
     def flags(self) -> frozenset[str]:
         """Every flag that it takes."""
         return flags_of(self.dialect) if self.accepted is None else self.accepted.flags
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Every variable that it reads in place of an option."""
+        own = frozenset() if self.accepted is None else self.accepted.variables
+        return own or variables_of(self.dialect)
 
     def takes(self, flag: str) -> bool | None:
         """Whether the server takes a flag; None if unknown."""

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.server_options import canonical
+from spectui.commands.stages import KNOWN_TO_IK, NONE
+from spectui.commands.values import takes_values, values_of
 from spectui.options.dialect import Dialect
+from spectui.options.drafters import NGRAM_KINDS
 
 _FORK = re.compile(r"ik[_-]llama")
 """Part of the names of ik_llama.cpp's folders and images."""
 _PLAIN = re.compile(r"llama[._-]cpp/")
 """Part of the names of llama.cpp's folders."""
 _MOST_SHOWN = 3
+_OTHERS = frozenset(Dialect) - {Dialect.IK}
+_KINDS = frozenset(KNOWN_TO_IK) - {NONE, *NGRAM_KINDS}
+"""Kinds that ``--spec-type`` names in ik_llama.cpp alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +33,7 @@ class Recognised:
 def recognise(command: ServerCommand) -> Recognised:
     """The dialect that a command is written in.
 
-    The program's folder decides, where it says whose it is. Else more options that only
+    The program's folder decides, where it says whose it is. Else more options and values that only
     ik_llama.cpp takes than such that it lacks do. Commands for llama.cpp before spring 2026 count
     as llama.cpp's: they are held against what is built today.
     """
@@ -43,7 +49,9 @@ def recognise(command: ServerCommand) -> Recognised:
         shown = ", ".join(own[:_MOST_SHOWN])
         more = f" and {len(own) - _MOST_SHOWN} more" if len(own) > _MOST_SHOWN else ""
         return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {shown}{more}")
-    return Recognised(dialect=Dialect.LLAMA_CPP, reason="nothing in it is of another build")
+    return Recognised(
+        dialect=Dialect.LLAMA_CPP, reason="nothing in it says that it is for ik_llama.cpp"
+    )
 
 
 def _places(command: ServerCommand) -> Iterator[str]:
@@ -60,10 +68,16 @@ def _only_in_ik(item: Item) -> str | None:
     if server is None:
         return None
     if item.name == "spec-type":
-        return item.text if ":" in item.value else None
+        return item.text if ":" in item.value or item.value in _KINDS else None
     # It also takes what llama.cpp's other programs do.
-    is_servers = server.is_harmless and server.known_to(flag) == {Dialect.IK}
-    return item.flag if is_servers else None
+    if server.is_harmless and server.known_to(flag) == {Dialect.IK}:
+        return item.flag
+    known = values_of(flag, Dialect.IK)
+    if known is not None and known.number is not None:
+        # A number that others refuse is a mistake sooner than a sign.
+        return None
+    readers = _readers(item)
+    return item.text if Dialect.IK in readers and readers.isdisjoint(_OTHERS) else None
 
 
 def _is_missing_in_ik(item: Item) -> bool:
@@ -71,4 +85,22 @@ def _is_missing_in_ik(item: Item) -> bool:
     if item.name == "spec-type":
         kinds = item.value.split(",")
         return ":" not in item.value and any(kind.startswith("draft-") for kind in kinds)
-    return server is not None and Dialect.IK not in server.known_to(canonical(item.flag))
+    if server is None:
+        return False
+    if Dialect.IK not in server.known_to(canonical(item.flag)):
+        return True
+    readers = _readers(item)
+    return Dialect.IK not in readers and not readers.isdisjoint(_OTHERS)
+
+
+def _readers(item: Item) -> frozenset[Dialect]:
+    """The dialects that take an option with its values; all of them for a switch."""
+    flag = canonical(item.flag)
+    known = frozenset() if item.server is None else item.server.known_to(flag)
+    if not item.values:
+        return frozenset(Dialect)
+    # The case of a word is spelling.
+    spelled = (item.values, tuple(value.lower() for value in item.values))
+    return frozenset(
+        one for one in known if any(takes_values(flag, values, one) for values in spelled)
+    )

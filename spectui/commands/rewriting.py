@@ -8,14 +8,19 @@ from difflib import get_close_matches
 from spectui.commands.arguments import all_layers, first_experts
 from spectui.commands.command import LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
-from spectui.commands.items import FLASH_ATTENTION, Item, divide
+from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide
 from spectui.commands.reader import Reader
-from spectui.commands.server_options import FALSE, TRUE, Arity, canonical, server_option
+from spectui.commands.server_options import (
+    FALSE,
+    PREFIX,
+    TRUE,
+    Arity,
+    canonical,
+    server_option,
+)
 from spectui.options.dialect import Dialect
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
-DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
-"""Characters that editors and web pages substitute for the dashes of an option."""
 _LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
 _MODES = {
     "none": ("--no-mmap",),
@@ -37,6 +42,8 @@ _DEFAULTS = frozenset(
 """Options that may be dropped silently, since they state the default."""
 _ALIKE = 0.83
 """Similarity of two names, from 0 to 1, above which one may be meant by the other."""
+_ALIKE_VARIABLES = 0.75
+"""The same of variables, without what all begin with."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of rewriting: more than any command has options."""
 
@@ -71,6 +78,23 @@ def likely_flag(flag: str, reader: Reader) -> str | None:
         return next((one for one in ends if one in reader.flags), None)
     alike = get_close_matches(bare, known, 1, _ALIKE)
     return next(iter(alike), None)
+
+
+def likely_variable(name: str, reader: Reader) -> str | None:
+    """The reader's variable that is most likely meant; None if none is.
+
+    It stands for the option that the name spells, or is longer, or spelled alike.
+    """
+    bare = name.removeprefix(PREFIX)
+    spelled = bare.lower().replace("_", "-")
+    options = (server_option(f"{dashes}{spelled}") for dashes in ("--", "-"))
+    named = [one.variable for one in options if one is not None]
+    known = sorted(reader.variables, key=lambda one: (len(one), one))
+    longer = [one for one in known if one.startswith(f"{name}_")]
+    by_end = {one.removeprefix(PREFIX): one for one in known}
+    alike = [by_end[one] for one in get_close_matches(bare, by_end, 1, _ALIKE_VARIABLES)]
+    found = (one for one in (*named, *longer, *alike) if one in reader.variables)
+    return next(found, None)
 
 
 def _is_off_anyway(bare: str) -> bool:
@@ -216,7 +240,7 @@ def _detached(item: Item) -> tuple[Item, ...]:
 
 def _changes(command: ServerCommand, reader: Reader, start: int) -> Iterator[tuple[Item, Edits]]:
     for at, item in enumerate(command.items[start:], start):
-        words = _words(item, reader)
+        words = worded(item, reader)
         if words != item.words:
             yield item, {at: words}
         elif reader.takes(item.flag) is False:
@@ -235,7 +259,7 @@ def _instead(at: int, item: Item, command: ServerCommand, reader: Reader) -> Edi
     return {} if is_own and not any(edits.values()) else edits
 
 
-def _words(item: Item, reader: Reader) -> tuple[str, ...]:
+def worded(item: Item, reader: Reader) -> tuple[str, ...]:
     """The option with a value that the reader takes."""
     flag, value = item.flag, item.value
     match item.name, reader.dialect:

@@ -3,9 +3,10 @@
 ``tables/`` has a table for each dialect, and one of what it took earlier; ``tools/draw_options.py``
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
-"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is made
-by hand: servers of spectui's own get it from commands of others, since it neither runs, fetches nor
-writes anything, nor says who may reach the server.
+"$" the variable, without its LLAMA_ARG_; after "&" the other programs of llama.cpp that take it
+where llama-server does not; after "%" until when it was taken. A "+" in front is made by hand:
+servers of spectui's own get it from commands of others, since it neither runs, fetches nor writes
+anything, nor says who may reach the server.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ TRUE = frozenset({"on", "enabled", "true", "1"})
 FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
 _HARMLESS = "+"
+_PROGRAMS = "programs"
+"""Table of options that only other programs take."""
 _VALUES = {"=": False, "@": True}
 """Marks of a value, and whether it is a path."""
 
@@ -51,7 +54,9 @@ class _Line:
     variable: str | None
     until: str
     """Until when it was taken; empty if it is."""
-    dialect: Dialect
+    programs: tuple[str, ...]
+    dialect: Dialect | None
+    """The llama-server that takes it; None where only other programs do."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -86,6 +91,8 @@ class ServerOption:
     """Number of values in each dialect that takes it, or did."""
     is_harmless: bool
     """Whether servers of spectui's own get it from commands of others."""
+    programs: tuple[str, ...] = ()
+    """Other programs of llama.cpp that take it where llama-server does not."""
     ambiguous: frozenset[str] = field(default=frozenset())
     """Spellings that are another option in another dialect."""
 
@@ -145,6 +152,14 @@ def flags_of(dialect: Dialect) -> frozenset[str]:
     return frozenset(flag for line in _lines() if _is_taken(line, dialect) for flag in line.names)
 
 
+@cache
+def variables_of(dialect: Dialect) -> frozenset[str]:
+    """Every variable that a dialect is known to read in place of an option."""
+    return frozenset(
+        line.variable for line in _lines() if line.variable is not None and _is_taken(line, dialect)
+    )
+
+
 def table(name: str) -> list[str]:
     """Lines of a table of facts, without its remarks."""
     text = (_TABLES / f"{name}.txt").read_text("utf-8")
@@ -158,12 +173,13 @@ def _is_taken(line: _Line, dialect: Dialect) -> bool:
 @cache
 def _lines() -> tuple[_Line, ...]:
     # Of two tables the first counts: it is the one whose program spectui runs.
-    names = [*Dialect, *(f"{dialect}-gone" for dialect in Dialect)]
+    names = [*Dialect, *(f"{dialect}-gone" for dialect in Dialect), _PROGRAMS]
     return tuple(_line(text, name) for name in names for text in table(name))
 
 
 def _line(text: str, name: str) -> _Line:
-    words = text.partition(" % ")[0].split()
+    own, _, programs = text.partition(" % ")[0].partition(" & ")
+    words = own.split()
     plain = [word for word in words if word.startswith("-") or word == "!"]
     at = plain.index("!") if "!" in plain else len(plain)
     values = [_VALUES[word] for word in words if word in _VALUES]
@@ -175,7 +191,8 @@ def _line(text: str, name: str) -> _Line:
         is_harmless=words[0] == _HARMLESS,
         variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
         until=text.partition(" % ")[2],
-        dialect=Dialect(name.removesuffix("-gone")),
+        programs=tuple(programs.split()),
+        dialect=None if name == _PROGRAMS else Dialect(name.removesuffix("-gone")),
     )
 
 
@@ -209,18 +226,28 @@ def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
         is_file=any(line.is_file for line in lines),
         variable=next(iter(variables), None),
         taken={dialect: names for dialect, names in taken.items() if names},
-        until={(one.dialect, name): one.until for one in lines if one.until for name in one.names},
+        until={
+            (one.dialect, name): one.until
+            for one in lines
+            if one.until and one.dialect is not None
+            for name in one.names
+        },
         variables={
-            name: frozenset(one.dialect for one in lines if one.variable == name and not one.until)
+            name: frozenset(
+                one.dialect
+                for one in lines
+                if one.variable == name and not one.until and one.dialect is not None
+            )
             for name in variables
         },
         # A line of what switches it off alone says nothing of the others.
         counts={
             line.dialect: line.n_values
             for line in reversed(lines)
-            if not flags.keys().isdisjoint(line.flags)
+            if line.dialect is not None and not flags.keys().isdisjoint(line.flags)
         },
         is_harmless=lines[0].is_harmless,
+        programs=tuple(dict.fromkeys(name for line in lines for name in line.programs)),
         ambiguous=shared.intersection(name for line in lines for name in line.names),
     )
 

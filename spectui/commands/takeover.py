@@ -64,17 +64,9 @@ _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
 """Switches that stand for options of other names."""
 
 
-def check_serves(items: Sequence[Item]) -> None:
-    """Make sure that the command names a model, wherever it is.
-
-    Raises:
-        BadInputError: it names neither a model nor where models are.
-    """
-    if not any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items):
-        raise BadInputError(
-            "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
-            "give the part that starts llama-server alone"
-        )
+def names_model(items: Sequence[Item]) -> bool:
+    """Whether options name a model, wherever it is, or where models are."""
+    return any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items)
 
 
 def check_local(items: Sequence[Item]) -> None:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
+from spectui.commands.command import BY_LAYERS, BY_SWITCH, Remark, ServerCommand
 from spectui.commands.drafting import (
     KINDS_BY_NAME,
-    KNOWN_TO_IK,
     NEW_LENGTHS,
     OLD_LENGTHS,
     assumed_lengths,
@@ -18,11 +17,23 @@ from spectui.commands.drafting import (
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
-from spectui.commands.lint.drafters import MODEL_FLAGS
+from spectui.commands.lint.devices import devices_rule
+from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
+from spectui.commands.lint.finding import Finding
+from spectui.commands.lint.spelling import (
+    home_rule,
+    repeats_rule,
+    spelling_rule,
+    unknown_variables,
+    variables_rule,
+)
+from spectui.commands.lint.values import misread_rule, values_rule
+from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
-from spectui.commands.takeover import taken_options
+from spectui.commands.stages import KNOWN_TO_IK
+from spectui.commands.takeover import names_model, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
@@ -50,6 +61,9 @@ _SETTINGS = frozenset(
 """Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
+_OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule, devices_rule)
+"""Rules on options by themselves: of two that contradict each other only their author knows which
+is meant."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
 _NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
@@ -87,7 +101,9 @@ def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Draf
         return Drafting(command=_without_settings(command, reader))
     if not kinds <= _OURS or (not kinds and _is_recognised(command)):
         return _by_server(command, kinds, reader)
-    if source is reader.dialect is Dialect.IK or _is_readers_own(command, kinds, reader):
+    # Numbers that are left out are others in ik_llama.cpp.
+    is_ik = reader.dialect is Dialect.IK
+    if source is Dialect.IK if is_ik else _is_readers_own(command, kinds, reader):
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
     taken = _options(command)
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
@@ -102,7 +118,11 @@ def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Draf
     return Drafting(
         command=_settled(command, words_of(wanted)),
         speculation=speculation,
-        notes=(*_notes(assumed, reader), *_longer(command, taken)),
+        notes=(
+            *_notes(assumed, reader),
+            *_longer(command, taken),
+            *_reordered(command, speculation, reader),
+        ),
     )
 
 
@@ -181,6 +201,17 @@ def _is_draft(item: Item) -> bool:
     return item.name in {"model-draft", "spec-draft-hf"}
 
 
+def _reordered(command: ServerCommand, speculation: Speculation, reader: Reader) -> Iterator[str]:
+    """Yield a note where the drafters are named in another order than before."""
+    kinds = [one.kind for one in speculation.chain]
+    named = [MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds]
+    if reader.is_current and named != kinds and set(named) == set(kinds):
+        yield (
+            f"mind that llama-server asks {', '.join(kinds)} in this order, whatever --spec-type "
+            "says: it is written so"
+        )
+
+
 def _longer(command: ServerCommand, taken: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Reason why a different length is written than the given one."""
     longest, size_m = command.value("draft-max"), taken.get(_SIZE_M)
@@ -212,15 +243,22 @@ def translated(
         has_gpu: whether llama.cpp has a GPU on this machine.
 
     Raises:
-        BadInputError: the reader has no words for it.
+        BadInputError: the reader has no words for it, or would find no model.
     """
     source = recognise(command).dialect
+    own_program, command = started_by(command), as_server(command)
+    is_router = not (command.is_section or names_model(command.items))
+    if is_router and not reader.is_current:
+        raise BadInputError(
+            f"the command names no model, and {reader.name} does not start without one; add -m FILE"
+        )
     drafting = drafting_of(command, reader, source)
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
-    _check_taken(replace(written, items=items, remarks=remarks), reader)
+    corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
+    items = corrected.items
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:
@@ -232,16 +270,38 @@ def translated(
         reader=reader,
         has_gpu=has_gpu,
         notes=(
+            *_of_program(command, own_program, reader, is_router=is_router),
             *drafting.notes,
-            *(f"mind that {one.what}: {one.why}" for one in command.remarks),
+            *map(_told, command.remarks),
             *_counted_otherwise(command, source, reader),
             *_renamed(command, reader, dropped),
+            *(f"left out, since {reader.name} has no such option: {one}" for one in lost),
+            *_ignored(command, source, reader),
+            *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *(missing if dropped else ()),
         ),
         document=_document(command, drafting),
     )
+
+
+def _of_program(
+    command: ServerCommand, own: str | None, reader: Reader, *, is_router: bool
+) -> Iterator[str]:
+    """Yield notes on the program, on a missing model, and on variables that it does not read."""
+    if own is not None:
+        yield f"mind that {printable(own)} is written as {command.start.program[-1]}"
+    if is_router:
+        yield "mind that no model is named: llama-server starts as a router"
+    for finding in unknown_variables(command, reader):
+        yield printable(f"mind that {finding.what}: {finding.why}")
+
+
+def _told(remark: Remark) -> str:
+    ahead = "" if remark.severity is Severity.NOTE else "mind that "
+    now = f"; it is {remark.replacement} now" if remark.replacement else ""
+    return f"{ahead}{remark.what}: {remark.why}{now}"
 
 
 def _name(command: ServerCommand) -> str:
@@ -271,29 +331,75 @@ def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) 
         )
 
 
-def _check_taken(written: ServerCommand, reader: Reader) -> None:
-    """Refuse what the reader would stop at.
+def _corrected(written: ServerCommand, reader: Reader) -> tuple[ServerCommand, list[str]]:
+    """The command with what the reader takes, where it is certain what is meant.
+
+    Returns:
+        It, and options that are left out although another spelling was corrected to them.
 
     Raises:
-        BadInputError: it would.
+        BadInputError: the reader would stop at it all the same.
     """
+    edits, lost = list(_edits(written, reader)), list[str]()
+    told = {finding.flag for finding in edits}
+    for _ in written.items:
+        if not edits:
+            break
+        finding = edits[0]
+        if finding.flag not in told and not any(finding.edits.values()):
+            lost.append(printable(finding.flag))
+        written = written.edited(finding.edits)
+        edits = list(_edits(written, reader))
     for finding in lint(written, reader):
         if finding.severity is Severity.ERROR:
             instead = f"write {finding.replacement}" if finding.replacement else "take it out"
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+    return written, lost
+
+
+def _edits(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield what stops the reader at an option by itself, and has a certain correction."""
+    for finding in (one for rule in _OF_ONE_OPTION for one in rule(command, reader)):
+        # What a binary lacks of its dialect is not left out, but refused.
+        is_certain = any(finding.edits.values()) or (finding.edits and reader.accepted is None)
+        if finding.severity is Severity.ERROR and is_certain:
+            yield finding
 
 
 def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:
     """Yield a note on all that the reader would stop at, and is written anew or left out."""
     told = {item.flag for item in dropped}
+    again = {one.at: one for one in repeats_rule(command, reader) if one.replacement == ""}
     for finding in lint(replace(command, remarks=()), reader):
         if finding.severity is not Severity.ERROR or finding.flag in told:
             continue
         own = command.items[finding.at].text if finding.at >= 0 else finding.flag
-        if finding.replacement:
+        if finding.at in again:
+            # Of two the reader's own rule takes one.
+            yield printable(f"of no effect, since {again[finding.at].what}: {own}")
+        elif finding.replacement:
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
         elif finding.replacement is not None:
             yield printable(f"left out, since {finding.what}: {own}")
+
+
+def _ignored(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
+    """Yield a note on variables that the command's own server ignores, and are options now."""
+    is_own = reader.dialect is source
+    for finding in variables_rule(command, reader if is_own else Reader(dialect=source)):
+        is_error = finding.severity is Severity.ERROR
+        if finding.replacement and not is_error and not reader.reads(finding.flag):
+            now = finding.replacement if is_own else "an option"
+            yield printable(
+                f"mind that {finding.what}: {finding.why}; it is {now} now, which counts"
+            )
+
+
+def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on what the reader understands otherwise than it looks."""
+    for finding in (*misread_rule(command, reader), *home_rule(command, reader)):
+        instead = f"; write {finding.replacement} for it" if finding.replacement else ""
+        yield printable(f"mind that {finding.what}: {finding.why}{instead}")
 
 
 def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:

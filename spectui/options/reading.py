@@ -438,6 +438,8 @@ _MOST_REPETITIONS = 4
 _NO_REPETITION = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 """Signs and classes, in which none of these repeats anything."""
 _REPETITION = re.compile(r"[*+{]")
+_OTHER_SET = re.compile(r"\[[^\]]*?(?:\[|--|&&|~~|\|\|)")
+"""Sets such as ``[[:alpha:]]``, which Python reads otherwise, or warns of."""
 _REPEATED_GROUP = re.compile(r"\)[*+{]|\(\?P=")
 
 
@@ -449,7 +451,9 @@ def tensor_pattern(text: str) -> re.Pattern[str] | None:
     """
     plain = _NO_REPETITION.sub("", text)
     is_bounded = len(_REPETITION.findall(plain)) <= _MOST_REPETITIONS
-    if len(text) > _LONGEST_PATTERN or not is_bounded or _REPEATED_GROUP.search(plain):
+    if len(text) > _LONGEST_PATTERN or not is_bounded:
+        return None
+    if _REPEATED_GROUP.search(plain) or _OTHER_SET.search(text):
         return None
     with suppress(re.error, RecursionError, OverflowError):
         return re.compile(text)

@@ -240,9 +240,14 @@ def server_words(arguments: list[str]) -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("command", ["llama-server", "llama-server -c 5"])
-def test_a_command_that_serves_nothing_is_refused(spectui: Spectui, command: str) -> None:
-    assert spectui("export", "--from", command) == 3
-    assert "the command names no model; add -m FILE" in spectui.err
+def test_a_command_without_a_model_starts_a_router(spectui: Spectui, command: str) -> None:
+    assert spectui("export", "--from", command) == 0
+    assert spectui.out == f"{command}\n"
+    assert "llama-server starts as a router" in spectui.err
+    # Where each entry is a model, there has to be one; and older builds have no router.
+    for more in (("--format", "ini"), ("--format", "llama-swap"), ("--dialect", "ik")):
+        assert spectui("export", "--from", command, *more) == 3
+        assert "the command names no model" in spectui.err
 
 
 def test_auto_asks_the_binary(spectui: Spectui, tmp_path: Path) -> None:
@@ -282,16 +287,22 @@ PAIR = "-m t -md d --spec-type draft-simple --spec-draft-n-max 4"
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("-m t -fa AUTO", "knows no -fa AUTO: .* write -fa auto"),
+        ("-m t -ot exps=CUDA_Host", "CUDA_Host is no buffer .* write -ot exps=CPU"),
         ("-m t -np 0", "knows no -np 0: "),
         ("-m t -ctk q6_0", "knows no -ctk q6_0: .* write -ctk q8_0"),
     ],
-    ids=["word", "number", "type"],
+    ids=["buffer", "number", "type"],
 )
 def test_what_the_server_would_not_take_is_refused(spectui: Spectui, words: str, told: str) -> None:
     assert spectui("export", "--from", f"llama-server {words}") == 3
     assert spectui.out == ""
     assert re.search(f"error: .*{told}", spectui.err)
+
+
+def test_another_spelling_of_a_value_is_corrected(spectui: Spectui) -> None:
+    assert spectui("export", "--from", "llama-server -m t -fa AUTO") == 0
+    assert spectui.out == "llama-server -m t -fa auto\n"
+    assert "-fa AUTO is now -fa auto" in spectui.err
 
 
 @pytest.mark.parametrize(
@@ -316,11 +327,12 @@ def test_a_draft_that_would_be_too_short_to_count_is_told(spectui: Spectui) -> N
     assert reason in spectui.out
 
 
-def test_variables_of_before_become_arguments_without_a_word(spectui: Spectui) -> None:
+def test_variables_of_before_become_arguments_that_count(spectui: Spectui) -> None:
     command = "LLAMA_ARG_NO_MMAP=1 LLAMA_ARG_CTX_SIZE=5 llama-server -m t"
     assert spectui("export", "--from", command) == 0
     assert spectui.out == "llama-server --load-mode none --ctx-size 5 -m t\n"
-    assert spectui.err == ""
+    assert spectui.err.startswith("mind that llama-server does not read LLAMA_ARG_NO_MMAP: ")
+    assert "LLAMA_ARG_CTX_SIZE" not in spectui.err
 
 
 def test_what_older_builds_cannot_draft_with_is_refused(spectui: Spectui) -> None:

@@ -26,7 +26,7 @@ def test_all_commands_of_a_file_are_checked(spectui: Spectui, tmp_path: Path) ->
     path = tmp_path / "m.ini"
     path.write_text("[good]\nmodel = a\n[bad]\nmodel = b\nctk = q9_0\n", "utf-8")
     assert spectui("lint", "--no-models", path) == 3
-    assert spectui.out.startswith("good:\nNo problems found, for llama-server")
+    assert spectui.out.startswith("good:\nNo problems found. Checked against")
     assert "\nbad:\nerror: llama-server knows no -ctk q9_0\n" in spectui.out
     assert spectui("lint", "--no-models", "--json", "-", path) == 3
     document = json.loads(spectui.out)
@@ -41,7 +41,7 @@ def test_all_commands_of_a_file_are_checked(spectui: Spectui, tmp_path: Path) ->
 
 def test_the_dialect_is_told(spectui: Spectui) -> None:
     assert spectui("lint", "--no-models", "llama-server -m a -rtr -mla 3") == 0
-    assert "for ik_llama.cpp's llama-server: only ik_llama.cpp has -rtr, -mla." in spectui.out
+    assert "the options of ik_llama.cpp, as only ik_llama.cpp has -rtr, -mla." in spectui.out
     assert spectui("lint", "--no-models", "--dialect", "llama.cpp", "llama-server -m a -rtr") == 3
 
 
@@ -55,3 +55,12 @@ def test_lint_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
+
+
+def test_a_correction_says_what_still_stops_the_server(spectui: Spectui) -> None:
+    whole, rest = "--spec-draft-n-max 8", "-ctk q9_0"
+    assert spectui("lint", "--no-models", "llama-server -m a --draft-max 8 -c 5 -ctk q9_0") == 3
+    assert "Corrected in part, and still refused (llama-server knows no -ctk q9_0):" in spectui.out
+    assert f"llama-server -m a {whole} -c 5 {rest}\n" in spectui.out
+    assert spectui("lint", "--no-models", "llama-server -m a --draft-max 8 -c 5") == 3
+    assert f"\nCorrected:\nllama-server -m a {whole} -c 5\n" in spectui.out

@@ -86,13 +86,8 @@ def test_a_hostile_path_in_a_file_of_every_kind(tmp_path: Path) -> None:
 # Shell
 
 
-def test_variables_of_the_script_and_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SPECTUI_TEST_FOLDER", "/m m")
-    text = (
-        "A='x y'\nB=${NOBODY_SETS_THIS:-9}\nllama-server -m \"$SPECTUI_TEST_FOLDER/$A\" -n $B -v $A"
-    )
+def test_variables_of_the_script(tmp_path: Path) -> None:
+    text = "A='x y'\nF='/m m'\nB=${NOBODY_SETS_THIS:-9}\nllama-server -m \"$F/$A\" -n $B -v $A"
     path = in_file(tmp_path, "run.sh", text)
     assert words_of(path) == ("-m", "/m m/x y", "-n", "9", "-v", "x", "y")
 
@@ -107,7 +102,7 @@ def test_variables_of_the_script_and_of_the_environment(
         ("llama-server -m a -c ${C_:-5} -ngl ${N_-9}", "-m a -c 5 -ngl 9"),
         (
             "llama-server --api-key '~/k' --alias \"~/a\" --path \\~/b",
-            "--api-key '***' --alias '~/a' --path '~/b'",
+            "--api-key '***' --alias '~/a' --path './~/b'",
         ),
     ],
 )
@@ -115,11 +110,11 @@ def test_what_a_shell_does_beside_starting_it(text: str, words: str) -> None:
     assert shlex.join(words_of(text)) == words
 
 
-def test_home_is_where_no_quotes_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/h")
-    assert words_of("M=~/m\nllama-server -m $M") == ("-m", "/h/m")
+def test_home_is_where_no_quotes_are() -> None:
+    assert words_of("M=~/m\nllama-server -m $M") == ("-m", "~/m")
+    assert words_of("HOME=/h\nM=~/m\nllama-server -m $M") == ("-m", "/h/m")
     assert words_of("llama-server -m ~/m --path ~ -a a~/b") == (
-        *("-m", "/h/m", "--path", "/h", "-a", "a~/b"),
+        *("-m", "~/m", "--path", "~", "-a", "a~/b"),
     )
 
 
@@ -184,8 +179,13 @@ LONG_MACROS = (
         ("a.yaml", "services:\n  a: &a\n    image: llama.cpp\n    b: *a\n", "", "holds itself"),
         ("a.yaml", "services: {a: {image: llama.cpp, volumes: 5}}", "", "names no model"),
         ("a.yaml", "services: {a: {image: llama.cpp, env_file: [5]}}", "", "5 cannot be read"),
-        ("a.yaml", "models: {a: {cmd: llama-server, env: 5}}", "", "names no model"),
-        ("a.yaml", "services: {a: {image: llama.cpp, command: -m $NO_}}", "", "NO_, which is not"),
+        ("a.yaml", "models: {a: {cmd: llama-server, env: 5}}", "", "names no model file"),
+        (
+            "a.yaml",
+            "services: {a: {image: llama.cpp, command: -m $NO_}}",
+            "",
+            "NO_, which no .env",
+        ),
         ("a.yaml", "models: {a: {cmd: 'llama-server -m ${x}'}}", "", "which it does not define"),
         (
             "a.yaml",
@@ -207,7 +207,7 @@ LONG_MACROS = (
         ("a.ini", "[a]\nmodel=a\n", ":c", "has no section c"),
         ("a.txt", "\0", "", "is no text"),
         ("a.txt", "\ud800", "", "is no text"),
-        ("a.txt", "# nothing", "", "names no model"),
+        ("a.txt", "# nothing", "", "has no arguments"),
     ],
 )
 def test_a_file_that_cannot_be_read(
@@ -451,10 +451,7 @@ def test_a_server_that_something_else_starts(
     assert shlex.join(words_of(in_file(tmp_path, name, content) + choose)) == words
 
 
-def test_models_are_listed_whatever_their_macros(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPECTUI_TEST_FOLDER", "/m m")
+def test_models_are_listed_whatever_their_macros(tmp_path: Path) -> None:
     text = """
 macros: {server: "llama-server --port ${PORT}", deep: "${server} --jinja"}
 models:
@@ -471,7 +468,10 @@ models:
     path = in_file(tmp_path, "a.yaml", text)
     with pytest.raises(BadInputError, match=r"has 2 models .*, with a, b$"):
         read_command(path)
-    assert words_of(f"{path}:a") == ("--jinja", "-m", "/m m/a.gguf")
+    with pytest.raises(BadInputError, match=r"env.SPECTUI_TEST_FOLDER}, which llama-swap takes"):
+        read_command(f"{path}:a")
+    plain = in_file(tmp_path, "b.yaml", text.replace("${env.SPECTUI_TEST_FOLDER}", "/m m"))
+    assert words_of(f"{plain}:a") == ("--jinja", "-m", "/m m/a.gguf")
 
 
 def test_words_that_only_old_yaml_takes_for_switches(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
-from spectui.commands.reader import Accepted, drafters_of
+from spectui.commands.reader import Accepted, Reader, drafters_of
+from spectui.commands.sources.reading import read_command
+from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
@@ -179,3 +181,31 @@ def test_the_program_is_named_as_a_shell_reads_it(format: Format) -> None:  # no
     setup = replace(SETUP, program="/opt/my llama/llama-server", accepted=taken)
     text = render(setup.launch(taken.dialect), format)
     assert "'/opt/my llama/llama-server'" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "told"),
+    [
+        (
+            "-m a -md b --spec-type draft-simple,ngram-mod --spec-draft-n-max 4",
+            "--spec-type ngram-mod,draft-simple",
+            "mind that llama-server asks ngram-mod, draft-simple in this order",
+        ),
+        (
+            "-m a -md b --draft 8 --draft-max 4",
+            "--spec-draft-n-max 4",
+            "of no effect, since --draft is given again as --draft-max 4: --draft 8",
+        ),
+        ("-m a -ot exps=cpu -c4096", "-ot exps=CPU -c 4096", "-ot exps=cpu is now -ot exps=CPU"),
+        ("-m a --gan 2 -c 5", "-m a -c 5", "left out, since llama-server has no such option: -gan"),
+    ],
+)
+def test_what_is_written_otherwise_is_told(text: str, written: str, told: str) -> None:
+    launch = translated(read_command(f"llama-server {text}"), Reader())
+    assert written in launch.text
+    assert any(told in note for note in launch.notes)
+
+
+def test_drafters_in_their_order_are_not_told() -> None:
+    launch = translated(read_command("-m a -md b --spec-type ngram-mod,draft-simple"), Reader())
+    assert not any("in this order" in note for note in launch.notes)

@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.commands.lint.checking import lint
-from spectui.commands.lint.values import Values, listed_flags, values_of
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
+from spectui.commands.values import Values, listed_flags, values_of
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.severity import Severity
@@ -48,12 +48,13 @@ def words_of(flag: str, value: str) -> list[str]:
     return [flag, *[value] * (2 if option.arity is Arity.TWO else 1)]
 
 
-def test_every_option_with_a_value_is_listed() -> None:
-    for flag in flags_of(Dialect.LLAMA_CPP):
+@pytest.mark.parametrize("dialect", [Dialect.LLAMA_CPP, Dialect.IK])
+def test_every_option_with_a_value_is_listed(dialect: Dialect) -> None:
+    for flag in flags_of(dialect):
         option = server_option(flag)
         assert option is not None
-        is_switch = option.arity is Arity.NONE or bool(option.negations)
-        listed = any(one in listed_flags() for one in option.flags)
+        is_switch = not option.counts.get(dialect)
+        listed = any(one in listed_flags(dialect) for one in option.flags)
         assert listed != is_switch, flag
 
 

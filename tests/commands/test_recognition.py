@@ -11,6 +11,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
+from spectui.options.drafters import NGRAM_KINDS
 from spectui.severity import Severity
 
 OURS, OLDER, IK = Dialect
@@ -20,8 +21,8 @@ OURS, OLDER, IK = Dialect
 @pytest.mark.parametrize(
     ("text", "dialect", "reason"),
     [
-        ("llama-server -m a -ngl 99", OURS, "nothing in it is of another build"),
-        ("llama-server -m a -md b --draft-max 16", OURS, "nothing in it is of another build"),
+        ("llama-server -m a -ngl 99", OURS, "nothing in it says that"),
+        ("llama-server -m a -md b --draft-max 16", OURS, "nothing in it says that"),
         ("~/ik_llama.cpp/build/bin/llama-server -m a", IK, "its program is "),
         ("cd /opt/ik_llama.cpp && ./llama-server -m a", IK, "its program is /opt/ik_llama.cpp"),
         ("docker run ik-llama-server -m a", IK, "its program is ik-llama-server"),
@@ -30,7 +31,16 @@ OURS, OLDER, IK = Dialect
             IK,
             "only ik_llama.cpp has -rtr, -fmoe, -amb",
         ),
-        ("llama-server -m a -sm graph", OURS, "nothing in it"),
+        # Values that one of them takes.
+        ("llama-server -m a -sm graph", IK, "only ik_llama.cpp has -sm graph"),
+        ("llama-server -m a -ctk q8_KV", IK, "only ik_llama.cpp has -ctk q8_KV"),
+        ("llama-server -m a --spec-type mtp", IK, "only ik_llama.cpp has --spec-type mtp"),
+        ("llama-server -m a --context-shift off", IK, "only ik_llama.cpp has --context-shift off"),
+        ("llama-server -m a --spec-type ngram-mod", OURS, "nothing in it"),
+        ("llama-server -m a -sm graph -ngl all", OURS, "nothing in it"),
+        ("llama-server -m a -sm rows", OURS, "nothing in it"),
+        # Mistakes that only the one lets pass.
+        ("llama-server -m a -np 0 -fa ON", OURS, "nothing in it"),
         ("llama-server -m a -p hello -co", OURS, "nothing in it"),
         ("~/llama.cpp/build/bin/llama-server -m a -rtr", OURS, "its program is "),
         ("llama-server -m a --spec-type mtp:n_max=2", IK, "only ik_llama.cpp has --spec-type mtp"),
@@ -41,6 +51,27 @@ OURS, OLDER, IK = Dialect
 def test_the_dialect_of_a_command(text: str, dialect: Dialect, reason: str) -> None:
     found = recognise(read_command(text))
     assert (found.dialect, found.reason.startswith(reason)) == (dialect, True), found
+
+
+@pytest.mark.parametrize(
+    "drafting",
+    [
+        *("-md b --draft-max 4", "-md b --spec-type draft-simple", "--spec-type draft-mtp"),
+        # The other of these is the same in both.
+        *(f"--spec-type {kind}" for kind in NGRAM_KINDS if kind != "ngram-cache"),
+    ],
+)
+def test_what_is_written_for_ik_is_recognised_when_it_is_read_again(drafting: str) -> None:
+    command = read_command(f"llama-server -m a -ngl all {drafting}")
+    written = translated(command, Reader(dialect=IK)).text
+    assert recognise(read_command(written)).dialect is IK, written
+
+
+def test_numbers_that_are_left_out_are_written_for_ik_where_it_has_others() -> None:
+    command = read_command("llama-server -m a --spec-type ngram-mod")
+    assert recognise(command).dialect is OURS
+    written = translated(command, Reader(dialect=IK)).text
+    assert written.endswith("--spec-type ngram-mod:ngram_size_n=24,n_min=48,n_max=64")
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ def test_what_is_searched_at_once_is_taken(text: str) -> None:
         "*",
         "a{99999999999}",
         "x" * 4001,
+        "[[:alpha:]]",
+        "[a--b]",
     ],
 )
 def test_what_may_have_no_end_or_cannot_be_read_is_not(text: str) -> None:

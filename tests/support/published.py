@@ -26,7 +26,13 @@ from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
 
 CORPUS = Path(__file__).parent.parent / "commands" / "corpus"
 IK_ANSWERS = CORPUS / "ik-answers.json"
-_OF_FILES = {"llama-cpp": "llama.cpp", "older": "older", "ik": "ik", "files": "llama.cpp"}
+_OF_FILES = {
+    "llama-cpp": "llama.cpp",
+    "older": "older",
+    "ik": "ik",
+    "files": "llama.cpp",
+    "pasted": "llama.cpp",
+}
 _SERVER = re.compile(
     r"""(?:"[^"\n]*llama-server(?:\.exe)?"|'[^'\n]*llama-server(?:\.exe)?'"""
     r"""|(?:[^\s"'=;(){}|&<>]*[/\\])?llama-server(?:\.exe)?|(?<=^)\./server)(?=\s|$)""",
@@ -41,6 +47,7 @@ _WRAPPER = re.compile(r"^\s*(?:sudo|numactl)\b[^\n]*? (?=/\S*/llama-server\b)", 
 """What need not be on this machine, and starts what follows it."""
 _REFUSED = re.compile(r'(?:argument: |argument "|option \'|type: )([^\s"\']+)')
 _ADVICE = re.compile(r"(?:has been removed\.|is disabled;)(.*)", re.DOTALL)
+_OPTION = re.compile(r"--?[A-Za-z]")
 _TIMEOUT_S = 60
 _MOST_DROPPED = 12
 
@@ -98,7 +105,7 @@ def calls_of(entry: Published, folder: Path, parser: Parser) -> list[Call] | str
         if isinstance(starts, str):
             return starts
         return list(starts.values()) if entry.choose is None else [starts[entry.choose]]
-    return shell_calls(entry.command, folder)
+    return shell_calls(entry.command, folder) or "it starts no llama-server"
 
 
 def shell_calls(script: str, folder: Path) -> list[Call]:
@@ -151,21 +158,39 @@ def understood(
         answer = parser.ask(call, folder)
         if answer.error is None:
             return answer.fields, dropped
-        found = _REFUSED.search(answer.error)
-        words = list(call.words)
-        spelled = [_normal(word) for word in words]
-        if found is None or _normal(found[1]) not in spelled:
+        at = _refused_at(call, answer.error, parser, folder)
+        if at is None:
             break
-        at = spelled.index(_normal(found[1]))
-        if not words[at].startswith("-") and at > 0 and words[at - 1].startswith("-"):
-            at -= 1
-        value = words[at + 1] if at + 1 < len(words) else None
-        if value is not None and re.match(r"--?[A-Za-z]", value):
-            value = None
-        dropped.append(Dropped(words[at], value, answer.error))
-        del words[at : at + (1 if value is None else 2)]
-        call = Call(tuple(words), call.variables)
+        left = _without(call, at)
+        value = call.words[at + 1] if len(call.words) - len(left.words) > 1 else None
+        dropped.append(Dropped(call.words[at], value, answer.error))
+        call = left
     return {}, dropped
+
+
+def _refused_at(
+    call: Call, error: str, parser: Parser | RecordedParser, folder: Path
+) -> int | None:
+    """Find the option that a parser refuses: the one that it names, or without which it goes on."""
+    words, found = call.words, _REFUSED.search(error)
+    spelled = [_normal(word) for word in words]
+    if found is None:
+        options = (at for at, word in enumerate(words) if _OPTION.match(word))
+        answers = ((at, parser.ask(_without(call, at), folder)) for at in options)
+        return next((at for at, answer in answers if answer.error != error), None)
+    if _normal(found[1]) not in spelled:
+        return None
+    at = spelled.index(_normal(found[1]))
+    is_value = not words[at].startswith("-") and at > 0 and words[at - 1].startswith("-")
+    return at - is_value
+
+
+def _without(call: Call, at: int) -> Call:
+    """Return the call without an option and its value."""
+    words = list(call.words)
+    has_value = at + 1 < len(words) and not _OPTION.match(words[at + 1])
+    del words[at : at + 1 + has_value]
+    return Call(tuple(words), call.variables)
 
 
 def _normal(word: str) -> str:
@@ -353,14 +378,19 @@ def changes(
     """
     named = options_in(told)
     announced = {name for option in named for name in parser.fields_of(option)}
-    for one in dropped:
+    for number, one in enumerate(dropped):
         option = one.option.partition("=")[0]
         if advice := _ADVICE.search(one.reason):
-            fields = {name for word in options_in(advice[1]) for name in parser.fields_of(word)}
+            fields = _advised(advice, parser)
             announced |= fields
             values = [json.dumps(after[name]) for name in fields if name in after]
             is_number = one.value is not None and re.fullmatch(r"-?[\d.]+", one.value) is not None
-            if is_number and values and str(one.value) not in " ".join(values):
+            is_last = all(
+                not fields & _advised(other, parser)
+                for later in dropped[number + 1 :]
+                if (other := _ADVICE.search(later.reason))
+            )
+            if is_number and is_last and values and str(one.value) not in " ".join(values):
                 yield f"{option} {one.value} becomes another value: {values}"
         elif option.startswith("-") and not {option, _normal(option)} & named:
             yield f"{option}, which is refused, is gone without a word"
@@ -368,6 +398,11 @@ def changes(
         old, new = _comparable(before, name), _comparable(after, name)
         if old != new and name not in announced:
             yield f"{name}: {json.dumps(old)[:120]} becomes {json.dumps(new)[:120]}"
+
+
+def _advised(advice: re.Match[str], parser: Parser | RecordedParser) -> set[str]:
+    """The fields that the options set which a parser names in place of a refused one."""
+    return {name for word in options_in(advice[1]) for name in parser.fields_of(word)}
 
 
 def _comparable(fields: dict[str, Any], name: str) -> object:

@@ -1,23 +1,33 @@
 """Applies all rules, and their corrections."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.items import divide
+from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
-from spectui.commands.lint.finding import Finding
+from spectui.commands.lint.finding import Finding, error
 from spectui.commands.lint.placement import placement_rule, tensors_rule
+from spectui.commands.lint.programs import program_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
-from spectui.commands.lint.spelling import repeats_rule, spelling_rule
-from spectui.commands.lint.values import devices_rule, values_rule
+from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
+from spectui.commands.lint.values import values_rule
+from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
+from spectui.commands.stages import loads_draft
+from spectui.errors import BadInputError
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
+    program_rule,
     lengths_rule,
     spelling_rule,
+    home_rule,
     kinds_rule,
     values_rule,
     devices_rule,
@@ -32,6 +42,8 @@ _RULES: tuple[Rule, ...] = (
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of corrections: more than any command has options."""
+_WORD = re.compile(r'(?:[^ "]|"[^"]*"?)+')
+"""A word of ``--draft-params``, where double quotes hold blanks."""
 
 
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
@@ -40,6 +52,7 @@ def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     found = (
         *_of_source(command),
         *(finding for rule in _RULES for finding in rule(command, reader)),
+        *_of_draft_params(command, reader),
     )
     end = len(command.items)
     return tuple(
@@ -59,12 +72,29 @@ def _of_source(command: ServerCommand) -> Iterator[Finding]:
         )
 
 
+def _of_draft_params(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for all at which ik_llama.cpp stops among the arguments for its draft."""
+    if reader.dialect is not Dialect.IK or not loads_draft(command):
+        return
+    for at, item in command.all("draft-params"):
+        words = [word.replace('"', "") for word in _WORD.findall(item.value)]
+        try:
+            own = lint(ServerCommand.of(divide(words)), reader)
+        except BadInputError as fault:
+            yield error((at, item), f"in {item.flag}: {fault}", "it stops at it")
+        else:
+            for one in own:
+                if one.severity is Severity.ERROR:
+                    yield error((at, item), f"in {item.flag}: {one.what}", one.why)
+
+
 def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
     """The command after all corrections that need no answer from its author.
 
     A command that the server runs stays as it is: only what is removed, renamed or refused is
     written anew, with what its author had by default then.
     """
+    command = as_server(command)
     if not any(finding.severity is Severity.ERROR for finding in lint(command, reader)):
         return _without_unread(command, reader)
     left = tuple(one for one in command.remarks if one.replacement is None)

@@ -5,12 +5,20 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import PurePath
 
-from spectui.commands.command import BY_LAYERS, ServerCommand
-from spectui.commands.drafting import IK_KINDS, KINDS_BY_NAME, KNOWN_TO_IK, drafting, in_stages
+from spectui.commands.command import BY_LAYERS, Edits, ServerCommand
+from spectui.commands.drafting import KINDS_BY_NAME, drafting, in_stages, is_of_stage
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, error, warning
 from spectui.commands.lint.values import meant_by
 from spectui.commands.reader import Reader
+from spectui.commands.stages import (
+    BY_ITSELF,
+    IK_KINDS,
+    NONE,
+    UNFINISHED,
+    chain_fault,
+    read_stage,
+)
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -52,15 +60,18 @@ _OF_DRAFTING = (*MODEL_FLAGS, "spec-draft-p-split")
 
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on every ``--spec-type``."""
+    if reader.dialect is Dialect.IK:
+        found = [one for item in command.all("spec-type") for one in _of_ik(*item, command)]
+        yield from found
+        # How stages stand together is seen once each is one.
+        if not any(one.severity is Severity.ERROR for one in found):
+            yield from _of_chain(command)
+        return
     for at, item in command.all("spec-type"):
-        match reader.dialect:
-            case Dialect.LLAMA_CPP:
-                yield from _current(at, item)
-            case Dialect.IK:
-                yield from _of_ik(at, item, command)
-                yield from _again(at, item, command)
-            case Dialect.LEGACY:
-                yield from _before_spring(at, item, reader)
+        if reader.is_current:
+            yield from _current(at, item)
+        else:
+            yield from _before_spring(at, item, reader)
 
 
 def _current(at: int, item: Item) -> Iterator[Finding]:
@@ -141,29 +152,73 @@ def _shared_words(value: str) -> tuple[str, ...] | None:
 
 
 def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
-    named = item.value.partition(":")[0]
-    kinds = named.split(",")
-    if len(kinds) == 1 and named in KNOWN_TO_IK:
+    """Find a value that is no stage of ik_llama.cpp."""
+    try:
+        stage = read_stage(item.value)
+    except ValueError as fault:
+        edits = in_stages(command)
+        words = next(filter(None, edits.values()), ())
+        # What is no stage then either only its author can tell.
+        if not all(map(_is_stage, words[1::2])):
+            edits, words = {}, ()
+        yield Finding(
+            flag=item.shown,
+            severity=Severity.ERROR,
+            what=f"ik_llama.cpp's llama-server knows no {item.flag} {item.value}",
+            why=str(fault),
+            replacement=shlex.join(words) if words else None,
+            edits=edits,
+            at=at,
+        )
+    else:
+        if stage.kind == UNFINISHED:
+            yield warning(
+                (at, item),
+                f"{item.flag} {stage.kind} drafts nothing in ik_llama.cpp",
+                "it takes the name, and has no drafter behind it",
+                write=(),
+            )
+
+
+def _is_stage(value: str) -> bool:
+    try:
+        read_stage(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_chain(command: ServerCommand) -> Iterator[Finding]:
+    """Find stages that ik_llama.cpp does not take together."""
+    found = list(command.all("spec-type"))
+    kinds = [read_stage(item.value).kind for _at, item in found]
+    repeated = [one for at, item in found for one in _again(at, item, command)]
+    yield from repeated
+    fault = chain_fault(command)
+    if fault is None or repeated:
         return
-    edits = in_stages(command)
-    words = next(filter(None, edits.values()), ())
-    is_known = all(IK_KINDS.get(kind, kind) in KNOWN_TO_IK for kind in kinds)
+    place, why = fault
+    at, item = found[place]
+    edits: Edits = {}
+    if kinds[place] not in BY_ITSELF and set(kinds[place:]) & set(BY_ITSELF):
+        edits = in_stages(command)
+    words = [word for one in edits.values() for word in one]
     yield Finding(
         flag=item.shown,
         severity=Severity.ERROR,
-        what=f"ik_llama.cpp's llama-server knows no {item.flag} {named}",
-        why=f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another",
-        replacement=shlex.join(words) if is_known else None,
-        edits=edits if is_known else {},
+        what=f"ik_llama.cpp's llama-server takes no {item.flag} {item.value} there",
+        why=why,
+        replacement=shlex.join(words) if words else None,
+        edits=edits,
         at=at,
     )
 
 
 def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     """Find a kind that occurs in another stage as well, which ik_llama.cpp refuses."""
-    kind, colon, _settings = item.value.partition(":")
+    kind, colon = _kind(item), ":" in item.value
     others = [one for place, one in command.all("spec-type") if place != at]
-    same = [one for one in others if one.value.partition(":")[0] == kind]
+    same = [one for one in others if _kind(one) == kind != NONE]
     # Of two with numbers only their author knows which counts.
     is_idle = not colon and any(":" in one.value for one in same)
     if same and (is_idle or at > command.items.index(same[0])):
@@ -176,13 +231,17 @@ def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
         )
 
 
+def _kind(item: Item) -> str:
+    return item.value.partition(":")[0].replace("_", "-")
+
+
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
     if command.has_draft:
         yield from _of_draft(command, reader)
         yield from _without_model(command)
-    else:
-        yield from _without_draft(command)
+    elif not command.has("draft-params"):
+        yield from _without_draft(command, reader)
 
 
 def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -216,18 +275,24 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 def _no_kind(
     at: int, item: Item | None, command: ServerCommand, reader: Reader
 ) -> Iterator[Finding]:
-    if not reader.is_current:
-        return
     kind = _kind_of(item, command)
-    if kind in _FOUND_OUT and not (kind == MTP_KIND and _is_overlooked(command)):
-        return
-    yield Finding(
+    is_found_out = kind in _FOUND_OUT and not (kind == MTP_KIND and _is_overlooked(command))
+    if reader.is_current and not is_found_out:
+        yield _undrafted(at, kind, "llama-server loads the draft and then drafts nothing with it")
+    # Where something is of a stage, that is told of it.
+    if reader.dialect is Dialect.IK and not any(map(is_of_stage, command.items)):
+        does = "ik_llama.cpp neither loads the draft nor drafts with it"
+        yield _undrafted(at, IK_KINDS.get(kind), does)
+
+
+def _undrafted(at: int, kind: str | None, does: str) -> Finding:
+    return Finding(
         flag="--spec-type",
         severity=Severity.WARNING,
         what="there is a draft, but no --spec-type",
-        why="since spring 2026 llama-server loads the draft and then drafts nothing with it",
-        replacement=f"--spec-type {kind}",
-        edits={None: ("--spec-type", kind)},
+        why=f"since spring 2026 {does}",
+        replacement=None if kind is None else f"--spec-type {kind}",
+        edits={} if kind is None else {None: ("--spec-type", kind)},
         at=at,
     )
 
@@ -279,9 +344,10 @@ def _without_model(command: ServerCommand) -> Iterator[Finding]:
         )
 
 
-def _without_draft(command: ServerCommand) -> Iterator[Finding]:
+def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     kinds = command.kinds
-    for at, item in command.all("spec-type"):
+    # ik_llama.cpp stops, which is told of its stages.
+    for at, item in () if reader.dialect is Dialect.IK else command.all("spec-type"):
         needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in _NEED_DRAFT]
         if needing:
             yield warning(

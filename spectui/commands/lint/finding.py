@@ -1,11 +1,11 @@
 """A finding and its correction."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from spectui.commands.command import Edits
+from spectui.commands.home import shell_line
 from spectui.commands.items import Item
 from spectui.severity import Severity
 
@@ -60,7 +60,7 @@ def about(
         severity=severity,
         what=what,
         why=why,
-        replacement=None if words is None else shlex.join(words),
+        replacement=None if words is None else shell_line(words),
         edits={} if fix is None else {at: tuple(fix)},
         at=at,
     )

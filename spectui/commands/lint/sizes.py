@@ -16,6 +16,7 @@ from spectui.commands.lint.finding import (
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import own_words
 from spectui.commands.server_options import FALSE
+from spectui.commands.stages import loads_draft
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -141,20 +142,23 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     longest = command.number("draft-max") or _behind_kind(command)
     patterns = (part for _at, item in command.all("override-tensor") for part in item.values)
     in_ram = command.has("cpu-moe", "n-cpu-moe") or any(part.endswith("=CPU") for part in patterns)
-    if found is None or longest is None or not in_ram or longest < _LONG:
+    paying = command.paying_length
+    is_long = longest is not None and (longest >= _LONG if paying is None else longest > paying)
+    if found is None or longest is None or not in_ram or not is_long:
         return
     flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
     is_batch = longest >= _OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
-    at, item = found
     yield warning(
-        (at, item),
+        found,
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
-        f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        f"spectui tune found on this machine that drafts of at most {paying} tokens pay most"
+        if paying is not None
+        else f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
         "the GPU, which costs more than it saves for so few tokens"
         if is_batch
         else "each token of a draft reads other experts, so that verifying many costs nearly as "
         "much as decoding them; spectui tune finds the length that pays",
-        write=(flag, str(_SHORT)) if item.name == "draft-max" else None,
+        write=(flag, str(paying or _SHORT)) if found[1].name == "draft-max" else None,
     )
 
 
@@ -267,7 +271,7 @@ def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _draft_caches(command)
         yield from _inherited(command, reader)
         yield from _draft_context(command, reader)
-    yield from _quantised_values(command)
+    yield from _quantised_values(command, reader)
     yield from _batches(command)
 
 
@@ -319,19 +323,31 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
+def _quantised_values(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found = command.last("flash-attn", "no-flash-attn")
-    cache = command.value("cache-type-v")
-    if found is None or cache is None or cache in _FULL_PRECISION:
+    cache = next(_value_types(command, reader), None)
+    if found is None or cache is None:
         return
     at, item = found
-    if item.name == "no-flash-attn" or item.value in FALSE:
+    if item.name == "no-flash-attn" or item.value.lower() in FALSE:
         yield error(
             (at, item),
             f"a V cache of {cache}, without flash attention",
             "llama.cpp computes with a quantised V cache in flash attention alone, and stops",
             fix=("-fa", "on"),
         )
+
+
+def _value_types(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield the types of quantised V caches."""
+    types = [command.value("cache-type-v")]
+    if reader.dialect is Dialect.IK:
+        types += [command.value("cache-type-v-draft")] if loads_draft(command) else []
+        parts = (command.value(f"cache-type-v-{end}") for end in ("first", "last"))
+        told = (part.partition(",") for part in parts if part is not None)
+        # A type of no layers is none.
+        types += [kind for kind, _, number in told if number.isdigit() and int(number) > 0]
+    yield from (kind for kind in types if kind is not None and kind not in _FULL_PRECISION)
 
 
 def _batches(command: ServerCommand) -> Iterator[Finding]:

@@ -6,11 +6,20 @@ from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
-from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, about, error, note
+from spectui.commands.home import is_named_so, shell_line
+from spectui.commands.items import DASHES, Item
+from spectui.commands.lint.finding import Finding, about, error, note, warning
+from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import DASHES, instead_of, likely_flag, meant_by, together
-from spectui.commands.server_options import Arity, canonical
+from spectui.commands.rewriting import (
+    instead_of,
+    likely_flag,
+    likely_variable,
+    meant_by,
+    together,
+)
+from spectui.commands.server_options import PREFIX, Arity, canonical
+from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
 from spectui.severity import Severity
@@ -43,16 +52,41 @@ _LISTS = ("override-tensor", "lora")
 
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on flags that the reader refuses and variables that it ignores."""
+    """Yield findings on flags that the reader refuses, and on variables."""
+    yield from variables_rule(command, reader)
     for at, item in enumerate(command.items):
         if item.variable is not None:
-            yield from _variable(at, item, command, reader)
-        elif item.values and len(item.words) == 1:
+            continue
+        if item.values and len(item.words) == 1:
             yield _attached(at, item, reader)
         elif not item.flag.startswith("-"):
             yield _stray(at, item, reader)
         else:
             yield from _flag(at, item, command, reader)
+    yield from unknown_variables(command, reader)
+
+
+def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on variables that look like options, and that no server is known to read."""
+    for name, value in command.start.environment:
+        if not name.startswith(PREFIX) or reader.reads(name):
+            continue
+        likely = likely_variable(name, reader)
+        why = "it ignores a variable that it does not know, without a word"
+        yield Finding(
+            flag=name,
+            severity=Severity.WARNING,
+            what=f"{reader.name} does not read {name}",
+            why=why if likely is None else f"{why}; {likely} is the most similar one",
+            replacement="" if likely is None else f"{likely}={shlex.quote(value)}",
+        )
+
+
+def variables_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on variables that the reader does not read."""
+    for at, item in enumerate(command.items):
+        if item.variable is not None:
+            yield from _variable(at, item, command, reader)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -72,7 +106,7 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         severity=Severity.ERROR if variable in _STOPPING else Severity.WARNING,
         what=f"{reader.name} does not read {variable}",
         why=why,
-        replacement=shlex.join(words or ()),
+        replacement=shell_line(words or ()),
         # As an argument first: what that is called comes next.
         edits={at: item.words},
         at=at,
@@ -93,9 +127,15 @@ def _stray(at: int, item: Item, reader: Reader) -> Finding:
     return error(
         (at, item),
         f"{item.flag!r} belongs to no option",
-        f"{reader.name} takes no words by themselves, and stops",
+        f"{reader.name} takes no words by themselves, and stops{_odd(item)}",
         fix=words or None,
     )
+
+
+def _odd(item: Item) -> str:
+    """Hint at a sign of web pages in a word, wherever the command was read from."""
+    signs = (one for one in item.flag if not one.isascii() and not one.isalnum())
+    return "".join(f"; it holds {named(one)}" for one in [*signs][:1])
 
 
 def _unknown(at: int, item: Item, reader: Reader) -> Finding:
@@ -104,9 +144,9 @@ def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     return error(
         (at, item),
         f"{reader.name} does not know {item.flag}",
-        "it stops at it"
+        f"it stops at it{_odd(item)}"
         if likely is None
-        else f"it stops at it; {likely} is the option with the most similar name",
+        else f"it stops at it; {likely} is the option with the most similar name{_odd(item)}",
         write=None if likely is None else (likely, *item.values),
         fix=words,
     )
@@ -129,10 +169,22 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 flag=flag,
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
-                why="; ".join((_why(item, reader), *_longer(item, words))),
-                replacement=None if words is None else shlex.join(words),
+                why="; ".join((_why(item, command, reader), *_longer(item, words))),
+                replacement=None if words is None else shell_line(words),
                 edits=edits,
                 at=at,
+            )
+
+
+def home_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for every path whose ``~`` no shell replaces."""
+    for at, item in enumerate(command.items):
+        if item.is_path and any(map(is_named_so, item.values)):
+            yield warning(
+                (at, item),
+                f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
+                "only a shell replaces ~, and not in quotes; the server looks for such a folder "
+                "where it is started: write the whole path",
             )
 
 
@@ -145,7 +197,7 @@ def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
         yield told
 
 
-def _why(item: Item, reader: Reader) -> str:
+def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
@@ -156,6 +208,11 @@ def _why(item: Item, reader: Reader) -> str:
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
         return f"builds since {_day(until)} stop at it{today}"
+    if server.programs:
+        word = started_by(command)
+        own = SERVER if word is None else program_of(word)
+        program = server.programs[0] if own == SERVER else own
+        return f"it is an option of {program}, and stops the server"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
     if reader.dialect in server.taken:

@@ -1,18 +1,18 @@
 """Reads a service's llama-server command out of a Compose file."""
 
 import dataclasses
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, outside
 from spectui.commands.sources.files import Replacement, Tree, assignments, chosen, text_of_file
 from spectui.commands.sources.shell import inside
-from spectui.commands.sources.source import IMAGES, names_server, runs_other
+from spectui.commands.sources.source import IMAGES, runs_other
 from spectui.errors import BadInputError
 
 _INTERPOLATED = re.compile(
@@ -27,7 +27,7 @@ def read_compose(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     Raises:
         BadInputError: no service or several run llama-server, or a variable is not set.
     """
-    variables = {**_dotenv(path.parent), **os.environ}
+    variables = _dotenv(path)
     services = {str(n): s for n, s in tree["services"].items() if isinstance(s, dict)}
     servers = [name for name, service in services.items() if _is_server(service)]
     # Who names a service knows what it runs.
@@ -60,9 +60,10 @@ def _is_server(service: Tree) -> bool:
     )
 
 
-def _dotenv(folder: Path) -> dict[str, str]:
-    path = folder / ".env"
-    return assignments(text_of_file(path)) if path.exists() else {}
+def _dotenv(path: Path) -> dict[str, str]:
+    """Variables of the file ``.env`` beside a Compose file; none beside a paste."""
+    own = path.parent / ".env"
+    return assignments(text_of_file(own)) if path.exists() and own.exists() else {}
 
 
 def _around(service: Tree, tree: Tree, path: Path) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def _variable(match: re.Match[str], variables: Mapping[str, str]) -> str:
         return str(text)
     if value is None:
         raise BadInputError(
-            f"the Compose file uses ${name}, which is not set; set it, or put its value there"
+            f"the Compose file uses ${name}, which no .env beside it sets, and spectui takes "
+            "nothing from its own environment; write its value there"
         )
     return value

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from spectui.commands.command import COMPOSE, Entry, ServerCommand
-from spectui.commands.server_options import PREFIX
+from spectui.commands.command import ASSIGNMENT, COMPOSE, Entry, ServerCommand
+from spectui.commands.home import is_at_home, own_path, text_of
+from spectui.commands.items import stands_for_option
+from spectui.commands.programs import names_server
 from spectui.commands.sources.files import Replacement, Tree, assignments, text_of_file
-from spectui.commands.sources.source import CONTAINERS, names_server, with_paths
+from spectui.commands.sources.source import CONTAINERS, with_paths
 from spectui.errors import BadInputError
 
 _FULL_IMAGE = re.compile(r":full\b")
@@ -83,7 +85,7 @@ class Container:
         Args:
             service: settings by Compose's keys.
             folder: folder of its relative paths.
-            variables: asked for those of the environment that have no value there.
+            variables: asked for those of its environment that have no value there.
 
         Raises:
             BadInputError: a file cannot be read, or quotes are not balanced.
@@ -145,9 +147,9 @@ class Container:
         """
         own, files = _own_variables(self.service), list(_env_files(self.service))
         of_files = {name: value for name, value in self.environment.items() if name not in own}
-        if any(name.startswith(PREFIX) for name in of_files):
+        if any(map(stands_for_option, of_files)):
             own, files = {**of_files, **own}, []
-        kept = {name: value for name, value in own.items() if not name.startswith(PREFIX)}
+        kept = {name: value for name, value in own.items() if not stands_for_option(name)}
         found = {"environment": kept, "env_file": [self._kept_file(file) for file in files]}
         return {key: value for key, value in found.items() if value}
 
@@ -166,7 +168,10 @@ class Container:
         return f"{self._absolute(source)}{colon}{rest}" if is_path else volume
 
     def _absolute(self, path: str) -> str:
-        return path if "://" in path else os.path.abspath(self.folder / os.path.expanduser(path))  # noqa: PTH100, PTH111 - links stay
+        if "://" in path or is_at_home(path):
+            return path
+        folder = _below(self.folder, path)
+        return str(folder) if is_at_home(str(folder)) else os.path.abspath(folder)  # noqa: PTH100 - links stay
 
 
 def outside(inner: ServerCommand, mounts: Mapping[PurePosixPath, Path]) -> ServerCommand:
@@ -223,7 +228,8 @@ def _environment(service: Tree, folder: Path, variables: Mapping[str, str]) -> d
     found: dict[str, str] = {}
     bounded = Replacement()
     for file in _env_files(service):
-        path = folder / str(file.get("path", "") if isinstance(file, dict) else file)
+        name = str(file.get("path", "") if isinstance(file, dict) else file)
+        path = Path(own_path(str(_below(folder, name))))
         found |= assignments(bounded.of(text_of_file(path, f"env_file {path}")))
     for name, value in _own_variables(service).items():
         # One without a value is taken from where the container is started.
@@ -258,8 +264,13 @@ def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, Path]:
         else:
             source, target, *_mode = (*str(volume).split(":"), "")
         if source.startswith((".", "/", "~")) and target:
-            found[PurePosixPath(target)] = folder / os.path.expanduser(source)  # noqa: PTH111 - may be relative
+            found[PurePosixPath(target)] = _below(folder, source)
     return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
+
+
+def _below(folder: Path, path: str) -> Path:
+    """The path of a mount or a file; Compose knows the home folder in it."""
+    return Path(path) if is_at_home(path) else folder / path
 
 
 def docker_run(words: Sequence[str], folder: Path) -> Container | None:
@@ -288,13 +299,14 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
         elif not equals:
             value = words[at] if at < len(words) else ""
             at += 1
-        if not _keep(service, flag, value):
+        if not _keep(service, flag, text_of(value)):
             left.append(flag)
     image = words[at] if at < len(words) else ""
     service = {"image": image, **service, "command": list(words[at + 1 :])}
     told = f"left out, since spectui knows no word of Compose for it: {', '.join(left)}"
+    before = (ASSIGNMENT.fullmatch(word) for word in words[:program])
     return dataclasses.replace(
-        Container.of(service, folder, os.environ),
+        Container.of(service, folder, {one[1]: one[2] for one in before if one is not None}),
         name=service.get("container_name"),
         around=_around(service),
         notes=(told,) if left else (),

@@ -1,6 +1,5 @@
 """Reads a model's command out of a file of llama-swap."""
 
-import os
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -10,11 +9,12 @@ from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, LLAMA_SWAP, Entry, ServerCommand
 from spectui.commands.items import Item
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import canonical
 from spectui.commands.sources.containers import plain_words
 from spectui.commands.sources.files import Replacement, Tree, chosen
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import IMAGES, names_server
+from spectui.commands.sources.source import IMAGES
 from spectui.errors import BadInputError
 
 _MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
@@ -119,13 +119,13 @@ def _replaced(
     """
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[2]) if match[1] else macros.get(match[2])
+        found = None if match[1] else macros.get(match[2])
         if found is None and keeps_unknown:
             return match[0]
         if found is None:
+            which = "llama-swap takes from its environment" if match[1] else "it does not define"
             raise BadInputError(
-                f"the llama-swap file uses {match[0]}, which it does not define; put there what "
-                f"it stands for"
+                f"the llama-swap file uses {match[0]}, which {which}; put there what it stands for"
             )
         return bounded.of(found.replace("\n", " "))
 

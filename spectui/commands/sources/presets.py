@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.commands.command import INI, Entry, Remark, ServerCommand
+from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide
 from spectui.commands.server_options import (
     FALSE,
@@ -122,7 +123,8 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
         words = ["-hf", name, *words]
     kept = {one.key: one.value for one in given.values() if one.key in _OF_THE_ROUTER - {_VERSION}}
     entry = Entry(format=INI, name=None if name == _EVERY else name, settings=kept)
-    return replace(ServerCommand.of(divide(words)), entries=(entry,), remarks=tuple(remarks))
+    items = map(with_paths_read, divide(words))
+    return replace(ServerCommand.of(items), entries=(entry,), remarks=tuple(remarks))
 
 
 def _again(presets: Presets, section: str) -> Iterator[Remark]:

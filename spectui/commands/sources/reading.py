@@ -12,12 +12,16 @@ from typing import Any, TypeGuard
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
+from spectui.commands.programs import is_server_today, names_server, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
+from spectui.commands.sources.images import is_dockerfile, is_list, read_dockerfile, read_list
+from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
-from spectui.commands.sources.shell import read_shell
-from spectui.commands.sources.source import OF_LLAMA, PROGRAMS, below, command_of, names_server
+from spectui.commands.sources.shell import read_shell, unwrapped
+from spectui.commands.sources.source import OF_LLAMA, below, command_of
 from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
+from spectui.severity import Severity
 
 _KIND = "pid:"
 _MOST_SHOWN = 100
@@ -28,7 +32,7 @@ _FILE = re.compile(
 )
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
-_YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
+_YAML = re.compile(r"(?m)^(services|models|kind)[ \t]*:")
 _UNIT = re.compile(r"(?m)^[ \t]*\[Service\]")
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
@@ -80,7 +84,8 @@ def _only() -> int:
     found = {
         process.pid: shlex.join(process.info["cmdline"] or ())
         for process in psutil.process_iter(["name", "cmdline"])
-        if process.info["name"] in PROGRAMS or names_server((process.info["cmdline"] or ())[:1])
+        if is_server_today(process.info["name"] or "")
+        or names_server((process.info["cmdline"] or ())[:1])
     }
     if not found:
         raise BadInputError(
@@ -145,6 +150,8 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
         raise BadInputError("the command starts itself without an end; give a plain one") from error
     if len(command.arguments) > _MOST_WORDS:
         raise BadInputError("the command has too many words; give a shorter one")
+    if not command.items and not starts_server(command):
+        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     return command.discreet()
 
 
@@ -161,7 +168,7 @@ def _read(text: str) -> ServerCommand:
             raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        return _of_shell(text, None, None)
+        return _of_shell(unfenced(text), None, None)
     path, wanted = found
     return _of_file(text_of_file(path), path, wanted)
 
@@ -169,22 +176,50 @@ def _read(text: str) -> ServerCommand:
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
     # A script may hold the text of another file.
     is_script = text.startswith(_SCRIPT)
+    text = text if is_script else unfenced(text)
     found = _of_unit(text, path, wanted)
     if found is None and not is_script:
         found = _of_yaml(text, path, wanted)
     if found is not None:
         return found
-    presets = None if is_script else read_presets(text, path)
+    presets = None if is_script or is_list(text) else read_presets(text, path)
     if presets is not None:
         return preset_command(presets, path, wanted)
-    document = _json_tree(text)
-    if document is not None and wanted is None:
-        return _read_json(document, path)
     arguments = _read_arguments(text) if wanted is None else None
     return arguments or _of_shell(text, path, wanted)
 
 
 def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
+    document = _json_tree(text) if wanted is None else None
+    if document is not None:
+        return _read_json(document, script)
+    plain, changes = as_typed(text)
+    found = _of_plain(plain, script, wanted)
+    if not changes:
+        return found
+    # What stands beside the server's command is none of its problems.
+    words = " ".join((*found.ahead, *found.arguments))
+    is_same = _is_read_as(found, text, script, wanted)
+    concerning = (
+        one
+        for one in changes
+        if (one.flag in words if one.severity is Severity.WARNING else not is_same)
+    )
+    return replace(found, remarks=(*concerning, *found.remarks))
+
+
+def _is_read_as(command: ServerCommand, text: str, script: Path | None, wanted: str | None) -> bool:
+    try:
+        return _of_plain(text, script, wanted) == command
+    except BadInputError:
+        return False
+
+
+def _of_plain(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
+    if wanted is None and is_list(text):
+        return read_list(text)
+    if wanted is None and is_dockerfile(text):
+        return read_dockerfile(text)
     if is_of_windows(text):
         return read_windows(text, script=script, wanted=wanted)
     return read_shell(text, script=script, wanted=wanted)
@@ -200,26 +235,29 @@ def _of_unit(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
 
 
 def _of_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
-    """The command of a Compose or llama-swap file; None if the text is none."""
+    """The command of a file of Compose, llama-swap or Kubernetes; None if the text is none."""
     if _YAML.search(text) is None:
         return None
     # It loads what reads YAML.
     from spectui.commands.sources.compose import read_compose
+    from spectui.commands.sources.kubernetes import read_kubernetes
     from spectui.commands.sources.llama_swap import read_swap
-    from spectui.commands.sources.yaml_files import yaml_tree
+    from spectui.commands.sources.yaml_files import yaml_trees
 
-    tree = yaml_tree(text, path)
-    if tree is None:
-        return None
-    is_compose = isinstance(tree.get("services"), dict)
-    return (read_compose if is_compose else read_swap)(tree, path, wanted)
+    trees = yaml_trees(text, path)
+    for key, read in (("services", read_compose), ("models", read_swap)):
+        found = next((tree for tree in trees if isinstance(tree.get(key), dict)), None)
+        if found is not None:
+            return read(found, path, wanted)
+    pods = [tree for tree in trees if isinstance(tree.get("kind"), str)]
+    return read_kubernetes(pods, path, wanted) if pods else None
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
     """The file and the requested entry; None if there is no such file."""
     if stat.S_ISREG(_mode(text)):
         # The program alone is a command, as bad as it is.
-        return None if Path(text).name in PROGRAMS else (Path(text).expanduser(), None)
+        return None if is_server_today(Path(text).name) else (Path(text).expanduser(), None)
     for at in (match.start() for match in re.finditer(":", text)):
         if text[at + 1 :] and stat.S_ISREG(_mode(text[:at])):
             return Path(text[:at]).expanduser(), text[at + 1 :]
@@ -243,18 +281,23 @@ def _json_tree(text: str) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def _read_json(tree: dict[str, Any], path: Path) -> ServerCommand:
-    """The command in a document of ``spectui export`` or ``spectui tune``.
+def _read_json(tree: dict[str, Any], path: Path | None) -> ServerCommand:
+    """The command in a document of spectui's, or of a program that starts others so.
 
     Raises:
         BadInputError: it is another document.
     """
+    if _are_texts(tree.get("args")):
+        variables = tree.get("env")
+        pairs = variables.items() if isinstance(variables, dict) else ()
+        words = [str(tree.get("command", "llama-server")), *tree["args"]]
+        return unwrapped(words, {str(name): str(value) for name, value in pairs})
     arguments = tree.get("arguments", tree.get("flags"))
     program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})
     if not (_are_texts(arguments) and _are_texts(program) and isinstance(environment, dict)):
         raise BadInputError(
-            f"{path} is JSON without a list of arguments; give what spectui export --format json "
-            "wrote, or the command itself"
+            f"{path or 'it'} is JSON without a list of arguments; give what spectui export "
+            "--format json wrote, or the command itself"
         )
     return replace(
         ServerCommand.of(divide(arguments)),

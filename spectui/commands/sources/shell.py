@@ -12,19 +12,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, Remark, ServerCommand
+from spectui.commands.home import HOME, is_at_home, path_of, text_of
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import Replacement, SeveralError
-from spectui.commands.sources.shell_text import INSTEAD, Assignment, ShellCommand, ShellText, Value
+from spectui.commands.sources.pasted import MOST_CHARACTERS
+from spectui.commands.sources.refusals import INSTEAD
+from spectui.commands.sources.shell_text import Assignment, ShellCommand, ShellText, Value
 from spectui.commands.sources.source import (
     CONTAINERS,
+    before_arguments,
     below,
     check_program,
     command_of,
-    names_server,
+    left_out,
 )
 from spectui.errors import BadInputError
 from spectui.format import printable
+from spectui.secret import hidden
 from spectui.severity import Severity
 
 _REFUSED = {
@@ -32,7 +38,7 @@ _REFUSED = {
     **dict.fromkeys(("for", "while", "until", "select", "do", "done"), "a loop"),
     **dict.fromkeys(("break", "continue"), "a part of a loop"),
     **dict.fromkeys(("function", "return", "local", "shift"), "a part of a function"),
-    **dict.fromkeys(("!", "{", "}", "coproc", "time"), "a group of commands"),
+    **dict.fromkeys(("!", "{", "}", "coproc"), "a group of commands"),
     **dict.fromkeys(("source", "."), "another script, which may set anything"),
     **dict.fromkeys(("eval", "builtin", "command"), "a command in another's words"),
     **dict.fromkeys(("read", "mapfile", "readarray", "getopts", "let"), "input of the script"),
@@ -55,9 +61,11 @@ _ASSUMING = frozenset({"sudo", "doas"})
 _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
 """Options of ``set`` that only print, or end a script."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
-_MOST_CHARACTERS = 1 << 18
+_TAKE_A_LINE = frozenset({"tmux", "screen", "su", "runuser", "script", "watch", "ssh", "xterm"})
+"""Programs that hand a command in one word to a shell."""
 _MOST_COMMANDS = 1000
 _LONGEST_FOLDER = 4096
+_TIMING = "time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +135,7 @@ class _Session:
         return True
 
     def _assign(self, one: Assignment, command: ShellCommand) -> None:
-        before = self.values.get(one.name, os.environ.get(one.name))
+        before = self.values.get(one.name)
         if before is not None and isinstance(before, str) != isinstance(one.value, str):
             raise _refused(command, f"{one.name} is a text and a list")
         if not one.adds or before is None:
@@ -136,15 +144,19 @@ class _Session:
             before.extend(one.value)
         else:
             self.values[one.name] = self._added.of(f"{before}{one.value}")
-        self._exported |= {one.name} if self._exports_all or one.name in os.environ else set()
+        self._exported |= {one.name} if self._exports_all else set()
 
     def _go(self, words: Sequence[str], command: ShellCommand) -> None:
         if len(words) != 1 or words[0].startswith("-") or "CDPATH" in self.values:
             raise _refused(command, "'cd' is known with one folder")
-        self._folder = os.path.normpath(os.path.join(self._folder, words[0]))  # noqa: PTH118 - as a shell does
+        to = words[0] if words[0].startswith(HOME) else os.path.join(self._folder, words[0])  # noqa: PTH118 - as a shell does
+        self._folder = os.path.normpath(to)
         if len(self._folder) > _LONGEST_FOLDER:
             raise _refused(command, "the name of the folder is too long")
-        self.values["PWD"] = os.path.abspath(self._folder)  # noqa: PTH100 - links stay
+        is_at_home = self._folder.startswith(HOME)
+        if to.startswith(HOME) and not is_at_home:
+            raise _refused(command, "'cd' leads above the home folder, which only a shell knows")
+        self.values["PWD"] = self._folder if is_at_home else os.path.abspath(self._folder)  # noqa: PTH100 - links stay
 
     def _set(self, words: Sequence[str], command: ShellCommand) -> None:
         match words:
@@ -165,7 +177,7 @@ def read_shell(
 
     Args:
         text: typed, or out of a file.
-        variables: what is exported already, besides the environment.
+        variables: what is exported already.
         script: the file that it stands in; None for what is typed.
         wanted: the line on which the command starts, of several; None for the only one.
 
@@ -173,7 +185,7 @@ def read_shell(
         BadInputError: it holds several such commands, is larger than a command can be, or a
             construct decides what is run.
     """
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
     session = _Session(variables or {})
     origin = "" if script is None else str(script)
@@ -189,10 +201,12 @@ def read_shell(
     one = _only(candidates, origin, wanted)
     own = (f"{name}={value}" for name, value in _own_variables(one))
     server = unwrapped((*own, *one.command.words), one.reaching, one.folder)
-    lost = tuple(map(_without_quotes, one.command.bare_patterns))
-    server = replace(server, remarks=(*server.remarks, *lost))
+    lost = map(_without_quotes, one.command.bare_patterns)
+    left = map(left_out, filter(None, [" ".join(one.command.beside)]))
+    server = replace(server, remarks=(*server.remarks, *lost, *left))
     # A container has its own folder.
-    return below(server, one.folder) if one.folder and server.inside is None else server
+    is_inside = server.inside is not None or not one.folder
+    return server if is_inside else below(server, path_of(one.folder))
 
 
 def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidate | None]:
@@ -202,7 +216,7 @@ def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidat
     doubtful: ShellCommand | None = None
     """A command that runs only if a previous one succeeded."""
     is_sure, has_server = True, False
-    for n, command in enumerate(ShellText(text, session.values, origin).commands()):
+    for n, command in enumerate(_connected(ShellText(text, session.values, origin))):
         if n == _MOST_COMMANDS:
             raise _refused(command, f"more than {_MOST_COMMANDS} commands stand before it")
         if session.take(command):
@@ -222,6 +236,23 @@ def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidat
             if lost is not None and not has_server:
                 raise _refused(lost, "whether it takes effect depends on the commands beside it")
             changed, doubtful, is_sure, has_server = None, None, True, False
+
+
+def _connected(text: ShellText) -> Iterator[ShellCommand]:
+    """Yield the commands, each with what the shell makes of it beside running it."""
+    piped: ShellCommand | None = None
+    """The command whose output the present one reads."""
+    for command in text.commands():
+        if command.words[:1] == [_TIMING]:
+            n_timing = 1 + (command.words[1:2] == ["-p"])
+            command.beside.append(" ".join(command.words[:n_timing]))
+            del command.words[:n_timing]
+        if piped is not None:
+            piped.beside += ["|", *map(shlex.quote, command.words), *command.beside]
+        head = piped or command
+        head.beside += ["&"] if command.joint == "&" else []
+        piped = head if command.joint.startswith("|") else None
+        yield command
 
 
 def _is_aside(command: ShellCommand) -> bool:
@@ -319,10 +350,19 @@ def unwrapped(
         own = {m[1]: m[2] for m in map(ASSIGNMENT.fullmatch, words[:shell]) if m is not None}
         before = (word for word in words[:shell] if ASSIGNMENT.fullmatch(word) is None)
         inner = read_shell(words[shell + 2], {**variables, **own})
-        prelude = (*before, *inner.prelude)
+        prelude = (*map(before_arguments, before), *inner.prelude)
         check_program(prelude)
         return replace(inner, prelude=prelude)
-    container = docker_run(words, Path.cwd() / folder)
+    if _takes_a_line(words):
+        inner = read_shell(words[-1])
+        outer = [
+            word if m is None else f"{m[1]}={hidden(m[1], m[2])}"
+            for word, m in ((word, ASSIGNMENT.fullmatch(word)) for word in words[:-1])
+        ]
+        left = left_out(text_of(shlex.join(outer)))
+        return replace(inner, remarks=(*inner.remarks, left))
+    at = path_of(folder)
+    container = docker_run(words, Path(at) if is_at_home(at) else Path.cwd() / at)
     if container is None:
         return command_of(words, variables)
     # What surrounds it stays outside.
@@ -337,6 +377,13 @@ def inside(container: Container) -> ServerCommand:
     """
     command = unwrapped(container.words, container.environment)
     return replace(command, entries=(container.entry(command.prelude),))
+
+
+def _takes_a_line(words: Sequence[str]) -> bool:
+    """Whether the last word is a command that another program hands to a shell."""
+    names = (os.path.basename(word) for word in words[:-1])  # noqa: PTH119 - text, not a path
+    is_line = bool(words) and names_server(words[-1].split()) and not names_server(words)
+    return is_line and not _TAKE_A_LINE.isdisjoint(names)
 
 
 def _shell(words: Sequence[str]) -> int | None:

@@ -2,29 +2,27 @@
 
 Known are quotes, backslashes, comments, assignments, ``$NAME``, ``${NAME}``, ``${NAME:-default}``,
 lists (``NAME=(...)``, ``"${NAME[@]}"``), redirections, ``;``, ``&&`` and ``&``. Everything else is
-refused with its line. Otherwise than in bash, a remark may follow the backslash at a line's end, as
+refused with its line. Only the text itself sets variables: no environment is asked, and the home
+folder stays ``HOME``. Otherwise than in bash, a remark may follow the backslash at a line's end, as
 annotated commands have it.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spectui.commands.home import HOME
+from spectui.commands.programs import names_server
 from spectui.commands.sources.files import Replacement
-from spectui.commands.sources.source import names_server
+from spectui.commands.sources.refusals import INSTEAD, PLACEHOLDER, reason, shown
 from spectui.errors import BadInputError
 from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 
 Value = str | list[str]
 """Value of a variable: text, or the words of a list."""
 
-INSTEAD = (
-    "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
-)
 _MOST_WORDS = 10_000
-_MOST_SHOWN = 60
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 _NESTED = rf"\$(?:{_NAME}|\{{{_NAME}\}})"
 _DEFAULT = rf"(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED})*+"
@@ -32,8 +30,8 @@ _VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
 _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
 _WORD_ENDS = frozenset(" \t\r\n;&|<>")
 _TOKEN = re.compile(
-    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:]++|\r(?!\n)|(?<=[^ \t\n=;&|<>(])~|\{\}"
-    r"|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
+    r"(?P<text>(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++|\r(?!\n)"
+    r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z)))++)"
     r"|\\(?:\r?\n|(?P<escaped>[^A-Za-z0-9\n]))|'(?P<single>[^']*)'"
     rf"|(?P<quote>\"?)\$\{{(?P<list>{_NAME})\[@\]\}}(?P=quote)|(?P<double>{_OPEN_DOUBLE}\")"
     rf"|(?P<variable>{_VARIABLE})",
@@ -50,7 +48,9 @@ _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
 _REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
-_END = re.compile(r"\n|&&|;(?![;&])|&(?!>)|\|&?(?=[ \t\n]*(?:tee|cat|grep|tail|less|more|ts)[ \t])")
+_END = re.compile(
+    r"\n|&&|;(?![;&])|&(?!>)|\|&?(?=[ \t\n]*(?:tee|cat|grep|tail|less|more|ts)(?:[ \t\n;&|]|\Z))"
+)
 _BARE_PATTERN = re.compile(r"[^\s'\"$`;&<>|=]*[|()*?\[][^\s'\"$`;&<>]*=[^\s'\"$`;&<>|]+(?=\s|\Z)")
 _TAKE_PATTERNS = frozenset(
     flag for option in (OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT) for flag in option.flags
@@ -62,34 +62,6 @@ _OWN = re.compile(
 """Variables that a shell sets itself, or that change its parsing."""
 _DECLARING = frozenset({"export", "readonly", "declare", "typeset"})
 """Commands whose arguments are assignments, where variables are not split at blanks."""
-_PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
-_FOREIGN = (
-    (
-        r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
-        "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
-    ),
-    (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
-    (_PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
-    (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
-    (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
-    (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
-    (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
-    (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
-    (r"\$[?!$-]", "what only a running shell knows"),
-    (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
-    (r"\$['\"]", "a quote with escapes"),
-    (r"\(\)", "the definition of a function"),
-    (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
-    (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
-    (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
-    (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
-    (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
-    (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
-    (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
-    (r"['\"]", "a quote without its end; close it"),
-    (r"\\", "the end of the command, which goes on nowhere; take it out"),
-    (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
-)
 _PROMPT = re.compile(
     r"(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
     r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)(?=[ \t]+[^ \t\n])"
@@ -108,7 +80,7 @@ class Assignment:
 
 @dataclass(slots=True, kw_only=True)
 class ShellCommand:
-    """A simple command, less its redirections."""
+    """A simple command."""
 
     place: str = ""
     """Position of its start, for messages."""
@@ -116,6 +88,8 @@ class ShellCommand:
     words: list[str] = field(default_factory=list)
     bare_patterns: list[str] = field(default_factory=list)
     """Values of ``-ot`` with backslashes and without the quotes that would keep them."""
+    beside: list[str] = field(default_factory=list)
+    """Its redirections, and the rest of what is the shell's alone, as they stand in the text."""
     joint: str = ""
     """Its terminator: ``&&``, ``&``, ``;``, a pipe into what only reads, or the end of its line;
     empty at the end of the text."""
@@ -159,8 +133,7 @@ class ShellText:
 
         Args:
             text: text of a script, or a typed command.
-            values: variables, which may change between commands; the environment is asked for
-                others.
+            values: variables, which may change between commands.
             origin: the file that it stands in, for messages; empty for what is typed.
         """
         self._text = text.removeprefix("\N{BYTE ORDER MARK}")
@@ -207,11 +180,12 @@ class ShellText:
                 self._at = end.end()
                 return
             if redirection is not None:
-                if _PLACEHOLDER.match(self._text, self._at):
+                if PLACEHOLDER.match(self._text, self._at):
                     raise self._foreign()
                 self._at = redirection.end()
                 if not self._word():
                     raise self._foreign()
+                command.beside.append(self._text[redirection.start() : self._at])
             elif assigned is not None:
                 self._assign(assigned)
             elif self._at < len(self._text):
@@ -239,11 +213,7 @@ class ShellText:
         open_quote = _OPEN_QUOTE.match(self._text, self._at)
         if open_quote is not None and open_quote.end() < len(self._text):
             self._at = open_quote.end()
-        # Compiled here, since few commands are refused.
-        patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
-        found = ((pattern.match(self._text, self._at), what) for pattern, what in patterns)
-        shown, meaning = next((m[0], what) for m, what in found if m is not None)
-        return self._refusal(f"{_shown(shown)} is {meaning}")
+        return self._refusal(reason(self._text, self._at))
 
     def _check_line(self, *, is_first: bool) -> None:
         """Skip a prompt that a line begins with, and refuse an option of the line before.
@@ -256,11 +226,18 @@ class ShellText:
             # It is no word of any command.
             self._at = prompt.end()
             self._skip(lines=False)
-        if not is_first and self._text.startswith("-", self._at):
+        if is_first or not self._text.startswith("-", self._at):
+            return
+        before = self._text.rfind("\n", 0, max(0, self._text.rfind("\n", 0, self._at)))
+        if self._text[before + 1 : self._at].lstrip().startswith("#"):
             raise self._refusal(
-                "it begins with an option, but no backslash ends the line before, so that the "
-                "command ends there for a shell; put a backslash there, and no remarks between"
+                "it begins with an option, but the line before is a remark, which ends the command "
+                "for a shell whatever it ends with; take the remark out"
             )
+        raise self._refusal(
+            "it begins with an option, but no backslash ends the line before, so that the "
+            "command ends there for a shell; put a backslash there, and no remarks between"
+        )
 
     def _check_end(self, end: re.Match[str]) -> None:
         """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten.
@@ -317,7 +294,7 @@ class ShellText:
                 self._command.bare_patterns.append(bare[0])
         home = _HOME.match(self._text, start)
         if home is not None:
-            fields.add(f"{home[1] or ''}{self._expansion.of(self._set_text('HOME'))}")
+            fields.add(f"{home[1] or ''}{self._variable('$HOME')}")
             self._at = home.end()
         while token := _TOKEN.match(self._text, self._at):
             self._take(token, fields)
@@ -372,7 +349,7 @@ class ShellText:
     def _check_pattern(self, value: str, fields: _Fields) -> None:
         if fields.splits and re.search(r"[*?\[]", value):
             raise self._refusal(
-                f"a pattern of file names stands in a variable ({_shown(value)}); put the variable "
+                f"a pattern of file names stands in a variable ({shown(value)}); put the variable "
                 "in quotes"
             )
 
@@ -389,7 +366,10 @@ class ShellText:
         """The text of a variable that must be set."""
         value = self._value(name)
         if value is None:
-            raise self._refusal(f"${name} is not set; set it, or put there what it stands for")
+            raise self._refusal(
+                f"${name} is not set in it, and spectui takes nothing from its own environment; "
+                "write its value there, or give pid:NUMBER of the running server"
+            )
         if isinstance(value, list):
             raise self._refusal(f'${name} is a list; write "${{{name}[@]}}"')
         return value
@@ -401,14 +381,8 @@ class ShellText:
             raise self._refusal(f"${name} is set in the same line; set it in a line before")
         if name == "PWD" and name not in self._values:
             return str(Path.cwd())
-        return self._values.get(name, os.environ.get(name))
+        return self._values.get(name, HOME if name == "HOME" else None)
 
     def _check_name(self, name: str) -> None:
         if _OWN.fullmatch(name):
             raise self._refusal(f"${name} is what only a running shell knows")
-
-
-def _shown(text: str) -> str:
-    """An excerpt of the command for a message."""
-    text = text.strip()
-    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

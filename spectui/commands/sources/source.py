@@ -6,13 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.items import Item, divide, items_of_variable
-from spectui.commands.server_options import PREFIX
+from spectui.commands.command import ASSIGNMENT, Remark, ServerCommand
+from spectui.commands.home import is_at_home, path_of, with_paths_read
+from spectui.commands.items import (
+    FILE_LISTS,
+    Item,
+    divide,
+    items_of_variable,
+    stands_for_option,
+)
+from spectui.commands.programs import (
+    check_options_alike,
+    file_name,
+    names_server,
+    place_of_program,
+)
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
+from spectui.format import printable
+from spectui.severity import Severity
 
-PROGRAMS = frozenset({"llama-server", "llama-server.exe"})
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 """Pattern in the names of container images."""
 _OTHERS = re.compile(
@@ -30,8 +43,6 @@ _OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNA
 """Variables of the session rather than of the command."""
 _UNIFIED = frozenset({"llama", "llama.exe"})
 """The program that starts the server if ``serve`` follows."""
-_FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
-"""Options whose value is several paths; the last two have a number behind each."""
 _FILE_VARIABLES = frozenset({"LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
 """Variables that hold a path."""
 _FOLDER_VARIABLES = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
@@ -49,28 +60,51 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         variables: variables that reach the program from outside the command, by name.
 
     Raises:
-        BadInputError: a container is started, or another program; an option lacks its value, or a
-            variable is unknown.
+        BadInputError: a container is started, another program or none; or an option lacks its
+            value.
     """
     start = check_program(words)
     prelude: list[str] = []
-    own = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
+    own = {name: value for name, value in variables.items() if stands_for_option(name)}
     for word in words[:start]:
         match = ASSIGNMENT.fullmatch(word)
-        if match is not None and match[1].startswith(PREFIX):
+        if match is not None and stands_for_option(match[1]):
             own[match[1]] = match[2]
         else:
             prelude.append(word)
+    if not words and not own:
+        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_variables = (item for pair in own.items() for item in items_of_variable(*pair))
     return replace(
-        ServerCommand.of((*of_variables, *divide(words[start:]))),
-        prelude=tuple(prelude) or ServerCommand().prelude,
+        ServerCommand.of(map(with_paths_read, (*of_variables, *divide(words[start:])))),
+        prelude=tuple(map(before_arguments, prelude)) or ServerCommand().prelude,
         environment=tuple(
-            (name, value)
+            (name, _value_of(name, value))
             for name, value in variables.items()
-            if name not in _OF_SHELLS and not name.startswith(PREFIX)
+            if name not in _OF_SHELLS and name not in own
         ),
     )
+
+
+def before_arguments(word: str) -> str:
+    """A word before the arguments as it was read: a variable, a program, or a wrapper's option.
+
+    Raises:
+        BadInputError: a home folder stands where it cannot be kept.
+    """
+    assigned = ASSIGNMENT.fullmatch(word)
+    if assigned is None:
+        return path_of(word)
+    return f"{assigned[1]}={_value_of(assigned[1], assigned[2])}"
+
+
+def _value_of(name: str, value: str) -> str:
+    if is_at_home(value) and name not in _FILE_VARIABLES | _FOLDER_VARIABLES:
+        raise BadInputError(
+            f"{name} is {value!r} in quotes, which is no home folder there and would be one where "
+            "it is written; put there the folder that is meant"
+        )
+    return path_of(value)
 
 
 def check_program(words: Sequence[str]) -> int:
@@ -80,25 +114,29 @@ def check_program(words: Sequence[str]) -> int:
         BadInputError: a container is started, or another program.
     """
     bare = takewhile(lambda word: not word.startswith("-"), words)
-    if any(_file_name(word) in CONTAINERS for word in bare):
+    if any(file_name(word) in CONTAINERS for word in bare):
         raise BadInputError(
             "the command starts a container in a way that spectui does not know; give "
             "llama-server's own part of it, with paths as they are on this machine"
         )
     start = _first_argument(words)
-    program = _file_name(words[start - 1]) if start else ""
+    program = file_name(words[start - 1]) if start else ""
+    if start:
+        check_options_alike(words[start - 1])
     if _OTHERS.fullmatch(program):
         raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
     return start
 
 
-def names_server(words: Sequence[str]) -> bool:
-    """Whether one of a command's words is the program llama-server."""
-    return any(_file_name(word) in PROGRAMS for word in words)
-
-
-def _file_name(word: str) -> str:
-    return re.split(r"[/\\]", word)[-1]
+def left_out(beside: str) -> Remark:
+    """Remark on redirections, pipes and wrappers, which are no part of the server's command."""
+    return Remark(
+        flag=beside,
+        severity=Severity.NOTE,
+        what=f"left out: {printable(beside)}",
+        why="it concerns how the server is started rather than its arguments, and is not written "
+        "again",
+    )
 
 
 def runs_other(image: str) -> bool:
@@ -108,10 +146,10 @@ def runs_other(image: str) -> bool:
 
 
 def _first_argument(words: Sequence[str]) -> int:
-    named = [n for n, word in enumerate(words) if _file_name(word) in PROGRAMS]
-    if named:
-        return named[0] + 1
-    unified = [n for n, word in enumerate(words) if _file_name(word) in _UNIFIED]
+    named = place_of_program(words)
+    if named is not None:
+        return named + 1
+    unified = [n for n, word in enumerate(words) if file_name(word) in _UNIFIED]
     if unified and list(words[unified[0] + 1 : unified[0] + 2]) == ["serve"]:
         return unified[0] + 2
     is_prelude = (word in _WRAPPERS or ASSIGNMENT.fullmatch(word) is not None for word in words)
@@ -124,12 +162,17 @@ def below(command: ServerCommand, folder: str) -> ServerCommand:
     """The command with its relative paths resolved from ``folder``."""
 
     def moved(path: str) -> str:
-        return os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
+        return path if is_at_home(path) else os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
 
+    return with_all_paths(command, moved)
+
+
+def with_all_paths(command: ServerCommand, change: Change) -> ServerCommand:
+    """The command with the paths of its program and variables replaced, too."""
     return replace(
-        with_paths(command, moved),
-        prelude=tuple(_below(word, moved) for word in command.prelude),
-        environment=_changed_variables(command.environment, moved),
+        with_paths(command, change),
+        prelude=tuple(_below(word, change) for word in command.prelude),
+        environment=_changed_variables(command.environment, change),
     )
 
 
@@ -158,7 +201,7 @@ def _below(word: str, moved: Change) -> str:
     if match is not None:
         [(name, value)] = _changed_variables(((match[1], match[2]),), moved)
         return f"{name}={value}"
-    is_program = word.startswith(("./", "../")) or (names_server((word,)) and "/" in word)
+    is_program = word.startswith(("./", "../", "~/")) or (names_server((word,)) and "/" in word)
     return moved(word) if is_program else word
 
 
@@ -169,15 +212,12 @@ def _changed_variables(
 
 
 def _changed(item: Item, change: Change) -> Item:
-    server = item.server
-    is_list = server is not None and server.long_flag in _FILE_LISTS
-    is_path = server is not None and (server.is_file or is_list)
-    if not item.values or not is_path or (item.variable is not None and not item.value):
+    if not item.values or not item.is_path or (item.variable is not None and not item.value):
         return item
     first, *others = item.values
+    is_list = item.server is not None and item.server.long_flag in FILE_LISTS
     moved = ",".join(map(change, first.split(","))) if is_list else change(first)
-    values = (moved, *others)
-    return replace(item, values=values, words=(item.flag, *values))
+    return item.with_values((moved, *others))
 
 
 def _changed_value(name: str, value: str, change: Change) -> str:

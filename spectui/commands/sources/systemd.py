@@ -3,16 +3,17 @@
 The rules are those of systemd.service(5), systemd.exec(5) and systemd.syntax(7).
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.home import HOME, own_path, path_of
+from spectui.commands.programs import names_server
 from spectui.commands.sources.files import Replacement, assignments, chosen, text_of_file
 from spectui.commands.sources.shell import unwrapped
-from spectui.commands.sources.source import below, names_server
+from spectui.commands.sources.source import below
 from spectui.errors import BadInputError
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[Service\][ \t]*$")
@@ -32,7 +33,7 @@ _TOKEN = re.compile(
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _END = "\0"
-"""Marks an unquoted semicolon between commands."""
+"""Marks an unquoted semicolon between commands; no other word is this character alone."""
 _SPECIFIER = re.compile(r"%(.)")
 
 
@@ -111,10 +112,7 @@ def read_unit(text: str, path: Path, wanted: str | None) -> ServerCommand:
     found = unwrapped(words, environment)
     if service.folder is None:
         return found
-    return below(
-        found,
-        os.path.expanduser("~") if service.folder == "~" else service.folder,  # noqa: PTH111 - a path for os.path.join
-    )
+    return below(found, service.folder if service.folder == "~" else path_of(service.folder))
 
 
 def _is_server(command: str) -> bool:
@@ -141,7 +139,7 @@ def _settings(text: str) -> Iterator[tuple[str, str]]:
 
 def _specified(value: str, path: Path) -> str:
     def replaced(match: re.Match[str]) -> str:
-        known = {"%": "%", "h": os.path.expanduser("~"), "n": path.name, "N": path.stem}  # noqa: PTH111 - text
+        known = {"%": "%", "h": HOME, "n": path.name, "N": path.stem}
         if match[1] not in known:
             raise BadInputError(
                 f"{path} uses {match[0]}, which only systemd knows; put there what it stands for"
@@ -164,7 +162,8 @@ def _command(value: str, environment: Mapping[str, str], raw: str) -> list[str]:
     bounded = Replacement()
 
     def replaced(match: re.Match[str]) -> str:
-        return bounded.of(environment.get(match[1], ""))
+        # systemd itself sets this one.
+        return bounded.of(environment.get(match[1], HOME if match[1] == "HOME" else ""))
 
     substituted: list[str] = []
     for word in words:
@@ -220,7 +219,7 @@ def _environment_file(value: str) -> str:
     Raises:
         BadInputError: it cannot be read.
     """
-    path = Path(value.removeprefix("-"))
+    path = Path(own_path(path_of(value.removeprefix("-"))))
     is_left_out = value.startswith("-") and not path.exists()
     return "" if is_left_out else text_of_file(path, f"EnvironmentFile {path}")
 

@@ -1,6 +1,7 @@
-"""Reads YAML files of Compose and llama-swap, bounded before they are built."""
+"""Reads YAML files of Compose, llama-swap and Kubernetes, bounded before they are built."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -13,7 +14,6 @@ _MOST_YAML = 1 << 18
 _MOST_VALUES = 100_000
 _CHARACTERS = 64
 """Characters of a text that count as one more value."""
-_KEYS = ("services", "models")
 _TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("map", "seq", "str", "int", "float", "bool", "null", "merge")
@@ -40,8 +40,8 @@ for _tag, _pattern, _first in (
     )
 
 
-def yaml_tree(text: str, path: Path) -> Tree | None:
-    """Content of a Compose or llama-swap file; None if the text is none.
+def yaml_trees(text: str, path: Path) -> list[Tree]:
+    """Content of a file that holds commands, by document; empty if the text is none.
 
     Its size is bounded before it is built: references count as often as they are used.
 
@@ -53,16 +53,7 @@ def yaml_tree(text: str, path: Path) -> Tree | None:
             f"{path} has more than {_MOST_YAML} characters; give a file that holds less"
         )
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _size(node, {}, path) > _MOST_VALUES:
-            raise BadInputError(
-                f"{path} has more than {_MOST_VALUES} values once its references are followed; "
-                "give a file that holds less"
-            )
-        tree = loader.construct_document(node)
+        trees = list(_documents(_Loader(text), path))
     except yaml.YAMLError as error:
         raise BadInputError(f"{path} is no valid YAML ({_told(error)}); correct it") from error
     except (ValueError, LookupError, AttributeError) as error:
@@ -70,8 +61,19 @@ def yaml_tree(text: str, path: Path) -> Tree | None:
         raise BadInputError(f"{path} holds a value that is not of its tag; correct it") from error
     except RecursionError as error:
         raise BadInputError(f"{path} is nested too deeply; give a file that holds less") from error
-    is_known = isinstance(tree, dict) and any(isinstance(tree.get(k), dict) for k in _KEYS)
-    return tree if is_known else None
+    return [tree for tree in trees if isinstance(tree, dict)]
+
+
+def _documents(loader: _Loader, path: Path) -> Iterator[object]:
+    size = 0
+    while loader.check_node() and (node := loader.get_node()) is not None:
+        size += _size(node, {}, path)
+        if size > _MOST_VALUES:
+            raise BadInputError(
+                f"{path} has more than {_MOST_VALUES} values once its references are followed; "
+                "give a file that holds less"
+            )
+        yield loader.construct_document(node)
 
 
 def _told(error: yaml.YAMLError) -> str:

@@ -1,0 +1,110 @@
+"""The home folder in a command: ``~`` stays, as only who starts the command knows what it means.
+
+In paths, programs and variables that are read, a leading ``~`` is the home folder, and a folder of
+that name is ``./~``. Only where spectui itself opens the files it puts its user's in place.
+"""
+
+import os.path
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from spectui.commands.items import Item, divide
+from spectui.errors import BadInputError
+
+if TYPE_CHECKING:
+    from spectui.commands.command import ServerCommand
+
+HOME = "\0~"
+"""The home folder in words that were split, but not yet divided: none has this character."""
+_MARK = "\0"
+_HERE = "./"
+_AT_HOME = re.compile(r"~(?=/|\Z)")
+_ELSEWHERE = "put there the folder that it stands for"
+
+
+def is_at_home(path: str) -> bool:
+    """Whether a path that was read begins with the home folder."""
+    return _AT_HOME.match(path) is not None
+
+
+def path_of(word: str) -> str:
+    """The path in a word of a command.
+
+    Raises:
+        BadInputError: the home folder is in the midst of it.
+    """
+    path = word.removeprefix(_MARK) if word.startswith(HOME) else _named_so(word)
+    if _MARK in path:
+        raise BadInputError(f"{text_of(word)!r} has a home folder in the midst; {_ELSEWHERE}")
+    return path
+
+
+def _named_so(word: str) -> str:
+    return f"{_HERE}{word}" if is_at_home(word) else word
+
+
+def is_named_so(path: str) -> bool:
+    """Whether a path begins with a folder that is called ``~``."""
+    return path.startswith(_HERE) and is_at_home(path.removeprefix(_HERE))
+
+
+def text_of(word: str) -> str:
+    """A word as it stood in the command, for messages."""
+    return word.replace(_MARK, "")
+
+
+def with_paths_read(item: Item) -> Item:
+    """The item with the paths among its values as ``path_of``.
+
+    Raises:
+        BadInputError: the home folder is no path here.
+    """
+    if item.is_path and len(item.words) > 1:
+        return item.with_values(tuple(map(path_of, item.values)))
+    if any(_MARK in word for word in item.words):
+        shown = text_of(item.text)
+        raise BadInputError(
+            f"{shown} has a home folder, which only a shell knows, where no path is known to "
+            f"belong; {_ELSEWHERE}"
+        )
+    return item
+
+
+def shell_word(path: str) -> str:
+    """A path, a program or a variable's value as a word of a shell, which knows the home folder."""
+    if not is_at_home(path):
+        return shlex.quote(path)
+    rest = path[2:]
+    return f"{path[:2]}{shlex.quote(rest) if rest else ''}"
+
+
+def shell_words(items: Iterable[Item]) -> Iterator[str]:
+    """Yield the words of items, quoted for a shell."""
+    for item in items:
+        is_path = item.is_path and len(item.words) > 1
+        yield shlex.quote(item.words[0])
+        yield from map(shell_word if is_path else shlex.quote, item.words[1:])
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """Arguments that were read as they are written for a shell."""
+    try:
+        return " ".join(shell_words(divide(words)))
+    except BadInputError:
+        # An option without its value.
+        return shlex.join(words)
+
+
+def own_path(path: str) -> str:
+    """A path as spectui opens it: with its user's home folder."""
+    return os.path.expanduser(path) if is_at_home(path) else path  # noqa: PTH111 - text stays as it is
+
+
+def places_at_home(command: "ServerCommand") -> tuple[str, ...]:
+    """Paths, programs and variables of a command that begin with the home folder."""
+    values = (value for item in command.items if item.is_path for value in item.values)
+    words = (word.partition("=")[2] or word for word in command.prelude)
+    variables = (value for _name, value in command.environment)
+    return tuple(filter(is_at_home, (*values, *words, *variables)))

@@ -1,0 +1,216 @@
+"""Text as people copy it: out of Markdown, out of a terminal, and with what web pages put in it.
+
+Lines stay where they are, so that messages count them as their reader does.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from spectui.commands.command import Remark
+from spectui.commands.items import DASHES
+from spectui.commands.programs import names_server
+from spectui.commands.server_options import server_option
+from spectui.errors import BadInputError
+from spectui.format import named
+from spectui.severity import Severity
+
+_SERVER = "llama-server"
+_OF_A_FILE = re.compile(r"(?:services|models|kind)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
+"""A line of YAML, of a unit or of a preset."""
+_FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
+_QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
+_CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
+"""A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
+_CODE = re.compile(r"(`{1,2})(?!`)([^`]*?)\1(?!`)")
+_BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".join(
+    map(chr, range(0x202A, 0x202F))
+)
+_JOINERS = frozenset("\u200c\u200d")
+"""Parts of words of some scripts, but only within them."""
+_STRANGE = "".join((_BLANKS, _UNSEEN, *_JOINERS))
+_DOUBLE, _SINGLE = "\u201c\u201d\u201e\u201f", "\u2018\u2019\u201a\u201b"
+_DASHED = rf"[{DASHES}]+(?P<bare>\d|[A-Za-z][\w-]*)"
+_LEADING = re.compile(rf"\A{_DASHED}")
+_PART = re.compile(
+    rf"\\[^{_STRANGE}]|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=[ \t\n])|\A)#[^\n]*"
+    rf"|(?:(?<=[ \t\n=({_BLANKS}])|\A)(?P<quote>[{_DOUBLE}](?P<double>[^{_DOUBLE}\n]*)[{_DOUBLE}]"
+    rf"|[{_SINGLE}](?P<single>[^{_SINGLE}\n]*)[{_SINGLE}])"
+    rf"|(?<![^ \t\r\n'\"\\{_BLANKS}])(?P<dash>{_DASHED})"
+    rf"|(?<![^ \t\r\n'\"\\])(?P<word>[^ \t\r\n'\"\\{_STRANGE}]*+[{_STRANGE}][^ \t\r\n'\"\\]*)",
+    re.DOTALL,
+)
+"""What keeps its signs, and what web pages have changed."""
+_BLANK, _NOTHING = re.compile(f"[{_BLANKS}]+"), re.compile(f"[{_UNSEEN}]")
+_CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{DASHES}]")
+_BEHIND = re.compile(r"(?:\A|[ \t\n])(--?[A-Za-z][\w-]*)[ \t=]+\Z")
+_LONGEST_OPTION = 64
+_MOST_TOLD = 8
+MOST_CHARACTERS = 1 << 18
+"""Size of a text above which no shell's command is looked for."""
+_FREE = frozenset(
+    {"-a", "--alias", "--api-key", "--api-prefix", "--tags", "-r", "--reverse-prompt", "-p"}
+    | {"--prompt"}
+)
+"""Options that take any text, quotes of every kind too."""
+
+
+def unfenced(text: str) -> str:
+    """The code of a text of Markdown, or that of a terminal without its prompts for more lines.
+
+    Raises:
+        BadInputError: it holds a file, and other commands beside it.
+    """
+    lines = text.split("\n")
+    if all(_QUOTED_LINE.match(line) for line in lines if line.strip()) and len(lines) > 1:
+        lines = [_QUOTED_LINE.sub("", line, count=1) for line in lines]
+    if any(map(_FENCE.match, lines)):
+        lines = _code(lines)
+    return _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
+
+
+def _inline(text: str) -> str:
+    """The code between backticks, where only that names llama-server: it ends in no command."""
+    found = [code for code in _CODE.finditer(text) if _SERVER in code[2]]
+    if not found or _SERVER in _CODE.sub("", text):
+        return text
+    code, at = "", 0
+    for one in found:
+        # Lines stay, and commands on one are apart.
+        lines = "\n" * text.count("\n", at, one.start())
+        code += f"{lines or ' ; ' * bool(code)}{one[2]}"
+        at = one.end()
+    return code
+
+
+def _code(lines: list[str]) -> list[str]:
+    """The lines with only the fenced blocks left; those that name llama-server, where some do.
+
+    Raises:
+        BadInputError: as ``unfenced``.
+    """
+    blocks: list[list[int]] = []
+    fence = ""
+    for at, line in enumerate(lines):
+        found = _FENCE.match(line)
+        if found is not None and fence in {"", found[1]}:
+            blocks += [] if fence else [[]]
+            fence = "" if fence else found[1]
+        elif fence:
+            blocks[-1].append(at)
+    named_so = [block for block in blocks if any("llama" in lines[at] for at in block)]
+    files = [block for block in named_so if any(map(_OF_A_FILE.match, (lines[at] for at in block)))]
+    if files and len(named_so) > 1:
+        first = ", ".join(str(block[0] + 1) for block in named_so)
+        raise BadInputError(
+            f"it has a file beside other commands, in the blocks from the lines {first} on; give "
+            "one of them"
+        )
+    kept = {at for block in named_so or blocks for at in block}
+    return [line if at in kept else "" for at, line in enumerate(lines)]
+
+
+@dataclass(slots=True)
+class _Change:
+    """A text that was read as its author typed it, or that may not be what its author meant."""
+
+    sign: str
+    word: str
+    meant: str
+    line: int
+    option: str
+    """The option that it stands behind; empty for none."""
+    is_error: bool
+    count: int = 1
+    """Number of places that it stands for, the others behind it."""
+
+    def remark(self) -> Remark:
+        behind = f" behind {self.option}" if self.option else ""
+        more = f" and {self.count - 1} more" if self.count > 1 else ""
+        ends = ", and the server stops at that" if self.is_error else ", and so it is read"
+        return Remark(
+            flag=self.option or self.word,
+            severity=Severity.ERROR if self.is_error else Severity.WARNING,
+            what=f"{named(self.sign)} stands in {self.word!r}{behind} on line {self.line}{more}",
+            why=f"web pages put it there; a shell takes it for a part of the word{ends}",
+            replacement=self.meant if self.is_error else None,
+        )
+
+
+class _Reading:
+    """Reads a text as its author typed it, from its beginning on."""
+
+    def __init__(self) -> None:
+        self.changes: list[_Change] = []
+        self._line, self._at = 1, 0
+
+    def replaced(self, match: re.Match[str]) -> str:
+        """The part of the text, with plain blanks and quotes where a server would stop."""
+        if not (match["quote"] or match["dash"] or match["word"]):
+            return match[0]
+        text, start = match.string, match.start()
+        self._line += text.count("\n", self._at, start)
+        self._at = start
+        found = _BEHIND.search(text[max(0, start - _LONGEST_OPTION) : start])
+        option = "" if found is None else found[1]
+        meant = _meant(match, option)
+        is_error = meant != match[0]
+        signs = _CHANGED.findall(match[0])
+        if is_error or not _JOINERS.issuperset(signs):
+            self._tell(_Change(signs[0], match[0], meant.strip(), self._line, option, is_error))
+        return meant
+
+    def _tell(self, change: _Change) -> None:
+        if len(self.changes) == _MOST_TOLD:
+            self.changes[-1].count += 1
+        else:
+            self.changes.append(change)
+
+
+def as_typed(text: str) -> tuple[str, tuple[Remark, ...]]:
+    """The text with plain blanks and quotes where a server would stop, and remarks on the others.
+
+    What stands in plain quotes stays.
+    """
+    if text.isascii() or len(text) > MOST_CHARACTERS:
+        return text, ()
+    reading = _Reading()
+    meant = _PART.sub(reading.replaced, text)
+    return meant, tuple(one.remark() for one in reading.changes)
+
+
+def _meant(match: re.Match[str], option: str) -> str:
+    if match["quote"]:
+        return _requoted(match, option)
+    if match["word"]:
+        return _respaced(match["word"])
+    return match[0] if option in _FREE else _dashed(match)
+
+
+def _dashed(match: re.Match[str]) -> str:
+    """The option or number behind a dash of a web page."""
+    bare = match["bare"]
+    spelled = (f"-{bare}",) if bare.isdigit() else (f"--{bare}", f"-{bare}")
+    known = (one for one in spelled if bare.isdigit() or server_option(one) is not None)
+    return next(known, match[0])
+
+
+def _requoted(match: re.Match[str], option: str) -> str:
+    content = match["double"] if match["single"] is None else match["single"]
+    if option in _FREE and not re.search(r"\s", content):
+        return match[0]
+    if match["single"] is not None:
+        content = re.sub(f"[{_DOUBLE}]", '"', content)
+    is_plain = match["single"] is None and '"' not in content
+    return f'"{content}"' if is_plain else shlex.quote(content)
+
+
+def _respaced(word: str) -> str:
+    core = word.strip(_STRANGE)
+    ahead, behind = word.split(core, 1) if core else (word, "")
+    parts = _BLANK.split(_NOTHING.sub("", core))
+    if names_server(parts) or any(part.startswith(("-", *DASHES)) for part in parts):
+        core = " ".join(_LEADING.sub(_dashed, part) for part in parts)
+    blanks = [" " if _BLANK.search(edge) else "" for edge in (ahead, behind)]
+    return core.join(blanks)

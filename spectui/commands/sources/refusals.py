@@ -1,0 +1,52 @@
+"""What readers of shell commands refuse, by its name, and the way out."""
+
+import re
+
+INSTEAD = (
+    "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
+)
+_MOST_SHOWN = 60
+PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
+_FOREIGN = (
+    (
+        r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
+        "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
+    ),
+    (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
+    (PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
+    (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
+    (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
+    (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
+    (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
+    (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
+    (r"\$[?!$-]", "what only a running shell knows"),
+    (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
+    (r"\$['\"]", "a quote with escapes"),
+    (r"\(\)", "the definition of a function"),
+    (r"\[\[?(?=[ \t\n])|\|\|", "a condition (if not, put it in quotes)"),
+    (r"\|&?", "a pipe into another command (if not, put it in quotes)"),
+    (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
+    (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
+    (r"\{(?=[ \t\n])", "a group of commands, or the body of a function"),
+    (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
+    (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
+    (r"['\"]", "a quote without its end; close it"),
+    (r"\\", "the end of the command, which goes on nowhere; take it out"),
+    (r"[\x00-\x1f\x7f-\x9f]+", "what a terminal obeys, and no shell; take it out"),
+    (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
+)
+
+
+def reason(text: str, at: int) -> str:
+    """What is at a place of a text, of all that only a shell knows."""
+    # Compiled here, since few commands are refused.
+    patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
+    found = ((pattern.match(text, at), what) for pattern, what in patterns)
+    excerpt, meaning = next((m[0], what) for m, what in found if m is not None)
+    return f"{shown(excerpt)} is {meaning}"
+
+
+def shown(text: str) -> str:
+    """An excerpt of the command for a message."""
+    text = text.strip()
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

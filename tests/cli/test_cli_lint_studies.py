@@ -1,0 +1,99 @@
+"""``spectui lint`` beside studies of this machine: what was measured, and the length that pays."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from spectui.measure.verdict import Verdict
+from spectui.options.drafters import DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.speculation import Speculation
+from spectui.tune.outcome import Gain, Outcome
+from spectui.tune.studies.listing import list_studies
+from spectui.tune.studies.records import OUTCOME, to_plain
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
+
+
+def linted(spectui: Spectui, *words: object) -> list[dict[str, Any]]:
+    """The findings on a command."""
+    command = " ".join(map(str, ("llama-server", *words)))
+    spectui("lint", "--quiet", "--json", "-", command)
+    return list(json.loads(spectui.out)["findings"])
+
+
+def measured(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in findings if one["what"].startswith("measured here on ")]
+
+
+def store(home: Path, name: str, target: object, draft: object | None, length: int | None) -> None:
+    """Keep a study with a confirmed verdict: to draft so long, or not at all."""
+    outcome = Outcome(
+        ended=datetime(2026, 5, 1, 12, tzinfo=UTC),
+        verdict=Verdict(use_speculation=length is not None, reason=f"The verdict of {name}."),
+        target=ModelOptions(path=Path(str(target))),
+        draft=None if draft is None else ModelOptions(path=Path(str(draft))),
+        context=ContextOptions(),
+        speculation=None if length is None else Speculation(DraftSimple(draft_max=length)),
+        schedule=Schedule.SERVER,
+        gain=Gain(speedup=1.25, low=1.1, high=1.4, n_prompts=6),
+    )
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(study_name=name, storage=f"sqlite:///{home}/data/studies.sqlite3")
+    study.set_user_attr(OUTCOME, to_plain(outcome))
+
+
+def test_a_search_of_this_pair_is_told(
+    spectui: Spectui, pair: list[object], prompts: Path, home: Path
+) -> None:
+    assert measured(linted(spectui, *pair[:4])) == []
+    search = ["--prompts", prompts, "--spec-type", "draft-simple", "--trials", 3, "--quiet"]
+    assert spectui("tune", *pair, *search) == 0
+    [study] = list_studies(f"sqlite:///{home}/data/studies.sqlite3")
+    assert study.outcome is not None
+    assert study.promise is not None
+    [found] = measured(linted(spectui, *pair[:4]))
+    # Whatever the verdict: one against the draft is about this pair as well.
+    assert found["flag"] == "-md"
+    assert found["severity"] == "note"
+    assert study.outcome.verdict.reason in found["why"]
+    assert f"spectui export {study.name}" in found["why"]
+    # Another draft was not measured.
+    assert measured(linted(spectui, *pair[:2], "-md", pair[1])) == []
+
+
+def test_the_gain_of_the_pair_is_told(spectui: Spectui, pair: list[object], home: Path) -> None:
+    _m, target, _md, draft = pair[:4]
+    store(home, "first", target, draft, 8)
+    [found] = measured(linted(spectui, "-m", target, "-md", draft))
+    assert found["what"].endswith(": +25%")
+    assert found["why"].startswith("The verdict of first.; spectui export first ")
+    assert measured(linted(spectui, "-m", target)) == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [(None, 8, "4"), (None, 7, None), (3, 4, "3"), (3, 3, None), (12, 12, None), (12, 13, "12")],
+)
+def test_the_length_beside_experts_in_ram_is_the_one_that_pays_here(
+    spectui: Spectui, pair: list[object], home: Path, case: tuple[int | None, int, str | None]
+) -> None:
+    length, given, expected = case
+    _m, target, _md, draft = pair[:4]
+    if length is not None:
+        store(home, "own", target, draft, length)
+        # Of another draft beside the same target it counts less.
+        store(home, "other", target, target, 1)
+    words = f"-md {draft} --spec-type draft-simple --spec-draft-n-max {given} -ot ffn_up=CPU"
+    found = linted(spectui, "-m", target, words)
+    long = [one for one in found if "beside weights in RAM" in one["what"]]
+    assert [one["replacement"] for one in long] == (
+        [] if expected is None else [f"--spec-draft-n-max {expected}"]
+    )
+    assert all(("on this machine" in one["why"]) == (length is not None) for one in long)

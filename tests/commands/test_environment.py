@@ -1,0 +1,207 @@
+"""Commands of others are read without spectui's own environment, and its home folder."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spectui.cli.taken import opened_here
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import Launch
+from spectui.commands.lint.checking import lint
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
+from spectui.commands.translation import translated
+from spectui.errors import BadInputError
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.cli_fixtures"]
+
+MARK = "marked-by-the-environment"
+NAMES = (
+    *("X", "MODEL", "MODELS", "USER", "LOGNAME", "HOSTNAME", "PWD", "OLDPWD", "TMPDIR", "SHELL"),
+    *("LLAMA_ARG_MODEL", "LLAMA_ARG_CTX_SIZE", "LLAMA_CACHE", "HF_HOME", "HF_TOKEN", "CUDA_HOME"),
+    *("CUDA_VISIBLE_DEVICES", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME", "PORT", "A", "DRAFT"),
+)
+COMMANDS = {
+    "typed": "llama-server -m ~/m/a.gguf --mmproj $HOME/p.gguf -c ${CTX:-4096} --lora ~/l",
+    "typed-cd": 'cd ~/llama.cpp && LLAMA_CACHE=~/c ./llama-server -m "$HOME/a b.gguf"',
+    "undefined": "llama-server -m $MODEL",
+    "braces": 'llama-server -m "${MODELS}/a.gguf"',
+    "default": "llama-server -m ${MODEL:-a.gguf} --alias ${USER-me}",
+    "adding": "X+=y\nexport LLAMA_ARG_CTX_SIZE\nLLAMA_CACHE=/c llama-server -m a$X",
+    "export": "export A CUDA_VISIBLE_DEVICES\nllama-server -m a.gguf",
+    "set": "CUDA_VISIBLE_DEVICES=0\nLLAMA_CACHE=/c\nllama-server -m a.gguf",
+    "windows": "llama-server.exe -m %USERPROFILE%\\a.gguf",
+    "powershell": ".\\llama-server.exe -m $env:MODELS\\a.gguf",
+    "docker": "docker run -e HF_TOKEN -e LLAMA_ARG_CTX_SIZE -v ~/m:/m -v $PWD/n:/n "
+    "--env CUDA_VISIBLE_DEVICES llama.cpp:server -m /m/a.gguf",
+    "shell": "bash -c 'exec llama-server -m $MODEL'",
+    "quoted": "llama-server -m '$MODEL' --alias '~' --mmproj '~/x'",
+}
+FILES = {
+    "compose.yaml": "services:\n  a:\n    image: llama.cpp\n    command: -m /m/a.gguf -c ${X:-5}\n"
+    "    volumes: ['~/m:/m']\n    environment: [HF_TOKEN, LLAMA_ARG_CTX_SIZE, 'A=${A-b}']\n",
+    "undefined.yaml": "services:\n  a:\n    image: llama.cpp\n    command: -m $MODEL\n",
+    "swap.yaml": "models:\n  a:\n    cmd: llama-server -m ~/a.gguf\n    env: ['HF_HOME=/h']\n",
+    "env.yaml": "models:\n  a:\n    cmd: llama-server -m ${env.MODEL} --port ${PORT}\n",
+    "a.service": "[Service]\nWorkingDirectory=~\nExecStart=%h/llama-server -m ${HOME}/a.gguf $X\n",
+    "models.ini": "[a]\nmodel = ~/a.gguf\nctx-size = 5\n",
+    "a.env": "LLAMA_ARG_MODEL=/m/a.gguf\nLLAMA_CACHE=$HOME/c\n",
+    "Dockerfile": 'FROM llama.cpp\nENV A=$X\nCMD ["-m", "a.gguf"]\n',
+}
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An environment whose values are all known by a mark, but for what finds programs."""
+    for name in NAMES:
+        monkeypatch.setenv(name, f"/{MARK}/{name}")
+    monkeypatch.setenv("HOME", f"/{MARK}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def outputs(spectui: Spectui, given: str) -> list[tuple[int, str]]:
+    asked = [
+        *(("lint", *more, given) for more in ((), ("--json", "-"), ("--fix",), ("--no-models",))),
+        *(("export", "--from", given, "--format", str(one)) for one in Format),
+    ]
+    return [(spectui(*one), spectui.out + spectui.err) for one in asked]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_value_of_the_environment_is_in_any_output(
+    name: str, spectui: Spectui, marked: Path
+) -> None:
+    script = marked / "start.sh"
+    script.write_text(COMMANDS[name], "utf-8")
+    for given in (COMMANDS[name], str(script)):
+        said = outputs(spectui, given)
+        assert [text for _code, text in said if MARK in text] == []
+        assert all(text for _code, text in said)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_value_of_the_environment_is_in_what_files_become(
+    name: str, spectui: Spectui, marked: Path
+) -> None:
+    path = marked / name
+    path.write_text(FILES[name], "utf-8")
+    assert [text for _code, text in outputs(spectui, str(path)) if MARK in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("llama-server -m $MODEL", r"line 1: \$MODEL is not set in it, and spectui takes nothing"),
+        ("A=1\nllama-server -m ${MODEL}", r"line 2: \$MODEL is not set in it.*pid:NUMBER"),
+        ("llama-server -m %MODEL%", "line 1: %MODEL% is not set in it.*write its value there"),
+    ],
+)
+@pytest.mark.usefixtures("marked")
+def test_an_unset_variable_is_refused_by_its_line(text: str, told: str) -> None:
+    with pytest.raises(BadInputError, match=told):
+        read_command(text)
+
+
+def test_what_the_command_itself_sets_counts() -> None:
+    text = "MODELS=/m\nexport CUDA_VISIBLE_DEVICES=1\nN=5 llama-server -m $MODELS/a.gguf"
+    command = read_command(text)
+    assert command.value("model") == "/m/a.gguf"
+    assert dict(command.environment) == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert read_command("HOME=/h\nllama-server -m ~/a").value("model") == "/h/a"
+    assert read_command("HF_TOKEN=x A=5 docker run -e A llama.cpp -m a").environment == (
+        ("A", "5"),
+    )
+
+
+def written(text: str, format_: Format = Format.LLAMA_SERVER) -> str:
+    launch: Launch = translated(read_command(text), Reader())
+    return render(launch, format_)
+
+
+AT_HOME = (
+    "llama-server -m ~/a.gguf",
+    "llama-server -m ~/'a b.gguf' --alias '~/x'",
+    'llama-server -m "$HOME/it\'s.gguf" --mmproj "~/p" --lora ~/l,~/k',
+    "LLAMA_CACHE=~/c ~/'my bin'/llama-server -m ~",
+    "cd ~/llama.cpp && ./llama-server -m models/a.gguf --slot-save-path ../s",
+    "M=~/m\nllama-server -m $M/a.gguf --alias '~'",
+)
+
+
+@pytest.mark.parametrize("text", AT_HOME)
+@pytest.mark.parametrize("verb", ["lint", "export"])
+def test_a_shell_still_finds_the_home_folder(text: str, verb: str, tmp_path: Path) -> None:
+    """What is written means the same to a shell, wherever the home folder is."""
+    record = '#!/bin/sh\nprintf "%s\\0" "$PWD" "$LLAMA_CACHE" "$0" "$@" >"$RECORD"\n'
+    for folder in ("my bin", "llama.cpp", "bin"):
+        (tmp_path / folder).mkdir()
+        program = tmp_path / folder / "llama-server"
+        program.write_text(record)
+        program.chmod(0o755)
+
+    def ran(script: str) -> list[str]:
+        environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:{os.defpath}"}
+        environment["RECORD"] = str(tmp_path / "record")
+        subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, check=True)
+        return (tmp_path / "record").read_text().split("\0")
+
+    _at, cache, started, *words = ran(text)
+    again = read_command(text).text if verb == "lint" else written(text)
+    _at, cache_again, started_again, *words_again = ran(again)
+
+    def placed(word: str) -> str:
+        """A path as the program would open it."""
+        folder = tmp_path / ("llama.cpp" if text.startswith("cd") else "")
+        return os.path.normpath(folder / word) if word.endswith(("gguf", "/s", "~/p")) else word
+
+    assert list(map(placed, words_again)) == list(map(placed, words))
+    assert cache_again == cache
+    assert Path(started_again).name == Path(started).name
+
+
+def test_variables_for_a_shell_find_the_home_folder() -> None:
+    text = written("LLAMA_CACHE=~/c llama-server -m ~/'a b.gguf'", Format.ENV)
+    assert text.splitlines()[1:] == ["LLAMA_CACHE=~/c", "LLAMA_ARG_MODEL=~/'a b.gguf'"]
+
+
+def test_the_home_folder_is_put_in_place_where_files_are_opened(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    command = read_command("LLAMA_CACHE=~/c ~/llama-server -m ~/a.gguf --alias '~/x'")
+    opened = opened_here(command)
+    assert opened.arguments == ("-m", "/h/a.gguf", "--alias", "~/x")
+    assert opened.ahead == ("LLAMA_CACHE=/h/c", "/h/llama-server")
+    assert capsys.readouterr().err == "~ is taken for /h, the home folder here\n"
+    assert command.value("model") == "~/a.gguf"
+    plain = read_command("llama-server -m a")
+    assert opened_here(plain) is plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "llama-server --alias ~/a -m b",
+        "llama-server -m x$HOME/a",
+        "A='~/x' llama-server -m a",
+        "export A='~'\nllama-server -m a",
+        "cd ~/..\nllama-server -m a",
+    ],
+)
+def test_a_home_folder_that_cannot_be_kept_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError, match="home folder"):
+        read_command(text)
+
+
+def test_a_folder_called_so_is_none() -> None:
+    for text in ("llama-server -m '~/a'", 'llama-server -m "~/a"', "llama-server -m \\~/a"):
+        command = read_command(text)
+        assert command.value("model") == "./~/a"
+        assert shlex.split(command.text)[-1] == "./~/a"
+        told = [one.what for one in lint(command, Reader())]
+        assert "-m ./~/a is in a folder called ~, and not in the home folder" in told
