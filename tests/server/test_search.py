@@ -23,7 +23,8 @@ def test_a_build_in_a_usual_folder_is_found(build: Path) -> None:
     assert find_server() == build
 
 
-def test_that_of_the_path_comes_first(build: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("build")
+def test_that_of_the_path_comes_first(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     first = write_server(tmp_path / "bin" / "llama-server")
     assert find_server() == first
