@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,12 @@ class NodeStop(AbortFlag):
         super().__init__()
         self.n_nodes = 0
         self.stop_at: int | None = None
-        self.callback = C.ggml_abort_callback(self._computed)
+        self._called = C.ggml_abort_callback(self._computed)
+
+    @property
+    def callback(self) -> Any:  # noqa: ANN401 - a C function
+        """Python's own, which counts."""
+        return self._called
 
     def _computed(self, _data: object) -> bool:
         self.n_nodes += 1

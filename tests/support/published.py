@@ -176,8 +176,11 @@ def _refused_at(
     spelled = [_normal(word) for word in words]
     if found is None:
         options = (at for at, word in enumerate(words) if _OPTION.match(word))
-        answers = ((at, parser.ask(_without(call, at), folder)) for at in options)
-        return next((at for at, answer in answers if answer.error != error), None)
+        answers = [(at, parser.ask(_without(call, at), folder)) for at in options]
+        # One may only bring another error, such as the draft that a stage needs.
+        goes_on = (at for at, answer in answers if answer.error is None)
+        other = (at for at, answer in answers if answer.error != error)
+        return next(goes_on, next(other, None))
     if _normal(found[1]) not in spelled:
         return None
     at = spelled.index(_normal(found[1]))
