@@ -86,7 +86,7 @@ def results(judged: list[Judged]) -> dict[str, object]:
         "recognised": sum(recognised(one) for one in judged),
         "lint_s": {"median": round(statistics.median(times), 3), "max": round(times[-1], 3)},
         "lint_cpu_s": round(cpu_s / len(times), 3),
-        # What lint cannot read is among the refusals: it calls such a command neither right nor wrong.
+        # What lint cannot read is among the refusals: it is called neither right nor wrong.
         "met": not any(wrong_kinds.values())
         and needless <= MOST_REFUSED * len(judged)
         and statistics.median(times) <= MOST_LINT_S,
