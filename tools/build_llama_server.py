@@ -33,6 +33,7 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 PARSER = Path(__file__).resolve().parent / "server_parser"
+LLAMA_ALONE = Path(__file__).resolve().parent / "llama_alone.cmake"
 CPUINFO = Path("/proc/cpuinfo")
 CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part")
 CMAKE_OPTIONS = (
@@ -256,7 +257,8 @@ def build_wheels(workspace: Path, run: Run) -> Path:
     """Build the llama-cpp-python wheel and return a folder that holds it alone."""
     result = workspace / "result"
     sdist = download_sdist(workspace, run)
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", result, sdist)
+    alone = f"--config-settings=cmake.args=-DCMAKE_PROJECT_INCLUDE={LLAMA_ALONE}"
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", alone, "--wheel-dir", result, sdist)
     return result
 
 
