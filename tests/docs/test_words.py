@@ -16,7 +16,9 @@ from tests.support.markdown import DOCS, ROOT, Document, written
 _SOURCE = ROOT / "spectui"
 _OPTION = re.compile(r"(?<![\w/.=:-])--?[a-zA-Z][\w-]*")
 _VARIABLE = re.compile(r"(?<!-)\b[A-Z]{2,}[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
-_OF_OTHERS = frozenset({"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RPC"})
+_OF_OTHERS = frozenset(
+    {"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RPC", "-DCMAKE_PROJECT_INCLUDE"}
+)
 """CMake's."""
 _ELSEWHERE = frozenset({"CMAKE_ARGS"})
 """Variables that are read when something is installed."""
