@@ -184,11 +184,16 @@ def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[Tr
         return {}
     with opened(storage) as (_url, studies):
         return {
-            name: _records(optuna.load_study(study_name=name, storage=studies)) for name in names
+            name: trials_of(optuna.load_study(study_name=name, storage=studies)) for name in names
         }
 
 
-def _records(study: optuna.Study) -> tuple[TrialRecord, ...]:
+def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
+    """All trials of a study that have begun.
+
+    Raises:
+        BadInputError: one is damaged.
+    """
     try:
         return stored(study, {})
     except msgspec.ValidationError as error:
