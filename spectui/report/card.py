@@ -14,7 +14,7 @@ from spectui.report.commands import public_command
 from spectui.report.comparison import compare
 from spectui.report.content import Content
 from spectui.report.document import CategoryPart, Interval, ModelPart
-from spectui.report.sections import file_name, short
+from spectui.report.words import file_name, short
 
 _SCHEMA = "spectui.card/1"
 _MOST = 100

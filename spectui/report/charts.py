@@ -1,12 +1,15 @@
 """Geometry of charts: places in per cent across, in pixels downwards.
 
-A chart is an inline SVG whose widths are per cent and whose heights and texts are pixels: so it fits
-every width, and its texts stay as large as the page's.
+A chart is an inline SVG whose widths are per cent and whose heights and texts are pixels: so it
+fits every width, and its texts stay as large as the page's. A library would draw for one width, and
+bring hundreds of kilobytes.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from spectui.report.words import time_text
 
 _LOG_TICKS = (
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5),
@@ -15,12 +18,12 @@ _LOG_TICKS = (
 _APART = 10.0
 """Least distance of two ticks, in per cent."""
 _MARGIN = 0.06
-_MOST_TICKS = 6
+_MOST_TICKS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """A scale of speedups, along their logarithms: twice as fast is as far from 1 as half as fast."""
+    """A scale of speedups along their logarithms: twice is as far from 1 as half."""
 
     low: float
     high: float
@@ -74,17 +77,6 @@ class Seconds:
         return tuple((self.at(one), time_text(one)) for one in values)
 
 
-def time_text(seconds: float) -> str:
-    """A time on an axis."""
-    if seconds == 0:
-        return "0"
-    if seconds < 1e-3:  # noqa: PLR2004 - a millisecond
-        return f"{1e6 * seconds:.3g} µs"
-    if seconds < 1:
-        return f"{1e3 * seconds:.3g} ms"
-    return f"{seconds:.3g} s"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A row of a chart of speedups: an estimate, with its interval where there is one."""
@@ -103,13 +95,14 @@ class Forest:
     """A chart of speedups."""
 
     rows: tuple[Row, ...]
-    scale: Scale
+    beside: tuple[Row, ...] = ()
+    """Rows of the charts beside it, whose scale it has."""
 
-
-def forest(rows: Sequence[Row], scale: Scale | None = None) -> Forest:
-    """A chart of rows, on a scale of its own unless told."""
-    ends = [end for row in rows for end in (row.speedup, row.low, row.high, row.other)]
-    return Forest(rows=tuple(rows), scale=scale or scale_of(ends))
+    @property
+    def scale(self) -> Scale:
+        """Its scale."""
+        rows = (*self.rows, *self.beside)
+        return scale_of(end for row in rows for end in (row.speedup, row.low, row.high, row.other))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +133,14 @@ class Bars:
     """A chart of bars."""
 
     bars: tuple[Bar, ...]
+    beside: tuple[Bar, ...] = ()
+    """Bars of the charts beside it, whose scale it has."""
 
     @property
     def scale(self) -> Seconds:
         """Its scale."""
-        return Seconds(most=1.04 * max((bar.end_s for bar in self.bars), default=0.0))
+        bars = (*self.bars, *self.beside)
+        return Seconds(most=1.04 * max((bar.end_s for bar in bars), default=0.0))
 
 
 def bar(label: str, *pieces: tuple[str, float]) -> Bar:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spectui.format import bytes_text, percent_text, rate_text, seconds_text, times_text
-from spectui.report.charts import Forest, Row, forest
+from spectui.format import bytes_text, percent_text, rate_text, times_text
+from spectui.report.charts import Forest, Row
 from spectui.report.content import Content
-from spectui.report.sections import file_name, interval_text, label_of, short
+from spectui.report.words import file_name, interval_text, label_of, short, time_text
 
 _NONE = "–"
 
@@ -39,7 +39,7 @@ def compare(a: Content, b: Content) -> Compared:
     lines = (Line(name=name, a=read(a) or _NONE, b=read(b) or _NONE) for name, read in _LINES)
     return Compared(
         sentence=_sentence(a, b),
-        forest=forest([*_rows("A", a), *_rows("B", b)]),
+        forest=Forest(rows=(*_rows("A", a), *_rows("B", b))),
         rows=tuple(line for line in lines if (line.a, line.b) != (_NONE, _NONE)),
     )
 
@@ -81,7 +81,7 @@ def _request(content: Content) -> str | None:
         return None
     total = request.total_s
     shape = f"{request.n_prompt:,} + {request.n_answer:,} tokens"
-    return f"{shape}: {seconds_text(total.off)} → {seconds_text(total.on)}"
+    return f"{shape}: {time_text(total.off)} → {time_text(total.on)}"
 
 
 def _model(is_target: bool) -> Callable[[Content], str | None]:  # noqa: FBT001 - of two models

@@ -12,7 +12,8 @@ from spectui.report import summary
 from spectui.report.commands import bench_command, public_command
 from spectui.report.comparison import compare
 from spectui.report.content import Content
-from spectui.report.sections import SECTIONS, Section, Table, short
+from spectui.report.sections import SECTIONS, Section, Table
+from spectui.report.words import short
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
@@ -54,7 +55,8 @@ def _compared(contents: Sequence[Content]) -> Iterator[str]:
     yield "|---|---|---|"
     for row in found.rows:
         mark = "**" if row.differs else ""
-        yield f"| {escaped(row.name)} | {mark}{escaped(row.a)}{mark} | {mark}{escaped(row.b)}{mark} |"
+        cells = (escaped(row.name), *(f"{mark}{escaped(one)}{mark}" for one in (row.a, row.b)))
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
@@ -69,7 +71,8 @@ def _study(content: Content, name: str) -> Iterator[str]:
     yield f"{escaped(summary.who(content))}"
     yield ""
     for tile in summary.tiles(content):
-        yield f"- {escaped(tile.name)}: {escaped(tile.off)}{'' if tile.on is None else f' → **{escaped(tile.on)}**'}"
+        on = "" if tile.on is None else f" → **{escaped(tile.on)}**"
+        yield f"- {escaped(tile.name)}: {escaped(tile.off)}{on}"
     yield ""
     yield from _commands(content)
     for section in SECTIONS:
@@ -122,7 +125,8 @@ def _table(table: Table, *, n_words: int | None) -> Iterator[str]:
         yield f"| {' | '.join(map(escaped, row))} |"
     if len(table.rows) > _MOST_ROWS:
         yield ""
-        yield f"{len(table.rows) - _MOST_ROWS} more rows are in the page that `spectui report` writes."
+        n_more = len(table.rows) - _MOST_ROWS
+        yield f"{n_more} more rows are in the page that `spectui report` writes."
     yield ""
 
 

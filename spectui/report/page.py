@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,17 +13,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from spectui import __version__
-from spectui.format import factor, printable, seconds_text, times_text
+from spectui.format import factor, printable, times_text
 from spectui.known import Known
 from spectui.report import summary
 from spectui.report.commands import bench_command, own_command, shell_text
 from spectui.report.comparison import compare
 from spectui.report.content import Content
-from spectui.report.sections import SECTIONS, WORDS, Kindred, Section, short
+from spectui.report.sections import SECTIONS, Kindred, Section, beside
+from spectui.report.words import short, time_text
 
 _MOST_CHARACTERS = 4000
 """Of a text of others; real ones are shorter."""
 _BRIEF = 10
+_PIECES = re.compile(r" (?=--?[A-Za-z])")
+"""Where a command may be broken into lines: before its options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class Told:
     name: str
     title: str
     lead: str
+    is_first: bool
+    is_narrow: bool
     of: tuple[Known[Section], ...]
     """By study."""
 
@@ -92,7 +98,6 @@ def render_page(contents: Sequence[Content]) -> str:
                 for one in sections
                 if all(known.value is None for known in one.of)
             ],
-            words=WORDS,
         )
     )
 
@@ -102,7 +107,9 @@ def _told(kindred: Kindred, contents: Sequence[Content]) -> Told:
         name=kindred.name,
         title=kindred.title,
         lead=kindred.lead,
-        of=tuple(kindred.read(one) for one in contents),
+        is_first=kindred.is_first,
+        is_narrow=kindred.is_narrow,
+        of=beside([kindred.read(one) for one in contents]),
     )
 
 
@@ -167,8 +174,9 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     environment.filters["times"] = times_text
-    environment.filters["seconds"] = seconds_text
+    environment.filters["seconds"] = time_text
     environment.filters["brief"] = _brief
+    environment.filters["pieces"] = _PIECES.split
     return environment
 
 

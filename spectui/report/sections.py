@@ -1,35 +1,35 @@
 """Sections of a report: for each its title, a sentence that explains it, and what it shows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.format import (
     bytes_text,
     count_text,
     counted,
     duration_text,
-    gain_percent,
     percent_text,
     rate_text,
-    seconds_text,
     times_text,
 )
 from spectui.known import Known
-from spectui.measure.arm import Arm
 from spectui.monitor.disturbance import Cause, Kind
-from spectui.report.charts import Bar, Bars, Forest, Row, bar, forest, waterfall
+from spectui.report.charts import Bar, Bars, Forest, Row, bar, waterfall
 from spectui.report.content import Content
 from spectui.report.document import CausePart, ModelPart, RequestPart
 from spectui.report.settings import arm_of
 from spectui.report.settings_map import SettingsMap, settings_map
+from spectui.report.words import file_name, interval_text, label_of, short, time_text
 from spectui.tune.trials import TrialState
 
-MOST_TRIALS = 40
+MOST_TRIALS = 25
 _MOST = 24
 """Rows of any other chart or table."""
 _MOST_CAUSES = 8
-_LABEL = 120
-
+_SHORTEST = 2
+"""Tokens of the shortest answer of which anything is decoded."""
+_DRAWN = 0.001
+"""Share of a round below which a part is not drawn."""
 Cells = tuple[str, ...]
 
 
@@ -64,23 +64,30 @@ class Kindred:
     lead: str
     """What it shows, for somebody who knows nothing of it."""
     read: Callable[[Content], Known[Section]]
+    is_narrow: bool = True
+    """Whether half of a wide page is enough for it."""
+    is_first: bool = False
+    """Whether it comes before the narrow ones."""
 
 
-def label_of(arm: Arm | None) -> str:
-    """A setting in a label's length."""
-    return "unknown setting" if arm is None else short(arm.label)
+def beside(sections: Sequence[Known[Section]]) -> tuple[Known[Section], ...]:
+    """Sections of several studies, whose charts have one scale."""
+    found = [known.value for known in sections if known.value is not None]
+    rows = tuple(row for one in found if one.forest for row in one.forest.rows)
+    bars = tuple(bar for one in found if one.bars for bar in one.bars.bars)
+    ends = [end for one in found if one.map for end in (one.map.low, one.map.high)]
 
+    def aligned(section: Section) -> Section:
+        return replace(
+            section,
+            forest=section.forest and replace(section.forest, beside=rows),
+            bars=section.bars and replace(section.bars, beside=bars),
+            map=section.map and replace(section.map, low=min(ends), high=max(ends)),
+        )
 
-def short(text: str, most: int = _LABEL) -> str:
-    """A text of others in a label's length."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """Ends of an interval, or that there is none."""
-    if low is None or high is None:
-        return "no interval"
-    return f"{times_text(low)} to {times_text(high)}"
+    return tuple(
+        known if known.value is None else Known(aligned(known.value)) for known in sections
+    )
 
 
 def _gain(content: Content) -> Known[Section]:
@@ -115,7 +122,7 @@ def _gain(content: Content) -> Known[Section]:
     ]
     if content.document.lossless:
         notes.append("The text was the same with and without the draft.")
-    return Known(Section(forest=forest(rows), notes=tuple(notes)))
+    return Known(Section(forest=Forest(rows=tuple(rows)), notes=tuple(notes)))
 
 
 def _shape(request: RequestPart) -> str:
@@ -142,14 +149,14 @@ def _requests(content: Content) -> Known[Section]:
             "never"
             if one.break_even is None
             else "any"
-            if one.break_even <= 2
+            if one.break_even <= _SHORTEST
             else f"{one.break_even:,}"
-        )  # noqa: PLR2004 - the shortest answer
+        )
         rows.append(
             (
                 _shape(one),
                 *(
-                    f"{seconds_text(off)} → {seconds_text(on)}"
+                    f"{time_text(off)} → {time_text(on)}"
                     for off, on in ((first.off, first.on), (total.off, total.on))
                 ),
                 times_text(one.speedup),
@@ -173,10 +180,8 @@ def _map(content: Content) -> Known[Section]:
     found = settings_map(content)
     if found is None:
         return Known(None, "nothing was predicted, and no trial was measured")
-    notes = [
-        f"{counted(found.n_predicted, 'setting')} predicted, {found.n_measured} measured; "
-        "where settings share a cell, the best is shown."
-    ]
+    predicted = counted(found.n_predicted, "setting")
+    notes = [f"{predicted} predicted, {found.n_measured} measured; a cell shows its best one."]
     if not found.n_predicted:
         notes.append("Nothing was predicted here: only what was measured is on the map.")
     if content.is_partly_predicted:
@@ -214,7 +219,9 @@ def _depth(content: Content) -> Known[Section]:
     notes = [] if limit is None else [f"It pays up to a depth of about {limit:,} tokens."]
     return Known(
         Section(
-            forest=forest(rows), table=Table(heads=heads, rows=tuple(cells)), notes=tuple(notes)
+            forest=Forest(rows=tuple(rows)),
+            table=Table(heads=heads, rows=tuple(cells)),
+            notes=tuple(notes),
         )
     )
 
@@ -273,7 +280,7 @@ def _categories(content: Content) -> Known[Section]:
         )
     heads = ("category", "prompts", "speedup", "accepted", "best in the trials")
     notes = [f"{counted(len(found) - _MOST, 'category')} left out."] if len(found) > _MOST else []
-    chart = forest(rows) if rows else None
+    chart = Forest(rows=tuple(rows)) if rows else None
     return Known(
         Section(forest=chart, table=Table(heads=heads, rows=tuple(cells)), notes=tuple(notes))
     )
@@ -295,7 +302,7 @@ def _round(content: Content) -> Known[Section]:
         return Known(None, content.reasons["explanation_terms"])
     seconds = [(f"{label}", name, getattr(found.round_s, name)) for label, name in _PARTS]
     total_s = sum(one[-1] for one in seconds)
-    shown = [one for one in seconds if one[-1] > 0.001 * total_s]  # noqa: PLR2004 - what is drawn
+    shown = [one for one in seconds if one[-1] > 0.001 * total_s]
     labelled = [
         (f"{label}: {_ms(s)}, {percent_text(s / total_s)}", name, s) for label, name, s in shown
     ]
@@ -364,7 +371,7 @@ def _trials(content: Content) -> Known[Section]:
     heads = ("setting", "measured", "predicted", "tokens/s", "accepted", "trial")
     notes = [_left_out(content, n_shown=len(shown), n_measured=len(measured))]
     notes += [
-        f"Trial {one.record.number} ({label_of(one.record.arm)}) failed: {short(one.record.error, 300)}"
+        f"Trial {one.record.number}, {label_of(one.record.arm)}: {short(one.record.error, 300)}"
         for one in content.tried
         if one.record.state is TrialState.FAIL and one.record.error
     ][:3]
@@ -443,7 +450,7 @@ def _hardware(content: Content) -> list[Cells]:
     found = content.document.machine
     if found is None:
         return []
-    rows = [
+    rows: list[Cells] = [
         ("processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"),
         ("memory", bytes_text(found.memory_bytes)),
         ("GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"),
@@ -453,14 +460,9 @@ def _hardware(content: Content) -> list[Cells]:
     return rows
 
 
-def file_name(model: ModelPart) -> str:
-    """Name of a model's file, without its folder."""
-    return short(model.path.replace("\\", "/").rpartition("/")[2])
-
-
 def _models(content: Content) -> list[Cells]:
     target, drafts = content.document.target, content.document.drafts
-    rows = [] if target is None else [("target", _model_text(target))]
+    rows: list[Cells] = [] if target is None else [("target", _model_text(target))]
     used = None if content.best is None else content.best.draft
     return rows + [
         ("draft" if one.name == used else "draft, not chosen", _model_text(one))
@@ -525,8 +527,8 @@ SECTIONS: Sequence[Kindred] = (
         name="requests",
         title="A whole request",
         lead=(
-            "What somebody waits who sends a prompt: first it is read, which no draft makes faster, "
-            "then the answer is written, which a good draft does."
+            "What somebody waits who sends a prompt: first it is read, which no draft makes "
+            "faster, then the answer is written, which a good draft does."
         ),
         read=_requests,
     ),
@@ -538,6 +540,8 @@ SECTIONS: Sequence[Kindred] = (
             "prompts predicts, an outline marks what was really measured, ★ the setting above."
         ),
         read=_map,
+        is_narrow=False,
+        is_first=True,
     ),
     Kindred(
         name="round",
@@ -589,6 +593,7 @@ SECTIONS: Sequence[Kindred] = (
             "gain above was confirmed by measurements of its own."
         ),
         read=_trials,
+        is_narrow=False,
     ),
     Kindred(
         name="conditions",
@@ -604,33 +609,6 @@ SECTIONS: Sequence[Kindred] = (
         title="Machine, models and versions",
         lead="The numbers hold for this hardware, these files and these versions.",
         read=_machine,
+        is_narrow=False,
     ),
 )
-
-WORDS = (
-    ("target", "the large model whose text you want"),
-    (
-        "draft",
-        "whatever guesses the target's next tokens: a small model, the target's own extra layers (MTP), or text that was there before (n-gram drafters)",
-    ),
-    (
-        "speculative decoding",
-        "the draft guesses several tokens, the target checks them in one step and keeps those that it would have written itself",
-    ),
-    ("accepted", "share of the guessed tokens that the target kept"),
-    (
-        "draft_max, draft_min, p_min",
-        "most tokens of a guess, fewest that are worth checking, and the probability below which the draft stops guessing",
-    ),
-    ("trial", "one setting, measured on a few prompts"),
-    (
-        "predicted",
-        "counted by replaying the setting on recorded prompts, with measured costs of each step",
-    ),
-    ("95 % interval", "of a hundred such measurements about 95 have the true value within theirs"),
-)
-
-
-def gain_text(speedup: float) -> str:
-    """A gain in per cent."""
-    return gain_percent(100 * (speedup - 1), 0)

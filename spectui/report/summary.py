@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spectui.format import counted, gain_percent, rate_text, seconds_text, times_text
+from spectui.format import counted, gain_percent, rate_text, times_text
 from spectui.report.content import Content
-from spectui.report.sections import file_name, interval_text, short
+from spectui.report.words import file_name, interval_text, short, time_text
 
 _SLOWER_FIRST = 1.1
 """Factor from which on a first token that comes later is worth a word."""
@@ -73,9 +73,9 @@ def _tiles(content: Content) -> Iterator[Tile]:
         total, first = request.total_s, request.time_to_first_token_s
         shape = f"{request.n_prompt:,} + {request.n_answer:,} tokens"
         yield Tile(
-            name=f"whole request ({shape})", off=seconds_text(total.off), on=seconds_text(total.on)
+            name=f"whole request ({shape})", off=time_text(total.off), on=time_text(total.on)
         )
-        yield Tile(name="first token after", off=seconds_text(first.off), on=seconds_text(first.on))
+        yield Tile(name="first token after", off=time_text(first.off), on=time_text(first.on))
     if content.document.lossless is not None:
         yield Tile(name="text", off="the same" if content.document.lossless else "changed")
 

@@ -1,14 +1,15 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spectui.measure.arm import OFF
-from spectui.report.content import content_of
+from spectui.report.content import Content, content_of
 from spectui.report.page import render_page
+from spectui.tune.trials import TrialRecord, TrialState
 from tests.report.pages import Page, read_page
 from tests.report.studies import (
     BEST,
@@ -34,7 +35,7 @@ HOSTILE = (
 )
 
 
-def page_of(*contents: Any) -> Page:
+def page_of(*contents: Content) -> Page:
     text = render_page(contents)
     assert len(text.encode()) <= MOST_BYTES
     return read_page(text)
@@ -63,7 +64,7 @@ def test_a_page_tells_what_the_study_says() -> None:
     page = page_of(content())
     check_inert(page)
     assert page.one("h1").text == "Use it"
-    for told in ("3.02×", "2.37× to 3.68×", "+202 %", "100.0", "301.7", "0.25 s", "0.09 s"):
+    for told in ("3.02×", "2.37× to 3.68×", "+202 %", "100.0", "301.7", "245 ms", "93 ms"):
         assert told in page.text, told
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m /models/target.gguf")
@@ -106,9 +107,10 @@ def test_hostile_texts_stay_texts(word: str) -> None:
 
 
 def test_a_document_of_other_shapes_costs_its_sections_alone() -> None:
+    wrongs: tuple[object, ...] = ("text", 3, [3], {"a": []}, -1, 1e300)
     whole = {one.text for one in page_of(content()).all("h2")}
     for part in ("requests", "per_category", "explanation_terms", "conditions", "machine"):
-        for wrong in ("text", 3, [3], {"a": []}, -1, 1e300):
+        for wrong in wrongs:
             page = page_of(content(found={**document(), part: wrong}))
             check_inert(page)
             assert whole - {one.text for one in page.all("h2")} <= {
@@ -153,24 +155,18 @@ def test_two_studies_stand_side_by_side() -> None:
 
 
 def test_a_study_without_a_document_says_what_it_lacks() -> None:
-    bare = study()
-    page = page_of(content_of(type(bare)(**{**_fields(bare), "report": None, "predictions": None})))
+    bare = replace(study(), report=None, predictions=None)
+    page = page_of(content_of(bare))
     assert page.one("h1").text == "Use it"
     assert "What is not here" in {one.text for one in page.all("h2")}
     assert "older spectui" in page.text
     assert "only what was measured is on the map" in page.text
-    empty = {"report": None, "predictions": None, "outcome": None, "trials": ()}
-    page = page_of(content_of(type(bare)(**{**_fields(bare), **empty})))
+    page = page_of(content_of(replace(bare, outcome=None, trials=())))
     assert page.one("h1").text == "No verdict yet"
 
 
-def _fields(found: Any) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__dataclass_fields__}
-
-
 def test_older_documents_have_the_best_predictions_alone() -> None:
-    older = type(study())(**{**_fields(study()), "predictions": None})
-    page = page_of(content_of(older))
+    page = page_of(content_of(replace(study(), predictions=None)))
     assert "only the best 50 of 1,585 predictions" in page.text
 
 
@@ -187,10 +183,9 @@ def test_secrets_and_the_home_folder_are_not_shown(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_failed_is_told() -> None:
-    failed = record(9, BEST, 100.0)
-    fields = {**_fields(failed), "state": "fail", "prompts": (), "error": "it <broke>; mend it"}
-    fields["state"] = type(failed.state).FAIL
-    page = page_of(content(trials=(record(0, OFF, 100.0), type(failed)(**fields))))
+    reason = "it <broke>; mend it"
+    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=BEST, error=reason)
+    page = page_of(content(trials=(record(0, OFF, 100.0), failed)))
     assert "1 failed" in page.text
     assert "it <broke>; mend it" in page.text
 
