@@ -18,6 +18,8 @@ _LOG_TICKS = (
 _APART = 10.0
 """Least distance of two ticks, in per cent."""
 _MARGIN = 0.06
+_FARTHEST = 4.0
+"""Factor beyond all estimates at which intervals are cut."""
 _MOST_TICKS = 4
 
 
@@ -102,7 +104,11 @@ class Forest:
     def scale(self) -> Scale:
         """Its scale."""
         rows = (*self.rows, *self.beside)
-        return scale_of(end for row in rows for end in (row.speedup, row.low, row.high, row.other))
+        told = [one for row in rows for one in (row.speedup, row.other) if one]
+        ends = [end for row in rows for end in (row.low, row.high) if end]
+        # An interval of too few prompts may reach from nothing to a hundredfold.
+        low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST
+        return scale_of([*told, *(min(max(end, low), high) for end in ends)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

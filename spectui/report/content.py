@@ -37,6 +37,8 @@ _HEADLINES = {
     Answer.UNDECIDED: "Not decided",
 }
 
+_TURN_OFF = "Turn it off"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
@@ -83,6 +85,8 @@ class Content:
             return "No verdict yet"
         if self.verdict.answer is None:
             return _HEADLINES[Answer.USE if self.verdict.use_speculation else Answer.OFF]
+        if self.verdict.answer is Answer.OFF and self.verdict.reason.startswith(_TURN_OFF):
+            return _TURN_OFF
         return _HEADLINES[self.verdict.answer]
 
     @property

@@ -139,12 +139,9 @@ def _steps(content: Content, command: str | None) -> tuple[Step, ...]:
     steps = []
     found = content.document
     if found.spectui is not None:
-        steps.append(
-            Step(
-                what="Install the same version.",
-                command=f"pip install spectui=={short(found.spectui)}",
-            )
-        )
+        binding = None if found.engine is None else found.engine.llama_cpp_python
+        with_binding = "" if binding is None else f" with llama-cpp-python {short(binding)}"
+        steps.append(Step(what=f"Install spectui {short(found.spectui)}{with_binding}."))
     if content.searched_by:
         words = ["spectui", "tune", *content.searched_by]
         steps.append(
@@ -191,7 +188,7 @@ def _shown(value: object) -> object:
 
 def _brief(speedup: float) -> str:
     """A speedup in a small cell."""
-    return f"{speedup:.1f}" if speedup < _BRIEF else factor(speedup, 0)
+    return factor(speedup) if speedup < _BRIEF else f"{speedup:.0f}"
 
 
 @cache

@@ -411,7 +411,7 @@ def _conditions(content: Content) -> Known[Section]:
         ("disturbed", f"{duration_text(seen.disturbed_s)}{share}"),
     ]
     if found.drift is not None:
-        rows.append(("the machine's own speed moved by", percent_text(found.drift, 1)))
+        rows.append(("the machine's own speed moved by", percent_text(found.drift)))
     rows.append(("trials repeated in vain, as it was unsteady", str(found.n_noisy)))
     before, after = found.temperature_before_c, found.temperature_after_c
     if before is not None and after is not None:

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 @dataclass
 class Element:
-    """An element without its children."""
+    """An element, with the text of its children."""
 
     tag: str
     attributes: dict[str, str | None]
@@ -29,10 +29,10 @@ class Page:
     @property
     def text(self) -> str:
         """What somebody can read."""
-        hidden = {"style", "script", "title"}
-        return " ".join(one.text for one in self.elements if one.tag not in hidden)
+        return self.one("body").text
 
 
+_HIDDEN = frozenset({"style", "script", "title"})
 _VOID = frozenset({"meta", "link", "br", "img", "input", "hr"})
 
 
@@ -55,8 +55,9 @@ class _Reader(HTMLParser):
         assert self._open.pop().tag == tag
 
     def handle_data(self, data: str) -> None:
-        if self._open:
-            self._open[-1].text += data
+        is_hidden = bool(self._open) and self._open[-1].tag in _HIDDEN
+        for one in self._open[-1:] if is_hidden else self._open:
+            one.text += data
 
 
 def read_page(text: str) -> Page:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 import optuna
 import psutil
+from optuna.study._frozen import FrozenStudy
 
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
@@ -109,8 +110,8 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     if _is_empty(storage):
         return ()
     with opened(storage) as (_url, studies):
-        summaries = optuna.get_all_study_summaries(studies, include_best_trial=False)
-        found = [_entry(studies, summary) for summary in summaries]
+        # A summary of Optuna's would read all trials.
+        found = [_entry(studies, study) for study in studies.get_all_studies()]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
@@ -271,7 +272,7 @@ def is_gone(owner: Any) -> bool:  # noqa: ANN401 - as a storage keeps it
     return True
 
 
-def _entry(storage: optuna.storages.BaseStorage, study: optuna.study.StudySummary) -> StudyEntry:
+def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEntry:
     kept, name = study.user_attrs, study.study_name
     outcome = from_plain(kept.get(OUTCOME), Outcome)
     problem = None
