@@ -67,6 +67,8 @@ class Content:
     """Why parts of the document are missing, by name."""
     tried: tuple[Tried, ...]
     """Trials, the fastest first; what was not measured comes last."""
+    n_later: int
+    """Trials since the verdict, which knows nothing of them."""
     states: Mapping[TrialState, int]
     """Number of trials by their state."""
     predicted: Mapping[Arm, float]
@@ -131,6 +133,7 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
         document=document,
         reasons={name: parts.reason(name) for name in names},
         tried=_tried(study.trials, predicted),
+        n_later=_later(study),
         states=Counter(record.state for record in study.trials),
         predicted=predicted,
         is_partly_predicted=is_partly,
@@ -242,6 +245,12 @@ def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tup
         for speedup in [estimate if estimate is not None and isfinite(estimate) else None]
     ]
     return tuple(sorted(found, key=lambda one: (one.speedup is None, -(one.speedup or 0.0))))
+
+
+def _later(study: StoredStudy) -> int:
+    """Trials since the report was printed; 0 where it is not known."""
+    told = None if study.report is None else study.report.document.get("trials")
+    return max(0, len(study.trials) - len(told)) if isinstance(told, list) else 0
 
 
 def _prompts(promise: Promise | None) -> Known[str]:

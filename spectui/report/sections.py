@@ -397,7 +397,8 @@ def _left_out(content: Content, *, n_shown: int, n_measured: int) -> str:
         told += f", of which {', '.join(others)}"
     if n_measured > n_shown:
         told += f"; the {n_shown} best are shown, and {n_measured - n_shown:,} slower ones left out"
-    return f"{told}."
+    later = f" {content.n_later:,} of them came after the verdict." if content.n_later else ""
+    return f"{told}.{later}"
 
 
 def _conditions(content: Content) -> Known[Section]:
