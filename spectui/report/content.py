@@ -37,7 +37,8 @@ _HEADLINES = {
     Answer.UNDECIDED: "Not decided",
 }
 
-_TURN_OFF = "Turn it off"
+_BEGINNINGS = ("Use it", "Turn it off", "Not decided")
+"""Of verdicts, where the rest of the sentence only adds to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,12 @@ class Content:
         """The answer in a few words."""
         if self.verdict is None:
             return "No verdict yet"
-        if self.verdict.answer is None:
-            return _HEADLINES[Answer.USE if self.verdict.use_speculation else Answer.OFF]
-        if self.verdict.answer is Answer.OFF and self.verdict.reason.startswith(_TURN_OFF):
-            return _TURN_OFF
-        return _HEADLINES[self.verdict.answer]
+        # The sentence says it, where an older spectui kept no answer as well.
+        for words in _BEGINNINGS:
+            if self.verdict.reason.startswith(words):
+                return words
+        usual = Answer.USE if self.verdict.use_speculation else Answer.OFF
+        return _HEADLINES[self.verdict.answer or usual]
 
     @property
     def setting(self) -> str | None:

@@ -132,6 +132,6 @@ def _table(table: Table, *, n_words: int | None) -> Iterator[str]:
 
 def escaped(text: str) -> str:
     """A text of others as it stands, whatever it means in Markdown or HTML."""
-    plain = " ".join(printable(short(text, _LONGEST)).split())
+    plain = printable(" ".join(short(text, _LONGEST).split()))
     whole = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _LINKED.sub(_PARTING, _SPECIAL.sub(r"\\\1", whole))

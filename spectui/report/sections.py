@@ -183,7 +183,7 @@ def _map(content: Content) -> Known[Section]:
     predicted = counted(found.n_predicted, "setting")
     notes = [f"{predicted} predicted, {found.n_measured} measured; a cell shows its best one."]
     if not found.n_predicted:
-        notes.append("Nothing was predicted here: only what was measured is on the map.")
+        notes = ["Nothing was predicted here: only what was measured is on the map."]
     if content.is_partly_predicted:
         n_all = content.document.n_replayed
         notes.append(

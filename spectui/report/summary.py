@@ -46,7 +46,7 @@ def certainty(content: Content) -> str:
         return ""
     prompts = counted(gain.n_prompts, "prompt")
     if gain.low is None or gain.high is None:
-        return f"{prompts}, too few for an interval"
+        return f"{prompts}, without an interval"
     return f"{interval_text(gain.low, gain.high)} with 95 % confidence, {prompts}"
 
 
