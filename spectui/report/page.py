@@ -93,11 +93,7 @@ def render_page(contents: Sequence[Content]) -> str:
             studies=[_head(one) for one in contents],
             comparison=compare(*contents) if len(contents) > 1 else None,
             sections=[one for one in sections if any(known.value is not None for known in one.of)],
-            lacks=[
-                Lack(title=one.title, reason=_reason(one))
-                for one in sections
-                if all(known.value is None for known in one.of)
-            ],
+            lacks=_lacks(sections),
         )
     )
 
@@ -111,6 +107,15 @@ def _told(kindred: Kindred, contents: Sequence[Content]) -> Told:
         is_narrow=kindred.is_narrow,
         of=beside([kindred.read(one) for one in contents]),
     )
+
+
+def _lacks(sections: Sequence[Told]) -> tuple[Lack, ...]:
+    """Sections that no study has, by the reason why."""
+    titles: dict[str, list[str]] = {}
+    for one in sections:
+        if all(known.value is None for known in one.of):
+            titles.setdefault(_reason(one), []).append(one.title)
+    return tuple(Lack(title=", ".join(told), reason=reason) for reason, told in titles.items())
 
 
 def _reason(told: Told) -> str:
