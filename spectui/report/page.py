@@ -173,6 +173,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
         finalize=_shown,
     )
     environment.filters["times"] = times_text

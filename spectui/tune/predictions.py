@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -11,6 +12,8 @@ from spectui.options.speculation import Speculation
 from spectui.tune.forecast import Forecast
 
 _DIGITS = 4
+_MOST = 100_000
+"""Settings that are read; a search replays some thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,8 @@ class Predictions:
 
     def by_arm(self) -> dict[Arm, float]:
         """Predicted speedups by setting."""
-        return {arm: speedup for family in self.families for arm, speedup in family.predicted()}
+        found = (one for family in self.families for one in family.predicted())
+        return dict(islice(found, _MOST))
 
 
 _Key = tuple[str | None, str, tuple[Ngram, ...], int | None, tuple[str, ...]]
