@@ -12,7 +12,7 @@ from spectui.format import printable
 from spectui.known import Known
 from spectui.options.setup import ModelOptions
 from spectui.report.content import Content
-from spectui.secret import HIDDEN, hidden, is_secret
+from spectui.secret import hidden
 from spectui.tune.outcome import Outcome
 
 _NONE = "the search ended before it advised anything"
@@ -67,10 +67,10 @@ def _written(setup: ExportSetup, outcome: Outcome) -> Known[str]:
 
 
 def _text(launch: Launch) -> str:
-    variables = (
+    variables = "".join(
         f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.start.environment
     )
-    return printable("".join(variables) + shell_text((*launch.start.program, *launch.arguments)))
+    return f"{printable(variables)}{shell_text((*launch.start.program, *launch.arguments))}"
 
 
 def shell_text(words: Sequence[str]) -> str:
@@ -82,16 +82,10 @@ def _without_secrets(words: Sequence[str]) -> Iterator[str]:
     option = ""
     for word in words:
         name, sign, value = word.partition("=")
-        if word.startswith("--") and sign and is_secret(name):
-            yield f"{name}={HIDDEN}"
-        elif option.startswith("-") and is_secret(option):
-            yield HIDDEN
+        if word.startswith("-") and sign:
+            yield f"{name}={hidden(name, value)}"
         else:
-            yield (
-                hidden("", word)
-                if not (word.startswith("-") and sign)
-                else f"{name}={hidden('', value)}"
-            )
+            yield hidden(option if option.startswith("-") else "", word)
         option = word
 
 
@@ -102,15 +96,28 @@ def _quoted(word: str) -> str:
     return shlex.quote(word)
 
 
-def bench_command(content: Content, command: str) -> str | None:
-    """A command that measures the advised setting again; None where it is not known how."""
+def bench_command(content: Content, command: str, prompts: Path | None) -> str | None:
+    """A command that measures the advised setting again.
+
+    Args:
+        content: the study.
+        command: its llama-server command.
+        prompts: the user's prompts, as the command is to name them; None for the built-in suite.
+
+    Returns:
+        None where nothing drafts, or it is not known how it was measured.
+    """
     config, outcome = content.document.config, content.source.outcome
     if config is None or outcome is None or outcome.speculation is None:
         return None
     words = ["spectui", "bench", "--from", command, "-n", str(config.n_predict)]
     words += ["--temp", f"{config.temp:g}", "--seed", str(config.seed)]
     words += ["--ignore-eos"] * config.ignore_eos
-    promise = content.source.promise
-    if promise is not None and promise.prompts is not None:
-        words += ["--prompts", promise.prompts.name]
+    words += [] if prompts is None else ["--prompts", str(prompts)]
     return shell_text(words)
+
+
+def own_prompts(content: Content) -> Path | None:
+    """File or folder of the user's prompts; None where they are others, or not known."""
+    promise = content.source.promise
+    return None if promise is None else promise.prompts

@@ -164,14 +164,25 @@ def _told(gain: Gain | None, best: BestPart | None) -> Gain | None:
 def _completed(document: TuneDocument, study: StoredStudy) -> TuneDocument:
     """The document with what outcome and promise tell, where it lacks that."""
     found: dict[str, object] = {}
-    outcome, promise = study.outcome, study.promise
-    if outcome is not None:
-        found["target"] = ModelPart(path=str(outcome.target.path))
-    if promise is not None:
-        case, sampling = promise.case, promise.case.sampling
-        found["target"] = ModelPart(path=str(case.target.path))
-        found["engine"] = EnginePart(llama_cpp=promise.llama_cpp)
-        found["config"] = ConfigPart(
+    if study.outcome is not None:
+        found["target"] = ModelPart(path=str(study.outcome.target.path))
+    if study.promise is not None:
+        found |= _promised(study.promise)
+    missing = {name: value for name, value in found.items() if getattr(document, name) is None}
+    return msgspec.structs.replace(document, **missing)
+
+
+def _promised(promise: Promise) -> dict[str, object]:
+    """Parts of a document that a promise tells."""
+    case, sampling = promise.case, promise.case.sampling
+    draft = None if case.draft is None else case.draft.path
+    arm = Arm(draft=None if draft is None else draft.stem, speculation=case.speculation)
+    off, on = _rates(promise.observed)
+    return {
+        "target": ModelPart(path=str(case.target.path)),
+        "drafts": () if draft is None else (ModelPart(path=str(draft), name=draft.stem),),
+        "engine": EnginePart(llama_cpp=promise.llama_cpp),
+        "config": ConfigPart(
             n_predict=case.n_predict,
             n_prompts=len(promise.prompt_ids),
             temp=sampling.temp,
@@ -182,32 +193,20 @@ def _completed(document: TuneDocument, study: StoredStudy) -> TuneDocument:
             top_p=sampling.top_p,
             min_p=sampling.min_p,
             ignore_eos=sampling.ignore_eos,
-        )
-        draft = None if case.draft is None else case.draft.path
-        if draft is not None:
-            found["drafts"] = (ModelPart(path=str(draft), name=draft.stem),)
-        off, on = _rates(promise.observed)
-        found["baseline"] = Throughput(tokens_per_s=off)
-        arm = Arm(draft=None if draft is None else draft.stem, speculation=case.speculation)
-        found["best"] = BestPart(tokens_per_s=on, params=arm.document())
-        found["per_category"] = _categories(promise.observed)
-    missing = {name: value for name, value in found.items() if getattr(document, name) is None}
-    return msgspec.structs.replace(document, **missing)
+        ),
+        "baseline": Throughput(tokens_per_s=off),
+        "best": BestPart(tokens_per_s=on, params=arm.document()),
+        "per_category": _categories(promise.observed),
+    }
 
 
 def _rates(observed: Sequence[Observed]) -> tuple[float | None, float | None]:
     """Tokens per second without and with speculation."""
-    all_of = [one.measurement for one in observed]
-    off_s, on_s = (
-        (
-            sum(times)
-            for times in zip(*((m.baseline_s, m.speculative_s) for m in all_of), strict=True)
-        )
-        if all_of
-        else (0.0, 0.0)
-    )
-    off = sum(m.baseline_tokens for m in all_of) / off_s if off_s > 0 else None
-    on = sum(m.speculative_tokens for m in all_of) / on_s if on_s > 0 else None
+    measured = [one.measurement for one in observed]
+    off_s = sum(one.baseline_s for one in measured)
+    on_s = sum(one.speculative_s for one in measured)
+    off = sum(one.baseline_tokens for one in measured) / off_s if off_s > 0 else None
+    on = sum(one.speculative_tokens for one in measured) / on_s if on_s > 0 else None
     return off, on
 
 

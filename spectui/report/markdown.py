@@ -5,11 +5,12 @@ Texts of others are escaped, so that they neither format, link, embed nor mentio
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from spectui import __version__
 from spectui.format import printable
 from spectui.report import summary
-from spectui.report.commands import bench_command, public_command
+from spectui.report.commands import bench_command, own_prompts, public_command
 from spectui.report.comparison import compare
 from spectui.report.content import Content
 from spectui.report.sections import SECTIONS, Section, Table
@@ -86,7 +87,9 @@ def _commands(content: Content) -> Iterator[str]:
     if command.value is None:
         return
     yield from _fenced(command.value)
-    again = bench_command(content, command.value)
+    prompts = own_prompts(content)
+    name = None if prompts is None else Path(prompts.name)
+    again = bench_command(content, command.value, name)
     if again is not None:
         yield "Measured again by:"
         yield ""

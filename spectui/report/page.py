@@ -16,7 +16,7 @@ from spectui import __version__
 from spectui.format import factor, printable, times_text
 from spectui.known import Known
 from spectui.report import summary
-from spectui.report.commands import bench_command, own_command, shell_text
+from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
 from spectui.report.comparison import compare
 from spectui.report.content import Content
 from spectui.report.sections import SECTIONS, Kindred, Section, beside
@@ -152,7 +152,7 @@ def _steps(content: Content, command: str | None) -> tuple[Step, ...]:
         steps.append(
             Step(what="Search again, with the options of this search.", command=shell_text(words))
         )
-    again = None if command is None else bench_command(content, command)
+    again = None if command is None else bench_command(content, command, own_prompts(content))
     if again is not None:
         steps.append(Step(what="Measure the setting of the verdict alone.", command=again))
     if content.source.promise is not None:
