@@ -13,7 +13,8 @@ from spectui.report import summary
 from spectui.report.commands import bench_command, own_prompts, public_command
 from spectui.report.comparison import compare
 from spectui.report.content import Content
-from spectui.report.sections import SECTIONS, Section, Table
+from spectui.report.section import Section, Table
+from spectui.report.sections import SECTIONS
 from spectui.report.words import short
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")

@@ -19,7 +19,8 @@ from spectui.report import summary
 from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
 from spectui.report.comparison import compare
 from spectui.report.content import Content
-from spectui.report.sections import SECTIONS, Kindred, Section, beside
+from spectui.report.section import Section, beside
+from spectui.report.sections import SECTIONS, Kindred
 from spectui.report.words import short, time_text
 
 _MOST_CHARACTERS = 4000
