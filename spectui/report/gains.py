@@ -190,7 +190,8 @@ def categories_section(content: Content) -> Known[Section]:
     """The best setting by category, beside the best of the trials."""
     found = content.document.per_category
     if not found:
-        return Known(None, content.reasons["per_category"])
+        reason = "no setting was measured" if found is not None else content.reasons["per_category"]
+        return Known(None, reason)
     rows, cells = [], []
     for one in found[:MOST]:
         best = None if one.trials is None else one.trials.best

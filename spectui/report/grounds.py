@@ -99,7 +99,8 @@ def trials_section(content: Content) -> Known[Section]:
         for one in content.tried
         if one.record.state is TrialState.FAIL and one.record.error
     ][:3]
-    return Known(Section(table=Table(heads=heads, rows=rows), notes=tuple(notes)))
+    table = Table(heads=heads, rows=rows) if rows else None
+    return Known(Section(table=table, notes=tuple(notes)))
 
 
 _STATE_WORDS = {
@@ -116,7 +117,7 @@ def _left_out(content: Content, *, n_shown: int, n_measured: int) -> str:
         for state, words in _STATE_WORDS.items()
         if content.states.get(state)
     ]
-    told = f"{len(content.tried):,} trials in all"
+    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
     if others:
         told += f", of which {', '.join(others)}"
     if n_measured > n_shown:
