@@ -107,11 +107,16 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    if _is_empty(storage):
+    if is_empty(storage):
         return ()
     with opened(storage) as (_url, studies):
-        # A summary of Optuna's would read all trials.
-        found = [_entry(studies, study) for study in studies.get_all_studies()]
+        return entries_of(studies)
+
+
+def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
+    """All studies of an open storage, the latest first."""
+    # A summary of Optuna's would read all trials.
+    found = [_entry(studies, study) for study in studies.get_all_studies()]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
@@ -143,7 +148,7 @@ def _names(studies: Sequence[StudyEntry]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _is_empty(storage: str | None) -> bool:
+def is_empty(storage: str | None) -> bool:
     """Whether it is spectui's own file, which is not there yet."""
     is_own = storage is None and not os.environ.get(STORAGE_VARIABLE)
     return is_own and not own_storage_file().exists()
