@@ -24,6 +24,7 @@ _COMMANDS = {
     "presets": "List presets, or show one.",
     "probe": "Look into a model while it decodes.",
     "replay": "Predict settings from a trace, without loading a model.",
+    "report": "Write a report of a study, or of two, to show to others.",
     "serve": "Show the screen in a browser.",
     "studies": "List, show, move, delete and repair what tune has kept.",
     "sweep": "Measure a grid of settings against the target alone.",

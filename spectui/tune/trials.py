@@ -165,10 +165,20 @@ def _shares(records: Sequence[TrialRecord]) -> dict[int | None, float]:
 
 def speedup_estimate(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
     """Throughput over the off arm's, drift taken out by the anchors. No interval: for ranking."""
-    level = off_level(records)
-    if not (record.relative and level):
-        return None
-    return record.relative * _shares(records).get(record.arm.n_cpu_moe, 1.0) / level
+    return speedup_estimates((record,), records)[0]
+
+
+def speedup_estimates(
+    some: Sequence[TrialRecord], records: Sequence[TrialRecord]
+) -> tuple[float | None, ...]:
+    """The estimates of some of ``records``."""
+    level, shares = off_level(records), _shares(records)
+    return tuple(
+        one.relative * shares.get(one.arm.n_cpu_moe, 1.0) / level
+        if one.relative and level
+        else None
+        for one in some
+    )
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:

@@ -34,6 +34,7 @@ from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
 from spectui.tune.outcome import advised, outcome_of
+from spectui.tune.predictions import predictions_of
 from spectui.tune.race import BASELINE_SHARE
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
@@ -299,7 +300,8 @@ class Tuning:
             dialect=command.dialect,
         )
         try:
-            study.keep(outcome, self.promise_of(result))
+            predictions = predictions_of(result.forecasts) if result.forecasts else None
+            study.keep(outcome, self.promise_of(result), predictions)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result

@@ -177,7 +177,9 @@ def _study(folder: Path, text: str) -> list[list[object]]:
         connection.execute("UPDATE studies SET study_name = ? WHERE study_id = 1", (text,))
         connection.commit()
     given = ["--storage", f"sqlite:///{path}"]
-    return [["export", *given], *(["export", name, *given] for name in (text, *names[1:3]))]
+    reports = [["report", names[-1], "--format", one, "-o", "-", *given] for one in ("md", "json")]
+    exports = [["export", name, *given] for name in (text, *names[1:3])]
+    return [["export", *given], *exports, *reports, ["report", names[1], *given]]
 
 
 def _replaced(value: object, text: str) -> object:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 import optuna
 import psutil
+from optuna.study._frozen import FrozenStudy
 
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
@@ -105,11 +106,16 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    if _is_empty(storage):
+    if is_empty(storage):
         return ()
     with opened(storage) as (_url, studies):
-        summaries = optuna.get_all_study_summaries(studies, include_best_trial=False)
-        found = [_entry(studies, summary) for summary in summaries]
+        return entries_of(studies)
+
+
+def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
+    """All studies of an open storage, the latest first."""
+    # A summary of Optuna's would read all trials.
+    found = [_entry(studies, study) for study in studies.get_all_studies()]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
@@ -141,7 +147,7 @@ def _names(studies: Sequence[StudyEntry]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _is_empty(storage: str | None) -> bool:
+def is_empty(storage: str | None) -> bool:
     """Whether it is spectui's own file, which is not there yet."""
     is_own = storage is None and not os.environ.get(STORAGE_VARIABLE)
     return is_own and not own_storage_file().exists()
@@ -183,11 +189,16 @@ def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[Tr
         return {}
     with opened(storage) as (_url, studies):
         return {
-            name: _records(optuna.load_study(study_name=name, storage=studies)) for name in names
+            name: trials_of(optuna.load_study(study_name=name, storage=studies)) for name in names
         }
 
 
-def _records(study: optuna.Study) -> tuple[TrialRecord, ...]:
+def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
+    """All trials of a study that have begun.
+
+    Raises:
+        BadInputError: one is damaged.
+    """
     try:
         return stored(study, {})
     except msgspec.ValidationError as error:
@@ -265,7 +276,7 @@ def is_gone(owner: Any) -> bool:  # noqa: ANN401 - as a storage keeps it
     return True
 
 
-def _entry(storage: optuna.storages.BaseStorage, study: optuna.study.StudySummary) -> StudyEntry:
+def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEntry:
     kept, name = study.user_attrs, study.study_name
     outcome = from_plain(kept.get(OUTCOME), Outcome)
     problem = None

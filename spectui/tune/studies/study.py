@@ -277,12 +277,22 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return records.stored(self.stored, self._known)
 
-    def keep(self, outcome: object, promise: object | None) -> None:
-        """Store what the search advised in its end, and what its best setting gained, if known."""
+    def keep(
+        self, outcome: object, promise: object | None, predictions: object | None = None
+    ) -> None:
+        """Store what the search found in its end.
+
+        Args:
+            outcome: what it advised.
+            promise: what its best setting gained; None where that is not known.
+            predictions: what was predicted of all settings; None where nothing was replayed.
+        """
         with storage_errors(self._url):
             self.stored.set_user_attr(records.OUTCOME, records.to_plain(outcome))
             if promise is not None:
                 self.stored.set_user_attr(records.PROMISE, records.to_plain(promise))
+            if predictions is not None:
+                self.stored.set_user_attr(records.PREDICTIONS, records.to_plain(predictions))
 
     def begin(self) -> None:
         """Queue off, which everything is compared with."""

@@ -23,6 +23,7 @@ from spectui.options.stored import check_schema, schema_of
 from spectui.reading import read_file
 from spectui.tune.experts import Placements
 from spectui.tune.outcome import Outcome
+from spectui.tune.predictions import Predictions
 from spectui.tune.studies.listing import REPORT, Report, opened
 from spectui.tune.studies.records import (
     ARM,
@@ -30,6 +31,7 @@ from spectui.tune.studies.records import (
     OUTCOME,
     OWNER,
     PLACEMENTS,
+    PREDICTIONS,
     PROMISE,
     QUEUED,
     RECORD,
@@ -38,6 +40,7 @@ from spectui.tune.studies.records import (
     STUDY_SCHEMA,
     check_study,
     decoded,
+    record_of,
 )
 from spectui.tune.studies.storage import check_writable, lock_study
 from spectui.tune.trials import TrialRecord
@@ -57,6 +60,7 @@ _KINDS: dict[str, Any] = {
     PLACEMENTS: Placements,
     OUTCOME: Outcome,
     PROMISE: Promise,
+    PREDICTIONS: Predictions,
     REPORT: Report,
 }
 """Attributes of a study, with their types."""
@@ -297,6 +301,12 @@ def _fill(study: optuna.Study, found: StudyFile) -> None:
         study.set_user_attr(key, value)
     study.add_trials(list(map(_frozen, found.trials)))
     study.set_user_attr(SCHEMA, STUDY_SCHEMA)
+
+
+def records_in(found: StudyFile) -> tuple[TrialRecord, ...]:
+    """Records of the trials that have begun, by number."""
+    records = filter(None, (record_of(_frozen(trial)) for trial in found.trials))
+    return tuple(sorted(records, key=lambda one: one.number))
 
 
 def paths_in(found: StudyFile) -> tuple[str, ...]:

@@ -1,0 +1,168 @@
+"""Geometry of charts: places in per cent across, in pixels downwards.
+
+A chart is an inline SVG whose widths are per cent and whose heights and texts are pixels: so it
+fits every width, and its texts stay as large as the page's. A library would draw for one width, and
+bring hundreds of kilobytes.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from spectui.report.words import time_text
+
+_LOG_TICKS = (
+    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5),
+    *(1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4, 1e5, 1e6),
+)
+_APART = 13.0
+"""Least distance of two ticks, in per cent."""
+_MARGIN = 0.06
+_FARTHEST = 4.0
+"""Factor beyond all estimates at which intervals are cut."""
+_MOST_TICKS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A scale of speedups along their logarithms: twice is as far from 1 as half."""
+
+    low: float
+    high: float
+
+    def at(self, speedup: float) -> float:
+        """Place of a speedup, in per cent."""
+        span = math.log(self.high / self.low)
+        share = math.log(max(speedup, 1e-9) / self.low) / span
+        return round(100 * min(max(share, 0.0), 1.0), 2)
+
+    @property
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Places and labels, 1 always among them."""
+        places = [(1.0, self.at(1.0))]
+        inside = [one for one in _LOG_TICKS if self.low <= one <= self.high]
+        for value in sorted(inside, key=lambda one: abs(math.log(one)), reverse=True):
+            at = self.at(value)
+            if all(abs(at - other) >= _APART for _, other in places):
+                places.append((value, at))
+        return tuple((at, f"{value:g}×") for value, at in sorted(places))
+
+
+def scale_of(speedups: Iterable[float | None]) -> Scale:
+    """A scale that holds 1 and all of ``speedups``."""
+    known = [1.0, *(one for one in speedups if one is not None and one > 0)]
+    low, high = min(0.95, *known), max(1.05, *known)
+    room = _MARGIN * math.log(high / low)
+    return Scale(low=low * math.exp(-room), high=high * math.exp(room))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seconds:
+    """A scale of seconds, from 0."""
+
+    most: float
+
+    def at(self, seconds: float) -> float:
+        """Place of a time, in per cent."""
+        return round(100 * min(max(seconds / self.most, 0.0), 1.0), 2) if self.most > 0 else 0.0
+
+    @property
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Places and labels."""
+        if self.most <= 0:
+            return ()
+        rough = self.most / _MOST_TICKS
+        unit = 10 ** math.floor(math.log10(rough))
+        step = next(unit * n for n in (1, 2, 5, 10) if unit * n >= rough)
+        n_ticks = math.floor(self.most / step + 1e-9)
+        values = [step * index for index in range(n_ticks + 1)]
+        return tuple((self.at(one), time_text(one)) for one in values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row of a chart of speedups: an estimate, with its interval where there is one."""
+
+    label: str
+    speedup: float
+    low: float | None = None
+    high: float | None = None
+    other: float | None = None
+    """A second estimate beside it, drawn hollow."""
+    is_strong: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """A chart of speedups."""
+
+    rows: tuple[Row, ...]
+    beside: tuple[Row, ...] = ()
+    """Rows of the charts beside it, whose scale it has."""
+
+    @property
+    def scale(self) -> Scale:
+        """Its scale."""
+        rows = (*self.rows, *self.beside)
+        told = [one for row in rows for one in (row.speedup, row.other) if one]
+        ends = [end for row in rows for end in (row.low, row.high) if end]
+        # An interval of too few prompts may reach from nothing to a hundredfold.
+        low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST
+        return scale_of([*told, *(min(max(end, low), high) for end in ends)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A piece of a bar."""
+
+    name: str
+    """What it is, which decides its colour."""
+    start_s: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bar of pieces in seconds."""
+
+    label: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def end_s(self) -> float:
+        """Where it ends."""
+        return max((one.start_s + one.seconds for one in self.pieces), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """A chart of bars."""
+
+    bars: tuple[Bar, ...]
+    beside: tuple[Bar, ...] = ()
+    """Bars of the charts beside it, whose scale it has."""
+
+    @property
+    def scale(self) -> Seconds:
+        """Its scale."""
+        bars = (*self.bars, *self.beside)
+        return Seconds(most=1.04 * max((bar.end_s for bar in bars), default=0.0))
+
+
+def bar(label: str, *pieces: tuple[str, float]) -> Bar:
+    """A bar of pieces, one behind the other."""
+    found, start_s = [], 0.0
+    for name, seconds in pieces:
+        found.append(Piece(name=name, start_s=start_s, seconds=seconds))
+        start_s += seconds
+    return Bar(label=label, pieces=tuple(found))
+
+
+def waterfall(parts: Sequence[tuple[str, str, float]]) -> tuple[Bar, ...]:
+    """A bar for each (label, name, seconds), which begins where the one before it ends."""
+    found, start_s = [], 0.0
+    for label, name, seconds in parts:
+        piece = Piece(name=name, start_s=start_s, seconds=seconds)
+        found.append(Bar(label=label, pieces=(piece,)))
+        start_s += seconds
+    return tuple(found)

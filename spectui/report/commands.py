@@ -1,0 +1,123 @@
+"""Commands of a report: the whole one for its user, and one that tells nothing private."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from spectui.commands.command import Start
+from spectui.commands.launch import ExportSetup, Launch
+from spectui.errors import SpectuiError
+from spectui.format import printable
+from spectui.known import Known
+from spectui.options.setup import ModelOptions
+from spectui.report.content import Content
+from spectui.secret import hidden
+from spectui.tune.outcome import Outcome
+
+_NONE = "the search ended before it advised anything"
+
+
+def own_command(content: Content) -> Known[str]:
+    """The advised command, for a shell of whoever searched: without secrets, ``~`` for home."""
+    outcome = content.source.outcome
+    if outcome is None:
+        return Known(None, _NONE)
+    setup = ExportSetup(
+        target=outcome.target,
+        draft=outcome.draft,
+        context=outcome.context,
+        speculation=outcome.speculation,
+        extra=outcome.extra,
+        given=outcome.given,
+        start=outcome.start,
+        name=outcome.target.path.stem,
+    )
+    return _written(setup, outcome)
+
+
+def public_command(content: Content) -> Known[str]:
+    """The advised command with names of files alone, and without a user's own options."""
+    outcome = content.source.outcome
+    if outcome is None:
+        return Known(None, _NONE)
+    setup = ExportSetup(
+        target=_public(outcome.target),
+        draft=None if outcome.draft is None else _public(outcome.draft),
+        context=outcome.context,
+        speculation=outcome.speculation,
+        given=outcome.given,
+        start=Start(),
+        name=outcome.target.path.stem,
+    )
+    return _written(setup, outcome)
+
+
+def _public(model: ModelOptions) -> ModelOptions:
+    """The model without folders, addresses, and texts that a user typed."""
+    devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
+    return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
+
+
+def _written(setup: ExportSetup, outcome: Outcome) -> Known[str]:
+    try:
+        return Known(_text(setup.launch(outcome.dialect)))
+    except SpectuiError as error:
+        return Known(None, str(error))
+
+
+def _text(launch: Launch) -> str:
+    variables = "".join(
+        f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.start.environment
+    )
+    return f"{printable(variables)}{shell_text((*launch.start.program, *launch.arguments))}"
+
+
+def shell_text(words: Sequence[str]) -> str:
+    """Words for a POSIX shell: ``~`` stands for the home folder, ``***`` for secrets."""
+    return printable(" ".join(map(_quoted, _without_secrets(words))))
+
+
+def _without_secrets(words: Sequence[str]) -> Iterator[str]:
+    option = ""
+    for word in words:
+        name, sign, value = word.partition("=")
+        if word.startswith("-") and sign:
+            yield f"{name}={hidden(name, value)}"
+        else:
+            yield hidden(option if option.startswith("-") else "", word)
+        option = word
+
+
+def _quoted(word: str) -> str:
+    home = f"{Path.home()}/"
+    if len(home) > len("//") and word.startswith(home):
+        return f"~/{shlex.quote(word.removeprefix(home))}"
+    return shlex.quote(word)
+
+
+def bench_command(content: Content, command: str, prompts: Path | None) -> str | None:
+    """A command that measures the advised setting again.
+
+    Args:
+        content: the study.
+        command: its llama-server command.
+        prompts: the user's prompts, as the command is to name them; None for the built-in suite.
+
+    Returns:
+        None where nothing drafts, or it is not known how it was measured.
+    """
+    config, outcome = content.document.config, content.source.outcome
+    if config is None or outcome is None or outcome.speculation is None:
+        return None
+    words = ["spectui", "bench", "--from", command, "-n", str(config.n_predict)]
+    words += ["--temp", f"{config.temp:g}", "--seed", str(config.seed)]
+    words += ["--ignore-eos"] * config.ignore_eos
+    words += [] if prompts is None else ["--prompts", str(prompts)]
+    return shell_text(words)
+
+
+def own_prompts(content: Content) -> Path | None:
+    """File or folder of the user's prompts; None where they are others, or not known."""
+    promise = content.source.promise
+    return None if promise is None else promise.prompts

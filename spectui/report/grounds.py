@@ -1,0 +1,241 @@
+"""Sections on what the gain rests on: rounds, trials, disturbances, the machine."""
+
+from spectui.format import (
+    bytes_text,
+    count_text,
+    counted,
+    duration_text,
+    percent_text,
+    rate_text,
+    times_text,
+)
+from spectui.known import Known
+from spectui.monitor.disturbance import Cause, Kind
+from spectui.report.charts import Bars, bar, waterfall
+from spectui.report.content import Content
+from spectui.report.document import CausePart, ModelPart
+from spectui.report.section import MOST, Cells, Section, Table
+from spectui.report.words import file_name, label_of, short
+from spectui.tune.trials import TrialState
+
+_MOST_TRIALS = 25
+_MOST_CAUSES = 8
+_DRAWN = 0.001
+"""Share of a round below which a part is not drawn."""
+
+_PARTS = (
+    ("the draft guesses", "draft"),
+    ("it reads what was checked", "second_draft_pass"),
+    ("the target checks", "verify"),
+    ("tokens are chosen", "sample"),
+    ("wrong guesses are taken back", "rollback"),
+    ("everything else", "other"),
+)
+
+
+def round_section(content: Content) -> Known[Section]:
+    """The parts of a mean round, beside the target alone."""
+    found = content.document.explanation_terms
+    if found is None:
+        return Known(None, content.reasons["explanation_terms"])
+    seconds = [(f"{label}", name, getattr(found.round_s, name)) for label, name in _PARTS]
+    total_s = sum(one[-1] for one in seconds)
+    shown = [one for one in seconds if one[-1] > 0.001 * total_s]
+    labelled = [
+        (f"{label}: {_ms(s)}, {percent_text(s / total_s)}", name, s) for label, name, s in shown
+    ]
+    alone_s = found.speedup * total_s
+    emitted = f"{found.tokens_per_round:.2f} tokens"
+    bars = (
+        *waterfall(labelled),
+        bar(f"the whole round: {_ms(total_s)} for {emitted}", ("total", total_s)),
+        bar(f"the target alone: {_ms(alone_s)} for as many", ("alone", alone_s)),
+    )
+    rows = (
+        ("tokens guessed per round", f"{found.drafted_per_round:.2f}"),
+        ("tokens written per round", f"{found.tokens_per_round:.2f}"),
+        ("α: chance that a guess is accepted", f"{found.alpha:.2f}"),
+        ("c: a guess over a token of the target", f"{found.c:.3g}"),
+        ("V(n)/V(1): the check over a token of the target", f"{found.verify_ratio:.2f}"),
+        ("most that any draft could give", times_text(found.speedup_limit)),
+    )
+    text = content.document.explanation
+    return Known(
+        Section(
+            bars=Bars(bars=bars),
+            table=Table(heads=("", ""), rows=rows),
+            notes=() if text is None else (text,),
+        )
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms"
+
+
+def trials_section(content: Content) -> Known[Section]:
+    """The fastest trials, and how many are left out."""
+    measured = [one for one in content.tried if one.speedup is not None]
+    if not content.tried:
+        return Known(None, "no trial was measured")
+    shown = measured[:_MOST_TRIALS]
+    if measured and not any(one.record.arm.is_off for one in shown):
+        shown += [one for one in measured if one.record.arm.is_off][:1]
+    rows = tuple(
+        (
+            label_of(one.record.arm),
+            times_text(one.speedup),
+            times_text(one.predicted),
+            rate_text(one.record.tokens_per_s),
+            percent_text(one.record.acceptance_rate),
+            str(one.record.number),
+        )
+        for one in shown
+    )
+    heads = ("setting", "measured", "predicted", "tokens/s", "accepted", "trial")
+    notes = [_left_out(content, n_shown=len(shown), n_measured=len(measured))]
+    notes += [
+        f"Trial {one.record.number}, {label_of(one.record.arm)}: {short(one.record.error, 300)}"
+        for one in content.tried
+        if one.record.state is TrialState.FAIL and one.record.error
+    ][:3]
+    table = Table(heads=heads, rows=rows) if rows else None
+    return Known(Section(table=table, notes=tuple(notes)))
+
+
+_STATE_WORDS = {
+    TrialState.FAIL: "failed",
+    TrialState.PRUNED: "had no room in memory",
+    TrialState.INTERRUPTED: "stopped",
+    TrialState.RUNNING: "running",
+}
+
+
+def _left_out(content: Content, *, n_shown: int, n_measured: int) -> str:
+    others = [
+        f"{content.states[state]:,} {words}"
+        for state, words in _STATE_WORDS.items()
+        if content.states.get(state)
+    ]
+    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
+    if others:
+        told += f", of which {', '.join(others)}"
+    if n_measured > n_shown:
+        told += f"; the {n_shown} best are shown, and {n_measured - n_shown:,} slower ones left out"
+    later = f" {content.n_later:,} of them came after the verdict." if content.n_later else ""
+    return f"{told}.{later}"
+
+
+def conditions_section(content: Content) -> Known[Section]:
+    """What disturbed the measurement."""
+    found = content.document.conditions
+    if found is None:
+        return Known(None, content.reasons["conditions"])
+    seen = found.disturbance
+    share = "" if seen.disturbed_share is None else f" ({percent_text(seen.disturbed_share)})"
+    rows = [
+        ("watched", duration_text(seen.watched_s)),
+        ("disturbed", f"{duration_text(seen.disturbed_s)}{share}"),
+    ]
+    if found.drift is not None:
+        rows.append(("the machine's own speed moved by", percent_text(found.drift)))
+    rows.append(("trials repeated in vain, as it was unsteady", str(found.n_noisy)))
+    before, after = found.temperature_before_c, found.temperature_after_c
+    if before is not None and after is not None:
+        rows.append(("hottest sensor, before and after", f"{before:.0f} °C, {after:.0f} °C"))
+    notes = [_cause_text(one) for one in seen.causes[:_MOST_CAUSES]]
+    if len(seen.causes) > _MOST_CAUSES:
+        notes.append(f"{counted(len(seen.causes) - _MOST_CAUSES, 'further cause')} left out.")
+    if not seen.causes:
+        notes.append("Nothing disturbed it.")
+    return Known(Section(table=Table(heads=("", ""), rows=tuple(rows)), notes=tuple(notes)))
+
+
+def _cause_text(part: CausePart) -> str:
+    try:
+        kind = Kind(part.kind)
+    except ValueError:
+        return f"{short(part.kind)} for {duration_text(part.seconds)}."
+    cause = Cause(
+        kind=kind,
+        name=None if part.name is None else short(part.name),
+        n_processes=part.n_processes,
+        seconds=part.seconds,
+        share=part.share,
+    )
+    return f"{cause.text[0].upper()}{cause.text[1:]}."
+
+
+def machine_section(content: Content) -> Known[Section]:
+    """Hardware, models, versions and sampling."""
+    rows = [*_hardware(content), *_models(content), *_versions(content)]
+    if not rows:
+        return Known(None, content.reasons["machine"])
+    return Known(Section(table=Table(heads=("", ""), rows=tuple(rows), n_words=2)))
+
+
+def _hardware(content: Content) -> list[Cells]:
+    found = content.document.machine
+    if found is None:
+        return []
+    rows: list[Cells] = [
+        ("processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"),
+        ("memory", bytes_text(found.memory_bytes)),
+        ("GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"),
+    ]
+    if found.driver is not None:
+        rows.append(("driver", short(found.driver)))
+    return rows
+
+
+def _models(content: Content) -> list[Cells]:
+    target, drafts = content.document.target, content.document.drafts
+    rows: list[Cells] = [] if target is None else [("target", _model_text(target))]
+    used = None if content.best is None else content.best.draft
+    return rows + [
+        ("draft" if one.name == used else "draft, not chosen", _model_text(one))
+        for one in (drafts or ())[:MOST]
+    ]
+
+
+def _model_text(model: ModelPart) -> str:
+    told = [file_name(model)]
+    if model.arch is not None:
+        told.append(short(model.arch))
+    if model.n_params is not None:
+        told.append(f"{count_text(model.n_params)} parameters")
+    if model.size_bytes is not None:
+        told.append(bytes_text(model.size_bytes))
+    return ", ".join(told)
+
+
+def _versions(content: Content) -> list[Cells]:
+    document = content.document
+    rows: list[Cells] = []
+    if document.spectui is not None:
+        rows.append(("spectui", short(document.spectui)))
+    engine, server = document.engine, document.server
+    if server is not None:
+        rows.append(("measured by", f"llama-server {short(server.version or '')}".strip()))
+    elif engine is not None:
+        rows.append(("measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"))
+    if engine is not None and engine.llama_cpp_python is not None:
+        rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
+    config = document.config
+    if config is not None:
+        sampling = (
+            "greedy"
+            if config.temp <= 0
+            else (
+                f"temperature {config.temp:g}, top-k {config.top_k}, top-p {config.top_p:g}, "
+                f"min-p {config.min_p:g}"
+            )
+        )
+        rows.append(("sampling", f"{sampling}, seed {config.seed}"))
+        prompts = f"{config.n_prompts}, {config.n_predict} tokens each"
+        if content.prompts.value is not None:
+            prompts += f": {short(content.prompts.value)}"
+        rows.append(("prompts", prompts))
+    if document.time is not None:
+        rows.append(("the search took", duration_text(document.time.took_s)))
+    return rows

@@ -1,0 +1,40 @@
+"""Words and numbers of reports."""
+
+from spectui.format import duration_text, times_text
+from spectui.measure.arm import Arm
+from spectui.report.document import ModelPart
+
+_LABEL = 120
+_MINUTE_S = 60
+_MS, _US = 1e-3, 1e-6
+
+
+def label_of(arm: Arm | None) -> str:
+    """A setting in a label's length."""
+    return "unknown setting" if arm is None else short(arm.label)
+
+
+def short(text: str, most: int = _LABEL) -> str:
+    """A text of others in a label's length."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """Ends of an interval, or that there is none."""
+    if low is None or high is None:
+        return "no interval"
+    return f"{times_text(low)} to {times_text(high)}"
+
+
+def file_name(model: ModelPart) -> str:
+    """Name of a model's file, without its folder."""
+    return short(model.path.replace("\\", "/").rpartition("/")[2])
+
+
+def time_text(seconds: float) -> str:
+    """A time in three digits."""
+    if seconds >= _MINUTE_S:
+        return duration_text(seconds)
+    if seconds >= 1 or seconds == 0:
+        return f"{seconds:.3g} s"
+    return f"{seconds / _MS:.3g} ms" if seconds >= _MS else f"{seconds / _US:.3g} µs"

@@ -1,0 +1,150 @@
+"""``spectui report`` over real studies: of a search that ran here, and of earlier versions."""
+
+import getpass
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli_studies import TUNED
+from tests.golden import commands_support as inside
+from tests.golden.make_stored import STORED
+from tests.report.pages import read_page
+from tests.support.cli import Run, Spectui
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own to stand in."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_page_of_a_search(run: Run, spectui: Spectui, here: Path) -> None:
+    assert run("tune", "--trials", 3, "--study", "mine") == 0, spectui.err
+    reason = spectui.out.splitlines()[0]
+    assert spectui("report") == 0, spectui.err
+    assert spectui.out == ""
+    path = here / "spectui-report-mine.html"
+    assert spectui.err.startswith(f"written to {path.name} (")
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text("utf-8")
+    page = read_page(text)
+    assert reason in page.text
+    titles = {one.text for one in page.all("h2")}
+    assert {"Every setting", "What was tried", "Machine, models and versions"} <= titles
+    # Everything that was replayed is there, not the best alone.
+    told = re.search(r"([\d,]+) settings predicted", page.text)
+    assert told is not None
+    assert int(told[1].replace(",", "")) > 50
+    commands = [one.text for one in page.all("code")]
+    assert commands[0].startswith("llama-server -m ")
+    assert any(one.startswith("spectui tune --model ") for one in commands)
+    assert any(one.startswith("spectui verify mine ") for one in commands)
+    # The same again is not written over it, unless that is said.
+    assert spectui("report", "mine") == 3
+    assert spectui.err.count("\n") == 1
+    assert "--force" in spectui.err
+    assert spectui("report", "mine", "--force") == 0
+    assert spectui("report", "mine", "-o", "-") == 0
+    assert spectui.out == text
+    assert spectui.err == ""
+
+
+def test_a_study_that_moved_tells_the_same(run: Run, spectui: Spectui, here: Path) -> None:
+    assert run("tune", "--trials", 2, "--study", "mine") == 0, spectui.err
+    assert spectui("report", "mine", "--format", "json") == 0
+    card = spectui.out
+    assert spectui("studies", "export", "mine", "mine.json") == 0
+    assert spectui("report", "mine.json", "--format", "json") == 0
+    assert spectui.out == card
+    assert spectui("studies", "import", "mine.json", "--as", "twin") == 0
+    assert spectui("report", "twin", "--format", "json") == 0
+    assert spectui.out == card
+    assert spectui("report", "mine", "mine.json") == 0, spectui.err
+    (path,) = here.glob("*.html")
+    assert len(read_page(path.read_text("utf-8")).all("h1")) == 2
+    assert spectui("report", "mine", "mine.json", "--format", "json") == 0
+    assert [one["speedup"] for one in json.loads(spectui.out)["cards"]] == [
+        json.loads(card)["speedup"]
+    ] * 2
+    # A file that is read is not written to.
+    assert spectui("report", "mine.json", "-o", "mine.json", "--force") == 3
+    assert "input of this run" in spectui.err
+
+
+PRIVATE = "Tell nobody about the merger with Initech."
+CATEGORY = "initech-merger"
+
+
+def test_a_card_and_an_issue_tell_nothing_private(
+    spectui: Spectui, pair: list[object], tmp_path: Path, here: Path
+) -> None:
+    prompts = here / "secret-prompts.jsonl"
+    lines = [{"id": f"client {n}", "category": CATEGORY, "prompt": PRIVATE[n:]} for n in range(6)]
+    prompts.write_text("\n".join(map(json.dumps, lines)))
+    tuned = ("tune", *pair, "--prompts", prompts, "--trials", 2, "--study", "acme-secret")
+    assert spectui(*tuned) == 0, spectui.err
+    for format_ in ("json", "md"):
+        assert spectui("report", "--format", format_) == 0, spectui.err
+        assert str(tmp_path) not in spectui.out
+        assert "tiny-0.gguf" in spectui.out
+        for private in (PRIVATE[6:], "client 1", os.uname().nodename, "acme-secret"):
+            assert private not in spectui.out, private
+        assert not re.search(rf"\b{re.escape(getpass.getuser())}\b", spectui.out)
+    assert spectui("report", "--format", "json") == 0
+    assert CATEGORY not in spectui.out
+    assert "secret-prompts" not in spectui.out
+    assert spectui.out.count("/") == len(["spectui.card/1"])
+    card = json.loads(spectui.out)
+    assert card["schema"] == "spectui.card/1"
+    assert [one["category"] for one in card["categories"]] == ["category 1"]
+    assert card["command"].split()[:2] == ["llama-server", "-m"]
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    """The storage of a user of an earlier version, where spectui's own is."""
+    path = home / "data" / "studies.sqlite3"
+    path.parent.mkdir(parents=True)
+    inside.restored((STORED / "studies.sql").read_text("utf-8"), path)
+    return path
+
+
+@pytest.mark.usefixtures("file", "here")
+def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
+    assert spectui("report", TUNED, "-o", "-") == 0, spectui.err
+    page = read_page(spectui.out)
+    assert page.one("h1").text
+    assert "older spectui" in page.text
+    assert "What was tried" in {one.text for one in page.all("h2")}
+    for name in ("every-kind", "advice-off", "advice-model", "advice-of-an-older-version"):
+        for format_ in ("html", "md", "json"):
+            assert spectui("report", name, "--format", format_, "-o", "-") == 0, (name, spectui.err)
+    assert spectui("report", TUNED, "advice-model", "-o", "-") == 0, spectui.err
+    assert len(read_page(spectui.out).all("h1")) == 2
+
+
+@pytest.mark.usefixtures("file", "here")
+def test_a_use_that_is_wrong_is_told_in_a_sentence(spectui: Spectui, tmp_path: Path) -> None:
+    wrong: tuple[tuple[int, tuple[object, ...]], ...] = (
+        (2, ("nowhere",)),
+        (2, ("advice-",)),
+        (3, (TUNED, "-o", tmp_path / "none" / "a.html")),
+        (3, (TUNED, "-o", tmp_path)),
+        (3, (TUNED, "--storage", "sqlite:////proc/none/s.sqlite3")),
+    )
+    for code, arguments in wrong:
+        assert spectui("report", *arguments) == code, arguments
+        assert spectui.err.count("\n") == 1, spectui.err
+        assert spectui.out == ""
+    (tmp_path / "text").write_text("no study")
+    assert spectui("report", tmp_path / "text") == 3
+    assert "no study of spectui's" in spectui.err

@@ -1,0 +1,85 @@
+"""Texts of others in Markdown and cards, and charts' scales."""
+
+import json
+import math
+
+import pytest
+
+from spectui.report.card import render_card
+from spectui.report.charts import Forest, Row, Scale, Seconds, scale_of
+from spectui.report.markdown import escaped, render_markdown
+from spectui.report.settings import arm_of
+from tests.report.studies import BEST, content, document, renamed
+from tests.report.test_page import HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a|b", "a\\|b"),
+        ("*a* _b_ `c` ~~d~~", "\\*a\\* \\_b\\_ \\`c\\` \\~\\~d\\~\\~"),
+        ("[a](b) ![c](d)", "\\[a\\](b) !\\[c\\](d)"),
+        ("<b>&amp;", "&lt;b&gt;&amp;amp;"),
+        ("@somebody and #12", "@\u2060somebody and #\u206012"),
+        ("https://a.example www.b.example", "https:\u2060//a.example www\u2060.b.example"),
+        ("two\nlines\x1b[1m", "two lines?\\[1m"),
+        ("plain 1.18×, 5 - 3 (of 4)", "plain 1.18×, 5 - 3 (of 4)"),
+    ],
+)
+def test_markdown_is_escaped(text: str, told: str) -> None:
+    assert escaped(text) == told
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_hostile_texts_stay_texts_in_markdown_and_cards(word: str) -> None:
+    found = renamed(document("disturbed/disturbed"), lambda text: f"{word}{text}")
+    hostile = content(found=found, name=word)
+    plain = render_markdown([hostile])
+    assert "<script" not in plain
+    assert "<img" not in plain
+    assert len(render_markdown([hostile, hostile]).encode()) < 65_000
+    card = json.loads(render_card([hostile]))
+    assert card["schema"] == "spectui.card/1"
+    assert "\x1b" not in json.dumps(card, ensure_ascii=False)
+
+
+def test_a_card_names_its_fields() -> None:
+    card = json.loads(render_card([content()]))
+    assert card["target"] == {
+        "file": "target.gguf",
+        "arch": "llama",
+        "n_params": 96704,
+        "size_bytes": 386816,
+    }
+    assert card["setting"]["kind"] == "draft-simple"
+    assert card["speedup_ci95"] == [2.37066, 3.68105]
+    unknown = {**document(), "somebody": "new", "machine": {**document()["machine"], "host": "x"}}
+    assert json.loads(render_card([content(found=unknown)])) == card
+
+
+def test_settings_of_documents_are_read_again() -> None:
+    assert arm_of(BEST.document()) == BEST
+    for name in ("drafts/ngrams", "drafts/several", "verdicts/off"):
+        for one in (*document(name)["forecasts"], *document(name)["trials"]):
+            arm = arm_of(one["params"])
+            assert arm is not None
+            assert arm.document() == one["params"]
+    assert arm_of({"draft_max": "many"}) is None
+    assert arm_of({"draft_max": 3, "ahead": 5}) is None
+
+
+def test_a_scale_holds_what_it_is_made_for() -> None:
+    for values in ([2.0], [0.3, 7.0], [1.0], [1e-3, 1e5]):
+        scale = scale_of(values)
+        assert all(0 < scale.at(value) < 100 for value in (1.0, *values))
+        assert "1×" in {label for _, label in scale.ticks}
+        places = [at for at, _ in scale.ticks]
+        assert places == sorted(places)
+    assert Scale(low=0.5, high=2.0).at(1.0) == pytest.approx(50)
+    assert Seconds(most=0.0).ticks == ()
+    assert [label for _, label in Seconds(most=0.25).ticks] == ["0 s", "100 ms", "200 ms"]
+
+
+def test_an_interval_of_nothing_does_not_stretch_the_scale() -> None:
+    wide = Forest(rows=(Row(label="a", speedup=1.2, low=1e-3, high=500.0),))
+    assert math.log(wide.scale.high / wide.scale.low) < math.log(30)
