@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from spectui.format import counted, times_text
 from spectui.measure.arm import Arm
 from spectui.report.content import Content
+from spectui.report.settings import arm_of
 
 _MOST_COLUMNS, _MOST_ROWS = 20, 10
 _MOST_PANELS = 4
@@ -120,6 +121,10 @@ def settings_map(content: Content) -> SettingsMap | None:
 def _measured(content: Content) -> dict[Arm, float]:
     """Measured speedups by setting: the race's where it took part, else its best trial's."""
     found: dict[Arm, float] = {}
+    for standing in content.document.finalists or ():
+        arm = arm_of(standing.params)
+        if arm is not None and not arm.is_off and standing.speedup:
+            found[arm] = standing.speedup
     for one in content.tried:
         if one.speedup is not None and not one.record.arm.is_off:
             found.setdefault(one.record.arm, one.speedup)
