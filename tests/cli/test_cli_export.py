@@ -289,7 +289,7 @@ PAIR = "-m t -md d --spec-type draft-simple --spec-draft-n-max 4"
     [
         ("-m t -ot exps=CUDA_Host", "CUDA_Host is no buffer .* write -ot exps=CPU"),
         ("-m t -np 0", "knows no -np 0: "),
-        ("-m t -ctk q6_0", "knows no -ctk q6_0: .* write -ctk q8_0"),
+        ("-m t -ctk q9_0", "knows no -ctk q9_0: .* write -ctk q8_0"),
     ],
     ids=["buffer", "number", "type"],
 )

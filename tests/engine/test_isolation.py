@@ -352,7 +352,9 @@ def test_a_listener_that_fails_is_no_end_of_the_process(
 def test_an_end_of_python_is_not_called_one_of_llama_cpp(
     worker: ProcessWorker, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text("raise SystemExit(1)")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
     with (
         Engine(worker=worker) as engine,
         pytest.raises(EngineDiedError, match=r"the engine's process ended with exit code 1 while"),

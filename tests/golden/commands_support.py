@@ -26,6 +26,7 @@ from spectui import __version__
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
+from spectui.known import Known
 from spectui.llama import devices, library
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
@@ -145,6 +146,7 @@ def neutral() -> Iterator[None]:
         "this_machine": (machines.this_machine, lambda: MACHINE),
         "binding_version": (library.binding_version, lambda: "0.0.0"),
         "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
+        "known_version": (library.known_version, lambda: Known(value="b0000")),
         "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
         "buffer_types": (devices.buffer_types, lambda: {"CPU": 0}),
     }
