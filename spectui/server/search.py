@@ -57,5 +57,6 @@ def _running() -> Iterator[Path]:
         with suppress(psutil.Error, OSError):
             if process.info["name"] == PROGRAM and process.uids().real == own:
                 path = Path(process.exe())
-                if path.is_file():
+                # Of a script it is the interpreter.
+                if path.name == PROGRAM and path.is_file():
                     yield path
