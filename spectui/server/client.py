@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypedDict, TypeVar
@@ -34,6 +35,8 @@ from spectui.server.streams import keep_busy
 T = TypeVar("T")
 
 _COMPLETION = "/completion"
+_LOOK_S = 1.0
+"""Seconds between two looks for an interrupt."""
 
 _SPECULATION = {
     True: "it speculates now, and did not before",
@@ -254,6 +257,9 @@ class LlamaClient(Closing):
             self._thread.start()
         future = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
+            # An interrupt that comes before the wait has begun is seen at the next look.
+            while not wait([future], _LOOK_S).done:
+                pass
             return future.result()
         finally:
             future.cancel()
