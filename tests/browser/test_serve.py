@@ -15,7 +15,6 @@ from tests.support.chromium import PROGRAM, browser
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
-pytestmark = pytest.mark.slow
 
 ENTER, F5 = ("Enter", 13), ("F5", 116)
 FORBIDDEN, SEE_OTHER = 403, 303

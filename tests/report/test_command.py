@@ -15,7 +15,6 @@ from tests.report.pages import read_page
 from tests.support.cli import Run, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -27,6 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_page_of_a_search(run: Run, spectui: Spectui, here: Path) -> None:
     assert run("tune", "--trials", 3, "--study", "mine") == 0, spectui.err
     reason = spectui.out.splitlines()[0]
@@ -58,6 +58,7 @@ def test_a_page_of_a_search(run: Run, spectui: Spectui, here: Path) -> None:
     assert spectui.err == ""
 
 
+@pytest.mark.slow
 def test_a_study_that_moved_tells_the_same(run: Run, spectui: Spectui, here: Path) -> None:
     assert run("tune", "--trials", 2, "--study", "mine") == 0, spectui.err
     assert spectui("report", "mine", "--format", "json") == 0
@@ -84,6 +85,7 @@ PRIVATE = "Tell nobody about the merger with Initech."
 CATEGORY = "initech-merger"
 
 
+@pytest.mark.slow
 def test_a_card_and_an_issue_tell_nothing_private(
     spectui: Spectui, pair: list[object], tmp_path: Path, here: Path
 ) -> None:
