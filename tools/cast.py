@@ -60,9 +60,19 @@ def _play(terminal: Recorder) -> list[Scene]:
     """Type, wait for what comes, and say which part of the recording is which scene."""
     scenes: list[Scene] = []
 
-    def scene(caption: str, **how: float | bool) -> None:
-        begin_s = scenes[-1].end_s if scenes else 0.0
-        scenes.append(Scene(caption=caption, begin_s=begin_s, end_s=terminal.now_s, **how))
+    def scene(
+        caption: str, *, longest_s: float, hold_s: float = 0.0, is_typed: bool = False
+    ) -> None:
+        scenes.append(
+            Scene(
+                caption=caption,
+                begin_s=scenes[-1].end_s if scenes else 0.0,
+                end_s=terminal.now_s,
+                longest_s=longest_s,
+                hold_s=hold_s,
+                is_typed=is_typed,
+            )
+        )
 
     terminal.wait("$", longest_s=_SOON_S)
     terminal.type_text(shlex.join(["spectui", *PAIR, "-n", "64", "--temp", "0"]))
