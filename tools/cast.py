@@ -63,6 +63,7 @@ def _play(terminal: Recorder) -> list[Scene]:
     def scene(
         caption: str, *, longest_s: float, hold_s: float = 0.0, is_typed: bool = False
     ) -> None:
+        print(f"{terminal.now_s:5.0f} s  {caption}", flush=True)
         scenes.append(
             Scene(
                 caption=caption,
