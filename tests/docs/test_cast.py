@@ -23,7 +23,7 @@ SEEK = """
   svg.pauseAnimations();
   svg.setCurrentTime(%s);
   return [...document.querySelectorAll("g > text")]
-    .filter(one => one.checkVisibility())
+    .filter(one => one.getClientRects().length)
     .map(one => one.textContent).join("\\n");
 })()
 """
