@@ -50,6 +50,8 @@ class Frame:
         return "\n".join("".join(run.text for run in row) for row in self.rows)
 
 
+_WHOLE = 9.95
+"""Factor from which no decimal is told."""
 _CAPTION = Look(foreground="#5fafff", is_bold=True)
 _CLOCK = Look(foreground="#9aa3af")
 _FAST = Look(foreground="#111418", background="#ffd75f", is_bold=True)
@@ -77,12 +79,20 @@ def cut(recording: Sequence[Frame], scenes: Sequence[Scene]) -> tuple[list[Frame
     at_s = 0.0
     for scene in scenes:
         length_s = _length_s(scene)
+        pace = _pace(scene, length_s)
         for offset_s, frame in _moments(recording, scene, length_s):
-            rows = (*frame.rows, *_caption(scene, frame, length_s))
-            if not film or film[-1].rows != rows:
-                film.append(Frame(at_s + offset_s, rows))
-        at_s += length_s + scene.hold_s
+            _show(film, at_s + offset_s, frame, scene.caption, pace)
+        at_s += length_s
+        if scene.hold_s:
+            _show(film, at_s, frame, scene.caption, "")
+            at_s += scene.hold_s
     return film, at_s
+
+
+def _show(film: list[Frame], at_s: float, frame: Frame, caption: str, pace: str) -> None:
+    rows = (*frame.rows, *_under(frame, caption, pace))
+    if not film or film[-1].rows != rows:
+        film.append(Frame(at_s, rows))
 
 
 def _length_s(scene: Scene) -> float:
@@ -111,15 +121,21 @@ def _moments(
         yield length_s * step / n_steps, Frame(time_s, recording[index].rows)
 
 
-def _caption(scene: Scene, frame: Frame, length_s: float) -> tuple[Row, Row]:
+def _pace(scene: Scene, length_s: float) -> str:
+    """Return how much faster than in fact a scene is shown; empty where it is not."""
+    faster = (scene.end_s - scene.begin_s) / length_s
+    if scene.is_typed or faster < _AS_IT_WAS:
+        return ""
+    return f" time-lapse {faster:.{0 if faster >= _WHOLE else 1}f}× "
+
+
+def _under(frame: Frame, caption: str, pace: str) -> tuple[Row, Row]:
     """Return the lines under a screen: what happens, at which pace, and the real clock."""
     n_columns = sum(len(run.text) for run in frame.rows[0])
-    faster = (scene.end_s - scene.begin_s) / length_s
     minutes, seconds = divmod(int(frame.time_s), 60)
     clock = f" {minutes}:{seconds:02d} "
-    pace = "" if scene.is_typed or faster < _AS_IT_WAS else f" time-lapse {faster:.0f}× "
     left = n_columns - len(clock) - len(pace)
-    runs = [Run(0, f" {scene.caption}".ljust(left)[:left], _CAPTION)]
+    runs = [Run(0, f" {caption}".ljust(left)[:left], _CAPTION)]
     if pace:
         runs.append(Run(left, pace, _FAST))
     runs.append(Run(n_columns - len(clock), clock, _CLOCK))
