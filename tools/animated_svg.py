@@ -29,8 +29,12 @@ _MARGIN, _TITLE = 16, 38
 _BACKGROUND, _FOREGROUND = "#111418", "#dcdfe4"
 _FAMILY = "cast,ui-monospace,Menlo,Consolas,monospace"
 _FONTS = {"normal": "DejaVuSansMono.ttf", "bold": "DejaVuSansMono-Bold.ttf"}
-_PIECE = re.compile(r"\S+(?: \S+)*")
-"""Words, up to a gap: a number may change where its label stays."""
+_PIECE = re.compile(r"[\u2801-\u28ff]+|[^\s█\u2800-\u28ff]+(?: [^\s█\u2800-\u28ff]+)*")
+"""Dots of a plot, or words up to a gap: a number may change where its label stays."""
+_BAR_OR_NOT = re.compile("█+|[^█]+")
+_DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+"""Column and row of each bit of a braille character, which few fonts have."""
+_FIRST_DOTS = "\u2800"
 
 Span = tuple[int, int]
 """First frame in which something is there, and first in which it is not."""
@@ -154,18 +158,21 @@ def _seconds(value: float) -> str:
 
 
 def _texts(rows: Sequence[Row], looks: _Looks) -> set[str]:
-    """Return the text elements of a frame."""
+    """Return the texts of a frame, and the dots of its plots."""
     found: set[str] = set()
     for index, row in enumerate(rows):
-        y = index * _ROW + _BASELINE
         for run in row:
+            name = looks.name(run.look)
             has_line = run.look.is_underlined or run.look.is_struck
             pieces = [(0, run.text)] if has_line else _pieces(run.text)
             for offset, text in pieces:
-                x = (run.column + offset) * _CELL
+                x, y = (run.column + offset) * _CELL, index * _ROW
+                if text[0] > _FIRST_DOTS:
+                    found.add(f'<path class="{name}" d="{_dots(text, x, y)}"/>')
+                    continue
                 # A viewer without the font keeps the columns.
                 found.add(
-                    f'<text class="{looks.name(run.look)}" x="{x}" y="{y}" '
+                    f'<text class="{name}" x="{x}" y="{y + _BASELINE}" '
                     f'textLength="{len(text) * _CELL}">{escape(text)}</text>'
                 )
     return found
@@ -175,15 +182,37 @@ def _pieces(text: str) -> list[tuple[int, str]]:
     return [(match.start(), match[0]) for match in _PIECE.finditer(text)]
 
 
+def _dots(text: str, x: int, y: int) -> str:
+    """Return the path of the dots of braille characters."""
+    return "".join(
+        f"M{x + index * _CELL + 5 * column + 1} {y + 5 * row + 1}h3v3h-3z"
+        for index, character in enumerate(text)
+        for bit, (column, row) in enumerate(_DOTS)
+        if (ord(character) - ord(_FIRST_DOTS)) >> bit & 1
+    )
+
+
+def _areas(row: Row) -> Iterator[tuple[int, int, str | None]]:
+    """Yield column, width and colour of what lies below a row's texts.
+
+    Bars are such areas, too: characters side by side let the background through between them.
+    """
+    for run in row:
+        for match in _BAR_OR_NOT.finditer(run.text):
+            is_bar = match[0].startswith("█")
+            colour = run.look.foreground or _FOREGROUND if is_bar else run.look.background
+            yield run.column + match.start(), len(match[0]), _resolved(colour)
+
+
 def _rectangles(rows: Sequence[Row]) -> set[str]:
     """Return the backgrounds of a frame; what lies below each other is joined."""
     found: set[str] = set()
     open_ones: dict[tuple[int, int, str], int] = {}
     for index, row in enumerate((*rows, ())):
         here = {
-            (run.column * _CELL, len(run.text) * _CELL, colour)
-            for run in row
-            if (colour := _resolved(run.look.background)) not in {None, _BACKGROUND}
+            (column * _CELL, width * _CELL, colour)
+            for column, width, colour in _areas(row)
+            if colour is not None and colour != _BACKGROUND
         }
         for ended in open_ones.keys() - here:
             x, width, colour = ended

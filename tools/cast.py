@@ -27,15 +27,15 @@ from tools.recorder import Recorder
 PICTURE = ROOT / "screenshots" / "cast.svg"
 VERDICT = re.compile(r"(?:Use it|Leave it off|Turn it off|Not decided)\b")
 """How each sentence of a verdict begins."""
-_SIZE = 100, 36
-_PROMPTS, _N_PROMPTS = "prompts.jsonl", 12
-_N_TRIALS = 8
+_SIZE = 112, 36
+_PROMPTS, _N_PROMPTS = "prompts.jsonl", 16
+_N_TRIALS = 6
 _ASKED = "Write a short story about a lighthouse keeper."
 _ABOUT = (
     "A terminal: spectui chats with a pair of models while panels show acceptance and speed, then "
     "searches for the best draft settings, gives its verdict and the llama-server command."
 )
-_F5, _F6, _RIGHT, _EMPTY = "\x1b[15~", "\x1b[17~", "\x1b[C", "\x15"
+_F5, _F6, _RIGHT, _BACK_TAB, _EMPTY = "\x1b[15~", "\x1b[17~", "\x1b[C", "\x1b[Z", "\x15"
 _SOON_S, _LOAD_S, _SEARCH_S = 60.0, 300.0, 3600.0
 """The longest that an answer to a key, a load and a search may take."""
 
@@ -63,6 +63,7 @@ def _play(terminal: Recorder) -> list[Scene]:
     def scene(
         caption: str, *, longest_s: float, hold_s: float = 0.0, is_typed: bool = False
     ) -> None:
+        terminal.settle()
         print(f"{terminal.now_s:5.0f} s  {caption}", flush=True)
         scenes.append(
             Scene(
@@ -76,7 +77,7 @@ def _play(terminal: Recorder) -> list[Scene]:
         )
 
     terminal.wait("$", longest_s=_SOON_S)
-    terminal.type_text(shlex.join(["spectui", *PAIR, "-n", "64", "--temp", "0"]))
+    terminal.type_text(shlex.join(["spectui", *PAIR, "-n", "48", "--temp", "0"]))
     scene("A model, and a small one that drafts for it", longest_s=1.6, is_typed=True)
     terminal.press("\r")
     terminal.wait(" ready ", longest_s=_LOAD_S)
@@ -91,11 +92,11 @@ def _play(terminal: Recorder) -> list[Scene]:
     scene("Underlined tokens are drafted: how many hold, and does it pay?", longest_s=4, hold_s=0.8)
     terminal.press(_F5)
     terminal.wait("built-in prompts", longest_s=_SOON_S)
-    terminal.press("p" + _RIGHT)
+    terminal.press("n" + _EMPTY)
+    terminal.type_text(str(_N_TRIALS))
+    terminal.press(_BACK_TAB + _RIGHT)
     terminal.wait("path", longest_s=_SOON_S)
     terminal.type_text(_PROMPTS)
-    terminal.press("\t" + _EMPTY)
-    terminal.type_text(str(_N_TRIALS))
     scene("F5 searches for something better, on your prompts", longest_s=1.6, is_typed=True)
     terminal.press("\r")
     terminal.wait(lambda text: VERDICT.search(text) is not None, longest_s=_SEARCH_S)

@@ -7,6 +7,7 @@ no half-drawn screen is ever kept.
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,8 @@ from tools.film import Frame, Look, Row, Run
 _CHUNK = 65536
 _ECHO_S = 60.0
 """The longest that a program may take to show a key."""
+_STILL_S = 0.3
+"""Without a change, after which a screen is whole."""
 _QUERY, _ANSWER = b"\x1b[?2026$p", b"\x1b[?2026;2$y"
 """The question whether this terminal waits for the end of a picture, and "yes, off at present"."""
 _END_OF_PICTURE = b"\x1b[?2026l"
@@ -92,6 +95,12 @@ class Recorder:
         else:
             self._read_until(lambda: is_there(self.text), longest_s)
 
+    def settle(self) -> None:
+        """Read until nothing more is drawn, as a screen may come in parts."""
+        with suppress(pexpect.TIMEOUT):
+            while True:
+                self._take(self._child.read_nonblocking(_CHUNK, _STILL_S))
+
     def _has_more_than(self, n_frames: int) -> bool:
         return len(self.frames) > n_frames
 
@@ -105,13 +114,13 @@ class Recorder:
             data = self._child.read_nonblocking(_CHUNK, max(0.0, deadline_s - self.now_s))
         except (pexpect.EOF, pexpect.TIMEOUT) as error:
             raise RuntimeError(f"{type(error).__name__} on this screen:\n{self.text}") from error
-        if _QUERY in data:
-            self._child.send(_ANSWER)
-        self._take(self._unread + data)
+        self._take(data)
 
     def _take(self, data: bytes) -> None:
         """Draw, and keep every picture that is complete."""
-        *pictures, rest = data.split(_END_OF_PICTURE)
+        if _QUERY in data:
+            self._child.send(_ANSWER)
+        *pictures, rest = (self._unread + data).split(_END_OF_PICTURE)
         unfinished = _UNFINISHED.search(rest)
         end = len(rest) if unfinished is None else unfinished.start()
         self._unread = rest[end:]

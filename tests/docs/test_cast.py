@@ -16,7 +16,7 @@ MOST_BYTES = 600_000
 LONGEST_S = 25
 SVG = "{http://www.w3.org/2000/svg}"
 VERDICT = re.compile(r"Use it|Leave it off|Turn it off|Not decided")
-ELEMENTS = {"svg", "title", "style", "rect", "circle", "text", "g", "set"}
+ELEMENTS = {"svg", "title", "style", "rect", "circle", "text", "path", "g", "set"}
 SEEK = """
 (() => {
   const svg = document.documentElement;
@@ -111,6 +111,15 @@ def test_what_comes_back_is_drawn_once() -> None:
 def test_backgrounds_are_joined_over_lines() -> None:
     picture = drawn(frame(0, "a", "b", "c", look=Look(background="#123456")), end_s=1)
     assert picture.count('fill="#123456"') == 1
+
+
+def test_bars_are_areas_and_braille_is_dots() -> None:
+    look = Look(foreground="#123456", background="#654321")
+    picture = drawn(frame(0, "██ \u2801\u28ff x", look=look), end_s=1)
+    assert '<rect x="0" y="0" width="20" height="19" fill="#123456"/>' in picture
+    (dots,) = re.findall(r'<path class="l0" d="([^"]*)"/>', picture)
+    assert dots.count("M") == 1 + 8
+    assert shown_without_animation(picture) == "x"
 
 
 @pytest.fixture(scope="module")

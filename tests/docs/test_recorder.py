@@ -72,3 +72,12 @@ def test_a_screen_that_is_half_drawn_is_not_kept(tmp_path: Path) -> None:
     texts = [frame.text for frame in terminal.frames]
     assert any("half and whole 2" in text for text in texts)
     assert not any("half" in text and "whole" not in text for text in texts)
+
+
+def test_a_screen_that_comes_in_parts_is_waited_for(tmp_path: Path) -> None:
+    parts = "".join(f"print('part {number}', flush=True);" for number in range(5))
+    with recording(f"input(); {parts} input()", tmp_path) as terminal:
+        terminal.press("\r")
+        terminal.wait("part 0", longest_s=SOON_S)
+        terminal.settle()
+        assert "part 4" in terminal.text
