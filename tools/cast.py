@@ -77,7 +77,7 @@ def _play(terminal: Recorder) -> list[Scene]:
         )
 
     terminal.wait("$", longest_s=_SOON_S)
-    terminal.type_text(shlex.join(["spectui", *PAIR, "-n", "48", "--temp", "0"]))
+    terminal.type_text(shlex.join(["spectui", *PAIR, "-n", "40", "--temp", "0"]))
     scene("A model, and a small one that drafts for it", longest_s=1.6, is_typed=True)
     terminal.press("\r")
     terminal.wait(" ready ", longest_s=_LOAD_S)

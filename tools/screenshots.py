@@ -50,6 +50,9 @@ QUESTIONS = (
 _LOOK_S = 0.1
 _BUSY_S = 1.5
 """Of the last answer, before it is drawn."""
+_N_TRIALS = 6
+_N_TOKENS = {"tune": "32"}
+"""Of an answer, where a search would take minutes more with the usual number."""
 _LONGEST_S = 3600.0
 """A run that takes longer is stuck."""
 _GRACE_S = 60.0
@@ -117,7 +120,7 @@ class Session(Stage[SpectuiApp]):
         session = self.app.session
         if session.engine is None or session.setup is None:
             raise RuntimeError("there is no pair to tune")
-        session.engine.start_tuning(session.setup, builtin_suite()[:8], 12)
+        session.engine.start_tuning(session.setup, builtin_suite()[:8], _N_TRIALS)
         # The state of before is idle, as that of a search that has ended without a trial.
         tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
@@ -181,7 +184,7 @@ async def tune(session: Session) -> None:
     await session.pilot.press("f5")
     await session.save("tune-start")
     await session.start_search()
-    await session.searched(4)
+    await session.searched(_N_TRIALS // 2)
     await session.save("tuning")
     await session.searched(None)
     await session.save("tune")
@@ -196,7 +199,7 @@ SCENARIOS: dict[str, Scenario] = {"live": live, "devices": devices, "keys": keys
 ATTACH = "attach"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
-    "search": ("tune", "--time-budget", "1m", "-n", "48"),
+    "search": ("tune", "--time-budget", "30s", "-n", "32"),
 }
 """What commands print in a terminal."""
 ON_DEVICES = ("devices", *COMMANDS)
@@ -330,7 +333,7 @@ def draw(name: str, size: tuple[int, int]) -> None:
         elif name in COMMANDS:
             print_command(name, options, size[0], folder)
         else:
-            run([*options, "-n", "96"], size, SCENARIOS[name], folder)
+            run([*options, "-n", _N_TOKENS.get(name, "96")], size, SCENARIOS[name], folder)
 
 
 def target_of(name: str) -> DemoModel:
