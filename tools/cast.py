@@ -4,7 +4,7 @@
 
 A shell in a pseudo terminal runs spectui on the demo models. Keys are typed when the screen has
 what they answer; every screen is kept with its time. The film is that recording with the waiting
-cut short, each cut marked as a time-lapse, over the real clock. It takes some four minutes on two
+cut short, each cut marked as a time-lapse, over the real clock. It takes some eight minutes on two
 cores that do nothing else; beside other programs the numbers in the picture are slow.
 
 Besides the packages of the extra ``dev`` this needs pyte, the terminal (``pip install pyte``).
@@ -128,9 +128,9 @@ def _shell(folder: DemoFolder) -> Iterator[Recorder]:
 
 
 def _write_prompts(path: Path) -> None:
-    """Write the first of the built-in prompts as a user's own."""
+    """Write the shortest of the built-in prompts, which are read soonest, as a user's own."""
     suite = (resources.files(prompts) / "suite.jsonl").read_text("utf-8").splitlines(keepends=True)
-    path.write_text("".join(suite[:_N_PROMPTS]), encoding="utf-8")
+    path.write_text("".join(sorted(suite, key=len)[:_N_PROMPTS]), encoding="utf-8")
 
 
 if __name__ == "__main__":

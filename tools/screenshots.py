@@ -50,9 +50,7 @@ QUESTIONS = (
 _LOOK_S = 0.1
 _BUSY_S = 1.5
 """Of the last answer, before it is drawn."""
-_N_TRIALS = 6
-_N_TOKENS = {"tune": "32"}
-"""Of an answer, where a search would take minutes more with the usual number."""
+_N_TRIALS = 8
 _LONGEST_S = 3600.0
 """A run that takes longer is stuck."""
 _GRACE_S = 60.0
@@ -199,7 +197,7 @@ SCENARIOS: dict[str, Scenario] = {"live": live, "devices": devices, "keys": keys
 ATTACH = "attach"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
-    "search": ("tune", "--time-budget", "30s", "-n", "32"),
+    "search": ("tune", "--time-budget", "1m", "-n", "48"),
 }
 """What commands print in a terminal."""
 ON_DEVICES = ("devices", *COMMANDS)
@@ -333,7 +331,7 @@ def draw(name: str, size: tuple[int, int]) -> None:
         elif name in COMMANDS:
             print_command(name, options, size[0], folder)
         else:
-            run([*options, "-n", _N_TOKENS.get(name, "96")], size, SCENARIOS[name], folder)
+            run([*options, "-n", "96"], size, SCENARIOS[name], folder)
 
 
 def target_of(name: str) -> DemoModel:
