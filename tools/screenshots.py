@@ -1,11 +1,11 @@
-"""Draw screenshots/*.svg: the real app on the demo models, and on the readings of a GPU machine.
+"""Draw screenshots/*.svg, all but the cast: the real app on the demo models.
 
-    python -m tools.screenshots
+    python -m tools.screenshots             # all; pictures that are drawn no more are removed
+    python -m tools.screenshots live 80 24  # one run: its name, columns and rows
 
-A pilot types into the app; the engine, the models and the tuner are the real ones. One picture
-replays tests/data/monitor-gpu.jsonl, whose header says whether a machine or a program made it; two
-run on RPC servers of loopback. The app runs in an empty folder, in which the models lie in models/,
-for a user whose home is /home/you: no path of the machine that draws is shown.
+A pilot types into the app; the engine, the models, the tuner and the readings are the real ones.
+Some run on RPC servers of loopback (``python tools/build_llama_server.py rpc`` builds them), one on
+a llama-server. ``python -m tools.cast`` draws the moving picture.
 """
 
 import asyncio
@@ -14,10 +14,8 @@ import io
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -27,9 +25,8 @@ from textual.pilot import Pilot
 
 from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
-from spectui.demo import DemoModel, ensure_demo_models
+from spectui.demo import DemoModel
 from spectui.live.setup import Activity
-from spectui.paths import HOME_VARIABLE
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.server.address import parse_address
@@ -41,20 +38,21 @@ from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
 from tests.support.rpc import rpc_backend, rpc_build
+from tools.demo_folder import PAIR, ROOT, DemoFolder, demo_folder
 
-ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "screenshots"
-RECORDING = ROOT / "tests" / "data" / "monitor-gpu.jsonl"
 QUESTION = "Write a short story about a lighthouse keeper."
 QUESTIONS = (
     "A list of the days of the week: Monday,",
     "def fibonacci(n):",
     "The lighthouse keeper climbed the stairs and",
 )
-HOME = Path("/home/you")
 _LOOK_S = 0.1
 _BUSY_S = 1.5
 """Of the last answer, before it is drawn."""
+_N_TRIALS = 8
+_LONGEST_S = 3600.0
+"""A run that takes longer is stuck."""
 _GRACE_S = 60.0
 """How long the app may take to end, once its time is over."""
 
@@ -65,11 +63,11 @@ A = TypeVar("A", bound=BaseApp)
 class Stage(Generic[A]):
     """An app with a pilot at the keyboard."""
 
-    def __init__(self, app: A, pilot: Pilot[None], private: tuple[Path, ...]) -> None:
-        """Drive ``app``; no picture may show one of the paths ``private``."""
+    def __init__(self, app: A, pilot: Pilot[None], folder: DemoFolder) -> None:
+        """Drive ``app``, which runs in ``folder``."""
         self.app = app
         self.pilot = pilot
-        self._private = private
+        self._folder = folder
 
     async def wait(self, condition: Callable[[], bool]) -> None:
         """Wait for what takes its time."""
@@ -88,10 +86,7 @@ class Stage(Generic[A]):
             RuntimeError: it shows where this machine keeps its files.
         """
         await self.pilot.pause(_LOOK_S)
-        text = self.text()
-        shown = [str(path) for path in self._private if str(path) in text]
-        if shown:
-            raise RuntimeError(f"{name} shows {shown[0]}:\n{text}")
+        self._folder.check(name, self.text())
         size = self.app.size
         path = FOLDER / f"{name}-{size.width}x{size.height}.svg"
         FOLDER.mkdir(exist_ok=True)
@@ -123,7 +118,7 @@ class Session(Stage[SpectuiApp]):
         session = self.app.session
         if session.engine is None or session.setup is None:
             raise RuntimeError("there is no pair to tune")
-        session.engine.start_tuning(session.setup, builtin_suite()[:8], 12)
+        session.engine.start_tuning(session.setup, builtin_suite()[:8], _N_TRIALS)
         # The state of before is idle, as that of a search that has ended without a trial.
         tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
@@ -172,26 +167,13 @@ async def devices(session: Session) -> None:
     await session.save("devices")
 
 
-async def gpu(session: Session) -> None:
-    """The panels with the readings of a machine that has a GPU."""
-    await session.ready()
-    await session.measured()
-    await session.ask(QUESTION)
-    await session.save("gpu")
-
-
-async def export(session: Session) -> None:
-    """The flags of the pair as it runs."""
-    await session.ready()
-    await session.pilot.press("f6")
-    await session.save("export")
-
-
-async def help_(session: Session) -> None:
-    """Keys and actions."""
+async def keys(session: Session) -> None:
+    """Keys and actions, and the flags of the pair as it runs."""
     await session.ready()
     await session.pilot.press("f1")
     await session.save("help")
+    await session.pilot.press("escape", "f6")
+    await session.save("export")
 
 
 async def tune(session: Session) -> None:
@@ -200,7 +182,7 @@ async def tune(session: Session) -> None:
     await session.pilot.press("f5")
     await session.save("tune-start")
     await session.start_search()
-    await session.searched(4)
+    await session.searched(_N_TRIALS // 2)
     await session.save("tuning")
     await session.searched(None)
     await session.save("tune")
@@ -211,37 +193,19 @@ async def tune(session: Session) -> None:
     await session.save("what-if")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """How pictures are made."""
-
-    scenario: Scenario
-    arguments: tuple[str, ...] = ()
-    longest_s: float = 600.0
-    """A run that takes longer is stuck."""
-
-
-PICTURES = {
-    "live": Picture(scenario=live),
-    "devices": Picture(scenario=devices),
-    "gpu": Picture(scenario=gpu, arguments=("--monitor-replay", str(RECORDING))),
-    "export": Picture(scenario=export),
-    "help": Picture(scenario=help_),
-    "tune": Picture(scenario=tune, longest_s=3600.0),
-}
+SCENARIOS: dict[str, Scenario] = {"live": live, "devices": devices, "keys": keys, "tune": tune}
 ATTACH = "attach"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
-    "search": ("tune", "--time-budget", "3m", "-n", "64"),
+    "search": ("tune", "--time-budget", "1m", "-n", "48"),
 }
 """What commands print in a terminal."""
 ON_DEVICES = ("devices", *COMMANDS)
 ALL = (
     ("live", 80, 24),
     ("live", 120, 40),
-    ("gpu", 200, 60),
-    ("export", 120, 40),
-    ("help", 120, 40),
+    ("live", 200, 60),
+    ("keys", 120, 40),
     ("tune", 120, 40),
     (ATTACH, 120, 40),
     ("devices", 160, 48),
@@ -250,7 +214,7 @@ ALL = (
 
 
 def run(
-    arguments: list[str], size: tuple[int, int], picture: Picture, private: tuple[Path, ...]
+    arguments: list[str], size: tuple[int, int], scenario: Scenario, folder: DemoFolder
 ) -> None:
     """Start the app with ``arguments`` and play the scenario.
 
@@ -262,11 +226,11 @@ def run(
 
     async def play() -> None:
         async with app.run_test(size=size) as pilot:
-            session = Session(app, pilot, private)
-            await in_time(picture.scenario(session), session, picture.longest_s)
+            session = Session(app, pilot, folder)
+            await in_time(scenario(session), session)
 
     # Should the loop itself be stuck, every thread says where, and the process ends.
-    faulthandler.dump_traceback_later(picture.longest_s + _GRACE_S, exit=True)
+    faulthandler.dump_traceback_later(_LONGEST_S + _GRACE_S, exit=True)
     try:
         asyncio.run(play())
     finally:
@@ -274,20 +238,20 @@ def run(
     faulthandler.cancel_dump_traceback_later()
 
 
-async def in_time(scenario: Awaitable[None], stage: Stage[A], longest_s: float) -> None:
+async def in_time(scenario: Awaitable[None], stage: Stage[A]) -> None:
     """Play the scenario.
 
     Raises:
         RuntimeError: it is stuck.
     """
     try:
-        async with asyncio.timeout(longest_s):
+        async with asyncio.timeout(_LONGEST_S):
             await scenario
     except TimeoutError as error:
-        raise RuntimeError(f"stuck for {longest_s:g} s on this screen:\n{stage.text()}") from error
+        raise RuntimeError(f"stuck for {_LONGEST_S:g} s:\n{stage.text()}") from error
 
 
-def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...]) -> None:
+def watch(server: LlamaServer, size: tuple[int, int], folder: DemoFolder) -> None:
     """Draw what ``spectui attach`` shows of a server that answers."""
     attachment = Attachment(address=parse_address(server.base_url), api_key=server.api_key)
     launch = AttachLaunch(attachment=attachment, interval_s=_LOOK_S, settings=Settings())
@@ -306,8 +270,8 @@ def watch(server: LlamaServer, size: tuple[int, int], private: tuple[Path, ...])
 
     async def play() -> None:
         async with app.run_test(size=size) as pilot:
-            stage = Stage(app, pilot, private)
-            await in_time(scenario(stage), stage, 600.0)
+            stage = Stage(app, pilot, folder)
+            await in_time(scenario(stage), stage)
 
     try:
         asyncio.run(play())
@@ -329,7 +293,7 @@ def rpc_devices() -> Iterator[list[str]]:
         yield ["--rpc", f"{one.endpoint},{other.endpoint}", "--cpu-moe"]
 
 
-def print_command(name: str, options: list[str], n_columns: int, private: tuple[Path, ...]) -> None:
+def print_command(name: str, options: list[str], n_columns: int, folder: DemoFolder) -> None:
     """Draw what a command prints in a terminal, without its progress.
 
     Raises:
@@ -339,9 +303,7 @@ def print_command(name: str, options: list[str], n_columns: int, private: tuple[
     environment = {**os.environ, "COLUMNS": str(n_columns), "FORCE_COLOR": "1"}
     program = [sys.executable, "-m", "spectui", *arguments]
     done = subprocess.run(program, check=True, capture_output=True, text=True, env=environment)
-    shown = [str(path) for path in private if str(path) in done.stdout]
-    if shown:
-        raise RuntimeError(f"{name} shows {shown[0]}:\n{done.stdout}")
+    folder.check(name, done.stdout)
     console = Console(record=True, width=n_columns, file=io.StringIO())
     console.print(Text.from_ansi(done.stdout), end="")
     path = FOLDER / f"{name}-{n_columns}.svg"
@@ -351,35 +313,25 @@ def print_command(name: str, options: list[str], n_columns: int, private: tuple[
 
 def draw(name: str, size: tuple[int, int]) -> None:
     """Run the app in a folder that tells nothing of this machine, and draw it."""
-    demo = ensure_demo_models((target_of(name), DemoModel.DRAFT))
-    private = (Path.home(), ROOT, *(path.parent for path in demo.values()))
     # Looked for while the user's own cache is still in sight.
     binary = server_binary() if name == ATTACH else Path()
     with ExitStack() as stack:
         placed = stack.enter_context(rpc_devices()) if name in ON_DEVICES else []
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        # Studies of this machine's user are not to be shown, nor is anything to be left in them.
-        os.environ.pop(HOME_VARIABLE, None)
-        os.environ |= {"HOME": str(HOME), "XDG_DATA_HOME": folder}
-        os.environ.pop("XDG_CONFIG_HOME", None)
-        os.chdir(folder)
-        Path("models").mkdir()
-        target, draft = (Path("models") / path.name for path in demo.values())
-        for path in demo.values():
-            (Path("models") / path.name).symlink_to(path)
-        options = ["-m", str(target), "-md", str(draft), "-c", "2048", *placed]
-        private = (*private, Path(folder))
+        folder = stack.enter_context(demo_folder(target_of(name)))
+        os.environ.clear()
+        os.environ.update(folder.environment)
+        os.chdir(folder.path)
+        options = [*PAIR, "-c", "2048", *placed]
         if name == ATTACH:
             # All but one core: the screen is to be drawn, too.
             more = ["--spec-type", "draft-simple", "-np", "1", "-t", "1", "--metrics"]
-            log = Path(folder) / "llama-server.log"
+            log = folder.path / "llama-server.log"
             with LlamaServer(binary, [*options, *more], log_path=log) as server:
-                watch(server, size, private)
+                watch(server, size, folder)
         elif name in COMMANDS:
-            print_command(name, options, size[0], private)
+            print_command(name, options, size[0], folder)
         else:
-            picture = PICTURES[name]
-            run([*options, "-n", "96", *picture.arguments], size, picture, private)
+            run([*options, "-n", "96"], size, SCENARIOS[name], folder)
 
 
 def target_of(name: str) -> DemoModel:
@@ -395,8 +347,10 @@ def server_binary() -> Path:
 
 
 def main() -> None:
-    """Draw all pictures, each run in a process of its own; or the one that is named."""
+    """Draw all pictures, each run in a process of its own; or those of the run that is named."""
     if len(sys.argv) == 1:
+        for drawn_before in FOLDER.glob("*-*.svg"):
+            drawn_before.unlink()
         for name, width, height in ALL:
             program = [sys.executable, "-m", "tools.screenshots", name, str(width), str(height)]
             subprocess.run(program, check=True)

@@ -1,0 +1,83 @@
+"""Recordings of real programs in a pseudo terminal."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tools.film import Look
+from tools.recorder import Recorder
+
+SIZE = 40, 6
+SOON_S = 60.0
+ECHO = "for line in iter(input, ''): print('heard', line)"
+IN_PICTURES = """
+import sys
+sys.stdout.write("\\x1b[?2026$p")
+sys.stdout.flush()
+sys.stdin.readline()
+for number in range(3):
+    sys.stdout.write("\\x1b[?2026h\\x1b[H\\x1b[2Jhalf")
+    sys.stdout.flush()
+    sys.stdout.write(f" and whole {number}\\x1b[?2026l")
+    sys.stdout.flush()
+print("end")
+"""
+
+
+@contextmanager
+def recording(program: str, folder: Path) -> Iterator[Recorder]:
+    python = (sys.executable, "-u", "-c", program)
+    with Recorder(python, os.environ, size=SIZE, folder=folder) as started:
+        yield started
+
+
+def test_keys_are_typed_and_every_screen_is_kept_with_its_time(tmp_path: Path) -> None:
+    with recording(ECHO, tmp_path) as terminal:
+        terminal.type_text("a b")
+        terminal.press("\r")
+        terminal.wait("heard a b", longest_s=SOON_S)
+    texts = [frame.text.split()[:2] for frame in terminal.frames]
+    times = [frame.time_s for frame in terminal.frames]
+    assert ["a"] in texts
+    assert ["a", "b"] in texts
+    assert times == sorted(times)
+
+
+def test_what_never_comes_is_told_with_the_screen(tmp_path: Path) -> None:
+    program = "print('something else')"
+    with recording(program, tmp_path) as terminal, pytest.raises(RuntimeError, match="something"):
+        terminal.wait("never", longest_s=SOON_S)
+
+
+def test_colours_and_styles_are_kept(tmp_path: Path) -> None:
+    program = "print('\\x1b[1;4;38;2;1;2;255;48;2;16;32;48mbold\\x1b[0m plain', end='.')"
+    with recording(program, tmp_path) as terminal:
+        terminal.wait("plain.", longest_s=SOON_S)
+    bold, plain = terminal.frames[-1].rows[0]
+    assert (bold.column, bold.text) == (0, "bold")
+    assert bold.look == Look(
+        foreground="#0102ff", background="#102030", is_bold=True, is_underlined=True
+    )
+    assert (plain.column, plain.look) == (4, Look())
+
+
+def test_a_screen_that_is_half_drawn_is_not_kept(tmp_path: Path) -> None:
+    with recording(IN_PICTURES, tmp_path) as terminal:
+        terminal.press("\r")
+        terminal.wait("end", longest_s=SOON_S)
+    texts = [frame.text for frame in terminal.frames]
+    assert any("half and whole 2" in text for text in texts)
+    assert not any("half" in text and "whole" not in text for text in texts)
+
+
+def test_a_screen_that_comes_in_parts_is_waited_for(tmp_path: Path) -> None:
+    parts = "".join(f"print('part {number}', flush=True);" for number in range(5))
+    with recording(f"input(); {parts} input()", tmp_path) as terminal:
+        terminal.press("\r")
+        terminal.wait("part 0", longest_s=SOON_S)
+        terminal.settle()
+        assert "part 4" in terminal.text
