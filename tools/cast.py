@@ -6,8 +6,6 @@ A shell in a pseudo terminal runs spectui on the demo models. Keys are typed whe
 what they answer; every screen is kept with its time. The film is that recording with the waiting
 cut short, each cut marked as a time-lapse, over the real clock. It takes some eight minutes on two
 cores that do nothing else; beside other programs the numbers in the picture are slow.
-
-Besides the packages of the extra ``dev`` this needs pyte, the terminal (``pip install pyte``).
 """
 
 import re

@@ -52,7 +52,7 @@ class Recorder:
         self._rows: list[Row] = [()] * n_rows
         self._unread = b""
         self._began_s = time.monotonic()
-        self._child = pexpect.spawn(
+        self._child: pexpect.spawn[bytes] = pexpect.spawn(
             program[0],
             list(program[1:]),
             cwd=str(folder),

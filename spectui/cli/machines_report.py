@@ -11,6 +11,8 @@ from spectui.format import rate_text, times_text
 from spectui.measure.statistics import Speedup
 from spectui.tune.studies.machines import MachineResult
 
+_NAME_WIDTH = 8
+
 
 def machines_document(machines: Sequence[MachineResult]) -> Json:
     """The rows as a part of a document; nothing where there are none."""
@@ -20,11 +22,12 @@ def machines_document(machines: Sequence[MachineResult]) -> Json:
 def machines_table(machines: Sequence[MachineResult]) -> str:
     """A row for each machine of a study and of its groups."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("study", overflow="fold")
-    table.add_column("machine", overflow="fold")
+    # Names come first: rich would take their width away for a long setting.
+    table.add_column("study", overflow="fold", min_width=_NAME_WIDTH)
+    table.add_column("machine", overflow="fold", min_width=_NAME_WIDTH)
     for heading in ("trials", "off tokens/s", "best in its trial"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("best", overflow="ellipsis", no_wrap=True)
+    table.add_column("best", overflow="fold")
     for row in machines:
         table.add_row(
             Text(row.study),

@@ -13,6 +13,7 @@ from spectui.commands.server_options import (
     canonical,
     option_of_variable,
     server_option,
+    unambiguous,
 )
 from spectui.errors import BadInputError
 from spectui.options.catalogue import BY_FLAG, BY_VARIABLE
@@ -145,10 +146,11 @@ def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
     if equals and arity in {None, Arity.UNTOLD}:
         flag, equals, option, arity = words[at], "", None, None
     end = at + 1 if equals else _end(flag, arity, words, at + 1)
+    values = (attached,) if equals else tuple(words[at + 1 : end])
     return Item(
-        flag=flag,
+        flag=unambiguous(flag, len(values)) if arity is Arity.UNTOLD else flag,
         option=option,
-        values=(attached,) if equals else tuple(words[at + 1 : end]),
+        values=values,
         words=tuple(words[at:end]),
         variable=variable,
     )

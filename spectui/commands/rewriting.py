@@ -62,7 +62,10 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
     spellings = (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}")
     found = next((one for one in spellings if server_option(one) is not None), None)
     if found is not None:
-        return (found, *values)
+        option = server_option(found)
+        needs = None if option is None else option.arity_of(found)
+        # Without its value it would be no option either.
+        return None if needs in {Arity.ONE, Arity.TWO} and not values else (found, *values)
     return None if not _is_off_anyway(bare) else ()
 
 
@@ -136,7 +139,9 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
         is_negation = canonical(item.flag) in server.negations
         spellings += server.negations if is_negation else server.flags
     spellings += () if option is None else option.flags
-    return next((flag for flag in spellings if reader.takes(flag)), None)
+    # A spelling that two options share may be the other one for this reader.
+    other = frozenset() if server is None else server.ambiguous
+    return next((flag for flag in spellings if flag not in other and reader.takes(flag)), None)
 
 
 def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
@@ -267,6 +272,9 @@ def worded(item: Item, reader: Reader) -> tuple[str, ...]:
             # In its value form: the bare one ended in autumn 2025.
             wanted = FLASH_ATTENTION[value or "on"]
             return item.words if value == wanted else (flag, wanted)
+        case "hf-repo", Dialect.IK if ":" in value:
+            # Which of its files is told by --hf-file alone.
+            return (flag, value.partition(":")[0])
         case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
             # What is left to the server stays so, as its default.
             return (flag, all_layers(reader.dialect)) if value == "all" else ()

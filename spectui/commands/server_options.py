@@ -141,6 +141,17 @@ def server_option(flag: str) -> ServerOption | None:
     return _by_flag().get(canonical(flag))
 
 
+def unambiguous(flag: str, n_values: int) -> str:
+    """The long spelling of the option that an ambiguous spelling means with so many values.
+
+    ``-dr`` is ``--docker-repo REPO`` in llama.cpp and the switch ``--dry-run`` in ik_llama.cpp.
+    """
+    spelled = canonical(flag)
+    arity = Arity.ONE if n_values else Arity.NONE
+    known = (one for one in _options() if spelled in one.ambiguous and one.arity is arity)
+    return next((one.long_flag for one in known), flag)
+
+
 def option_of_variable(variable: str) -> ServerOption | None:
     """The option that a variable stands for, its ``LLAMA_ARG_NO_`` form included."""
     return _by_variable().get(variable)

@@ -248,10 +248,6 @@ def translated(
     source = recognise(command).dialect
     own_program, command = started_by(command), as_server(command)
     is_router = not (command.is_section or names_model(command.items))
-    if is_router and not reader.is_current:
-        raise BadInputError(
-            f"the command names no model, and {reader.name} does not start without one; add -m FILE"
-        )
     drafting = drafting_of(command, reader, source)
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
@@ -259,6 +255,11 @@ def translated(
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
     items = corrected.items
+    if not (reader.is_current or command.is_section or names_model(items)):
+        raise BadInputError(
+            f"the command names no model that {reader.name} can load, and it does not start "
+            "without one; add -m FILE"
+        )
     left_out = printable(shlex.join(words_of(dropped)))
     missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:

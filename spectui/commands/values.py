@@ -44,6 +44,8 @@ _SEPARATORS = re.compile(r"[,/]+")
 _EMPTY = "''"
 """The empty word in a table."""
 _PAIR, _TRIPLE = 2, 3
+_MOST_SHOWN = 20
+"""Most words that a sentence lists beside a form."""
 _TABLES = {Dialect.IK: "ik-values"}
 """Tables of the dialects that have one of their own."""
 
@@ -160,15 +162,17 @@ def _values(line: list[str]) -> Values | None:
         return None
     if kind == "form":
         form, *words = rest
-        return Values(what=", ".join((_FORMS[form][0], *words)), words=tuple(words), form=form)
+        words = [word.replace(_EMPTY, "") for word in words]
+        shown = [_FORMS[form][0], *(words if len(words) <= _MOST_SHOWN else ())]
+        return Values(what=", ".join(shown), words=tuple(words), form=form)
     if kind in {"one", "folded"}:
         words = [word.replace(_EMPTY, "") for word in rest]
-        shown: dict[str, str] = {}
+        spelled: dict[str, str] = {}
         for word in filter(None, words):
             # Of two that differ in case the first is told.
-            shown.setdefault(word.lower(), word)
+            spelled.setdefault(word.lower(), word)
         return Values(
-            what=f"one of {', '.join(shown.values())}",
+            what=f"one of {', '.join(spelled.values())}",
             words=tuple(words),
             is_folded=kind == "folded",
         )
@@ -372,7 +376,7 @@ _FORMS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "json": ("JSON", _is_json),
     "schema": ("a schema in JSON", _is_schema),
     "object": ("a schema in JSON that is an object", _is_object),
-    "template": ("a template for chats, or a name out of", _is_template),
+    "template": ("a template's text, or the name of a built-in one such as chatml", _is_template),
     "typed": ("a cache type and a number of layers, such as q8_0,4", _is_typed),
     "pair": ("two numbers with a comma between them", _is_pair),
     "pairs": ("pairs of numbers with commas between all of them", _is_pairs),

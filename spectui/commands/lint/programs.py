@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.lint.finding import Finding
+from spectui.commands.lint.finding import Finding, error
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.takeover import names_model
+from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 
@@ -18,6 +19,21 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     # Beside a draft it is told by the rule for drafts.
     if not (command.is_section or command.has_draft or names_model(command.items)):
         yield _without_model(reader)
+    yield from _without_file(command, reader)
+
+
+def _without_file(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for a model of the hub whose file ik_llama.cpp would not know."""
+    if reader.dialect is Dialect.IK and not command.has("model", "hf-file"):
+        for at, item in command.all("hf-repo"):
+            repo, _, which = item.value.partition(":")
+            yield error(
+                (at, item),
+                f"{item.text} names no file",
+                f"ik_llama.cpp does not look for {f'the file of {which}' if which else 'one'}; it "
+                "needs --hf-file FILE beside it, and stops",
+                write=("--hf-repo", repo, "--hf-file", "FILE"),
+            )
 
 
 def _of_program(word: str, command: ServerCommand) -> Finding:

@@ -71,13 +71,17 @@ def _read(command: ServerCommand, reader: Reader) -> Iterator[tuple[int, Item]]:
 
 
 def _is_idle(item: Item, command: ServerCommand, reader: Reader) -> bool:
-    """Whether ik_llama.cpp does not look at a value that it would refuse elsewhere."""
-    if reader.dialect is not Dialect.IK:
-        return False
+    """Whether the reader does not look at a value that it would refuse elsewhere."""
+    is_ik = reader.dialect is Dialect.IK
     if item.name == "chat-template":
-        # With it any text is a template.
-        return command.has("jinja") and bool(item.value)
-    return item.name in {"cache-type-k-draft", "cache-type-v-draft"} and not loads_draft(command)
+        # With Jinja any text is a template, and current builds have it on.
+        jinja = [not one.is_negation for _at, one in command.all("jinja")]
+        return (jinja or [not is_ik])[-1] and bool(item.value or not is_ik)
+    return (
+        is_ik
+        and item.name in {"cache-type-k-draft", "cache-type-v-draft"}
+        and not loads_draft(command)
+    )
 
 
 def _is_miscounted(item: Item, reader: Reader) -> bool:
