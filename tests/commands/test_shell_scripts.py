@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from spectui.commands.command import ServerCommand
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
+from spectui.severity import Severity
 from tests.support.commands import typed, variables
 
 _PROGRAM = """#!/bin/sh
@@ -437,7 +438,17 @@ def test_a_large_script_is_read_or_refused_at_once(part: str, home: Path) -> Non
 
 def test_a_remark_behind_a_backslash_is_no_end(home: Path) -> None:
     text = "llama-server -m a \\   # the model\n  -c 5 \\ \n  --jinja\n"
-    assert typed(read_command(str(in_script(home, text)))) == ("-m", "a", "-c", "5", "--jinja")
+    command = read_command(str(in_script(home, text)))
+    assert typed(command) == ("-m", "a", "-c", "5", "--jinja")
+    # A shell ends the command there, which the reader is told once.
+    [remark] = command.remarks
+    assert remark.severity is Severity.ERROR
+    assert "remark stands behind the backslash on line 1, and on 1 more" in remark.what
+    assert calls_by_bash(in_script(home, text), home) == (
+        [(["unset"] * 3, ["-m", "a", " "])],
+        False,
+    )
+    assert read_command("llama-server -m a \\\n  -c 5").remarks == ()
 
 
 def test_what_stands_beside_the_server_changes_nothing() -> None:

@@ -203,7 +203,8 @@ def read_shell(
     server = unwrapped((*own, *one.command.words), one.reaching, one.folder)
     lost = map(_without_quotes, one.command.bare_patterns)
     left = map(left_out, filter(None, [" ".join(one.command.beside)]))
-    server = replace(server, remarks=(*server.remarks, *lost, *left))
+    torn = _torn(one.command.torn)
+    server = replace(server, remarks=(*server.remarks, *torn, *lost, *left))
     # A container has its own folder.
     is_inside = server.inside is not None or not one.folder
     return server if is_inside else below(server, path_of(one.folder))
@@ -325,6 +326,23 @@ def _without_quotes(pattern: str) -> Remark:
         what=f"-ot {printable(pattern)} has no quotes",
         why="a shell takes the backslashes of it; it is read with them here",
         replacement=f"-ot {shlex.quote(pattern)}",
+    )
+
+
+def _torn(joints: Sequence[tuple[int, bool]]) -> Iterator[Remark]:
+    """Yield a remark on the lines that a backslash does not join for a shell."""
+    if not joints:
+        return
+    line, is_remark = joints[0]
+    sign = "a remark" if is_remark else "a blank"
+    more = f", and on {len(joints) - 1} more" if len(joints) > 1 else ""
+    yield Remark(
+        flag="\\",
+        severity=Severity.ERROR,
+        what=f"{sign} stands behind the backslash on line {line}{more}",
+        why="only a backslash that ends its line joins it with the next; here the command ends for "
+        "a shell, and what follows is another one",
+        replacement="\\",
     )
 
 

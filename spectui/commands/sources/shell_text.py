@@ -3,8 +3,8 @@
 Known are quotes, backslashes, comments, assignments, ``$NAME``, ``${NAME}``, ``${NAME:-default}``,
 lists (``NAME=(...)``, ``"${NAME[@]}"``), redirections, ``;``, ``&&`` and ``&``. Everything else is
 refused with its line. Only the text itself sets variables: no environment is asked, and the home
-folder stays ``HOME``. Otherwise than in bash, a remark may follow the backslash at a line's end, as
-annotated commands have it.
+folder stays ``HOME``. Otherwise than in bash, blanks and a remark may follow the backslash at a
+line's end, as annotated commands have it; the command keeps the lines.
 """
 
 import re
@@ -45,6 +45,8 @@ _SKIPPED = r"(?:[ \t]+|\r(?=\n)|#[^\n]*|\\(?:[ \t]+(?:#[^\n]*)?(?=\r?\n[ \t]*-))
 _WITHIN_LINE = re.compile(rf"{_SKIPPED})*+")
 """Blanks, comments, and line ends behind a backslash."""
 _BETWEEN_LINES = re.compile(rf"{_SKIPPED}|\n)*+")
+_TORN = re.compile(r"\\[ \t]+(?P<remark>#?)[^\n]*\n")
+"""A backslash that joins no lines, since it does not end its own."""
 _BLANKS = re.compile(r"[ \t\n]+")
 _ASSIGNED = re.compile(rf"({_NAME})(\+?)=(\(?)")
 _REDIRECTION = re.compile(r"(?:\d*(?:>>|>\||[<>]&|<>|[<>])|&>>?)(?![<(])[ \t]*")
@@ -88,6 +90,8 @@ class ShellCommand:
     words: list[str] = field(default_factory=list)
     bare_patterns: list[str] = field(default_factory=list)
     """Values of ``-ot`` with backslashes and without the quotes that would keep them."""
+    torn: list[tuple[int, bool]] = field(default_factory=list)
+    """Lines where a blank stands behind the backslash, and whether a remark does, too."""
     beside: list[str] = field(default_factory=list)
     """Its redirections, and the rest of what is the shell's alone, as they stand in the text."""
     joint: str = ""
@@ -170,7 +174,7 @@ class ShellText:
     def _read_command(self, *, is_list: bool) -> None:
         command = self._command
         while self._at < len(self._text):
-            self._skip(lines=is_list)
+            self._join_lines(lines=is_list)
             end = _END.match(self._text, self._at)
             redirection = _REDIRECTION.match(self._text, self._at)
             assigned = None if command.words else _ASSIGNED.match(self._text, self._at)
@@ -200,8 +204,17 @@ class ShellText:
         self._at = start if found is None else found.end()
         return self._text[start : self._at]
 
+    def _join_lines(self, *, lines: bool) -> None:
+        """Skip as ``_skip`` does, and keep the joints that are none for a shell."""
+        start = self._at
+        for found in _TORN.finditer(self._skip(lines=lines)):
+            self._command.torn.append((self._line(start + found.start()), bool(found["remark"])))
+
+    def _line(self, at: int) -> int:
+        return self._text.count("\n", 0, at) + 1
+
     def _place(self, at: int) -> str:
-        line = f"line {self._text.count(chr(10), 0, at) + 1}"
+        line = f"line {self._line(at)}"
         return f"{self._origin}, {line}" if self._origin else line
 
     def _refusal(self, what: str) -> BadInputError:
