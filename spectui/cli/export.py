@@ -243,10 +243,11 @@ def _export(
     launch = _launch(exported, usual, reader)
     text = render(launch, format_)
     _tell(launch, format_)
-    if out is None:
-        say_exactly(text.removesuffix("\n"))
-    else:
+    if out is not None:
         _write(text, out, force=force)
+    elif text:
+        # A list of no arguments is no line.
+        say_exactly(text.removesuffix("\n"))
 
 
 def _tell(launch: Launch, format_: Format) -> None:

@@ -354,7 +354,9 @@ def _place(finding: Finding, command: ServerCommand, style: str) -> Iterator[Ren
 def _spelled(command: ServerCommand, at: int) -> str:
     """An item as it stands in the command: a variable as an assignment."""
     item = command.items[at]
-    return item.text if item.variable is None else f"{item.variable}={item.value}"
+    if item.variable is None:
+        return item.text
+    return f"{item.variable}={item.value}" if item.values else item.variable
 
 
 def _summary(report: Report) -> str:

@@ -325,13 +325,11 @@ def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree 
 
 
 def _is_old(items: tuple[Item, ...]) -> bool:
-    """Whether the command has removed names, and no newer ones."""
-    if any(_is_of_ik(item) for item in items):
-        return True
+    """Whether the command has removed names or ik_llama.cpp's, and no newer ones of llama.cpp."""
     shown = {canonical(item.shown) for item in items}
     kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
     is_new = kinds & _NEW_KINDS or any(NEW.match(name) for name in shown)
-    return bool(shown & _OLD_NAMES) and not is_new
+    return not is_new and (bool(shown & _OLD_NAMES) or any(map(_is_of_ik, items)))
 
 
 def _is_of_ik(item: Item) -> bool:

@@ -1,7 +1,7 @@
 """Recognises for which dialect a command was written."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spectui.commands.command import ServerCommand
@@ -44,14 +44,19 @@ def recognise(command: ServerCommand) -> Recognised:
     if folder is not None:
         return Recognised(dialect=Dialect.LLAMA_CPP, reason=f"its program is {folder}")
     own = list(dict.fromkeys(filter(None, map(_only_in_ik, command.items))))
-    others = {item.flag for item in command.items if _is_missing_in_ik(item)}
+    missing = {item.flag: item.text for item in command.items if _is_missing_in_ik(item)}
+    others = list(missing.values())
     if len(own) > len(others):
-        shown = ", ".join(own[:_MOST_SHOWN])
-        more = f" and {len(own) - _MOST_SHOWN} more" if len(own) > _MOST_SHOWN else ""
-        return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {shown}{more}")
-    return Recognised(
-        dialect=Dialect.LLAMA_CPP, reason="nothing in it says that it is for ik_llama.cpp"
-    )
+        return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {_shown(own)}")
+    reason = "nothing in it says that it is for ik_llama.cpp"
+    if own:
+        reason = f"only llama.cpp has {_shown(others)}, though only ik_llama.cpp has {_shown(own)}"
+    return Recognised(dialect=Dialect.LLAMA_CPP, reason=reason)
+
+
+def _shown(signs: Sequence[str]) -> str:
+    more = f" and {len(signs) - _MOST_SHOWN} more" if len(signs) > _MOST_SHOWN else ""
+    return f"{', '.join(signs[:_MOST_SHOWN])}{more}"
 
 
 def _places(command: ServerCommand) -> Iterator[str]:

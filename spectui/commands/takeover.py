@@ -25,6 +25,9 @@ _HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
 _HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
 _ROUTER = frozenset({"--models-dir", "--models-preset"})
 _SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
+_PRINTING = frozenset(
+    {"help", "version", "license", "list-devices", "cache-list", "completion-bash"}
+)
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 _MOST_LAYERS = 256
@@ -67,6 +70,11 @@ _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
 def names_model(items: Sequence[Item]) -> bool:
     """Whether options name a model, wherever it is, or where models are."""
     return any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items)
+
+
+def prints_and_ends(items: Sequence[Item]) -> Item | None:
+    """The option with which llama-server prints something and ends; None without one."""
+    return next((item for item in items if item.name in _PRINTING), None)
 
 
 def check_local(items: Sequence[Item]) -> None:

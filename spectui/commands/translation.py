@@ -33,7 +33,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
 from spectui.commands.stages import KNOWN_TO_IK
-from spectui.commands.takeover import names_model, taken_options
+from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
@@ -247,7 +247,7 @@ def translated(
     """
     source = recognise(command).dialect
     own_program, command = started_by(command), as_server(command)
-    is_router = not (command.is_section or names_model(command.items))
+    needs_model = not (command.is_section or prints_and_ends(command.items))
     drafting = drafting_of(command, reader, source)
     written, dropped = rewritten(drafting.command, reader, source=source)
     # Variables are written as arguments.
@@ -255,7 +255,7 @@ def translated(
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
     items = corrected.items
-    if not (reader.is_current or command.is_section or names_model(items)):
+    if needs_model and not (reader.is_current or names_model(items)):
         raise BadInputError(
             f"the command names no model that {reader.name} can load, and it does not start "
             "without one; add -m FILE"
@@ -271,7 +271,12 @@ def translated(
         reader=reader,
         has_gpu=has_gpu,
         notes=(
-            *_of_program(command, own_program, reader, is_router=is_router),
+            *_of_program(
+                command,
+                own_program,
+                reader,
+                is_router=needs_model and not names_model(command.items),
+            ),
             *drafting.notes,
             *map(_told, command.remarks),
             *_counted_otherwise(command, source, reader),

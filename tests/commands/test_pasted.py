@@ -307,6 +307,15 @@ def test_variables_of_a_dockerfile() -> None:
     assert command.value("ctx-size") == "5"
     with pytest.raises(BadInputError, match=r"the Dockerfile uses \$N, which has no value in it"):
         read_command(text.replace("ARG N=5\n", ""))
+    # What the build knows reaches no shell of the container.
+    by_shell = "FROM a\n# remark\nARG M=x\nENTRYPOINT llama-server \\\n -m $M"
+    with pytest.raises(
+        BadInputError, match=r"line 4: \$M is set with ARG, which the image's build"
+    ):
+        read_command(by_shell)
+    assert read_command(by_shell.replace("ARG", "ENV")).arguments == ("-m", "x")
+    with pytest.raises(BadInputError, match=r"line 4: '\$\(date\)'|line 4: "):
+        read_command(by_shell.replace("$M", "$(date)"))
     with pytest.raises(BadInputError, match="it begins as a list of words and is none"):
         read_command('["llama-server", "-m" "a"]')
 

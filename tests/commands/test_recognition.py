@@ -37,7 +37,7 @@ OURS, OLDER, IK = Dialect
         ("llama-server -m a --spec-type mtp", IK, "only ik_llama.cpp has --spec-type mtp"),
         ("llama-server -m a --context-shift off", IK, "only ik_llama.cpp has --context-shift off"),
         ("llama-server -m a --spec-type ngram-mod", OURS, "nothing in it"),
-        ("llama-server -m a -sm graph -ngl all", OURS, "nothing in it"),
+        ("llama-server -m a -sm graph -ngl all", OURS, "only llama.cpp has -ngl all, though"),
         ("llama-server -m a -sm rows", OURS, "nothing in it"),
         # Mistakes that only the one lets pass.
         ("llama-server -m a -np 0 -fa ON", OURS, "nothing in it"),
@@ -45,7 +45,12 @@ OURS, OLDER, IK = Dialect
         ("~/llama.cpp/build/bin/llama-server -m a -rtr", OURS, "its program is "),
         ("llama-server -m a --spec-type mtp:n_max=2", IK, "only ik_llama.cpp has --spec-type mtp"),
         # As much of the one as of the other.
-        ("llama-server -m a -md b --spec-type draft-simple -ctk q6_0", OURS, "nothing in it"),
+        (
+            "llama-server -m a -md b --spec-type draft-simple -ctk q6_0",
+            OURS,
+            "only llama.cpp has --spec-type draft-simple, though only ik_llama.cpp has -ctk q6_0",
+        ),
+        ("llama-server -m a --spec-draft-n-max 3 -amb 512 -rtr", IK, "only ik_llama.cpp has -amb"),
     ],
 )
 def test_the_dialect_of_a_command(text: str, dialect: Dialect, reason: str) -> None:

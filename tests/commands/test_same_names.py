@@ -105,3 +105,23 @@ def test_what_is_written(text: str, dialect: Dialect, arguments: str) -> None:
 def test_a_model_that_it_cannot_load(model: str) -> None:
     with pytest.raises(BadInputError, match=r"-m FILE|--hf-file FILE"):
         written(f"llama-server {model} -c 512", IK)
+
+
+@pytest.mark.parametrize("option", ["--version", "-h", "--help", "--list-devices", "-cl"])
+def test_what_prints_and_ends_is_no_router(option: str) -> None:
+    [finding] = lint(read_command(f"llama-server {option}"), Reader())
+    assert finding.severity is Severity.NOTE
+    assert option in finding.what
+    assert not translated(read_command(f"llama-server {option}"), Reader()).notes
+
+
+@pytest.mark.parametrize("text", ["hello world", "hello", "hello 5 world"])
+def test_words_that_start_nothing(text: str) -> None:
+    with pytest.raises(BadInputError, match=r"'hello' is no file here, and no program"):
+        read_command(text)
+
+
+def test_options_of_both_programs_leave_new_defaults() -> None:
+    text = "llama-server -m a -md b --spec-type draft-simple --load-mode none -amb 512"
+    found = lint(read_command(text), Reader())
+    assert {one.flag for one in found if one.severity is Severity.WARNING} == set()

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, error
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.takeover import names_model
+from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
@@ -17,7 +18,10 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if word is not None:
         yield _of_program(word, command)
     # Beside a draft it is told by the rule for drafts.
-    if not (command.is_section or command.has_draft or names_model(command.items)):
+    printing = prints_and_ends(command.items)
+    if printing is not None:
+        yield _printing(printing)
+    elif not (command.is_section or command.has_draft or names_model(command.items)):
         yield _without_model(reader)
     yield from _without_file(command, reader)
 
@@ -34,6 +38,15 @@ def _without_file(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 "needs --hf-file FILE beside it, and stops",
                 write=("--hf-repo", repo, "--hf-file", "FILE"),
             )
+
+
+def _printing(item: Item) -> Finding:
+    return Finding(
+        flag=item.flag,
+        severity=Severity.NOTE,
+        what=f"with {item.flag} it prints and ends",
+        why="it starts no server, and loads no model",
+    )
 
 
 def _of_program(word: str, command: ServerCommand) -> Finding:

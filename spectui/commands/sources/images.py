@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 from spectui.commands.command import ServerCommand
@@ -52,7 +53,7 @@ def read_dockerfile(text: str) -> ServerCommand:
     arguments: dict[str, str] = {}
     entry, command = list[str](), list[str]()
     bounded = Replacement()
-    for name, value in _instructions(text):
+    for line, name, value in _instructions(text):
         match name:
             case "FROM":
                 environment, entry, command = {}, [], []
@@ -61,9 +62,9 @@ def read_dockerfile(text: str) -> ServerCommand:
             case "ENV":
                 environment |= _assigned(_expanded(value, arguments | environment, bounded))
             case "ENTRYPOINT":
-                entry = _words(value)
+                entry = _words(value, line, arguments.keys() - environment.keys())
             case "CMD":
-                command = _words(value)
+                command = _words(value, line, arguments.keys() - environment.keys())
     is_line = entry[:2] == _SHELL
     return unwrapped(_served([*entry, *(() if is_line else command)]), environment)
 
@@ -76,17 +77,45 @@ def _served(words: Sequence[str]) -> list[str]:
     return list(words) if words[:1] and not words[0].startswith("-") else ["llama-server", *words]
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    lines = (line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    for line in re.sub(r"\\[ \t]*\n", " ", "\n".join(lines)).split("\n"):
-        name, _, value = line.strip().partition(" ")
-        if name.isupper():
-            yield name, value.strip()
+def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield each instruction with the number of its first line."""
+    whole, start = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        start = start if whole else number
+        own = line.rstrip()
+        whole += own.removesuffix("\\") + " "
+        if not own.endswith("\\"):
+            name, _, value = whole.strip().partition(" ")
+            if name.isupper():
+                yield start, name, value.strip()
+            whole = ""
 
 
-def _words(value: str) -> list[str]:
+def _words(value: str, line: int, of_build: AbstractSet[str]) -> list[str]:
+    """The words of an entrypoint or a command; a shell's own where it is no list.
+
+    Args:
+        value: what the file gives.
+        line: where it stands.
+        of_build: variables that the build knows, and the container does not.
+
+    Raises:
+        BadInputError: a shell would find a variable of the build empty.
+    """
     listed = _listed(value)
-    return [*_SHELL, value] if listed is None else listed
+    if listed is not None:
+        return listed
+    for found in _VARIABLE.finditer(value):
+        name = found[1] or found[2]
+        if name in of_build and found[3] is None:
+            raise BadInputError(
+                f"line {line}: ${name} is set with ARG, which the image's build alone knows, so "
+                "that it is empty when the container starts; set it with ENV"
+            )
+    # The lines in front give messages about it their line.
+    return [*_SHELL, "\n" * (line - 1) + value]
 
 
 def _listed(text: str) -> list[str] | None:

@@ -287,11 +287,11 @@ def _only(candidates: Sequence[_Candidate], origin: str, wanted: str | None) -> 
             f"such lines are {', '.join(lines)}"
         )
     if wanted is None and len(named) > 1:
-        how = f"{origin}:LINE, with {', '.join(lines)}" if origin else "alone"
+        which = f"as {origin}:LINE, with {', '.join(lines)}" if origin else "without the others"
         raise SeveralError(
             lines if origin else [],
             f"{named[0].command.place}: {len(named)} commands may start llama-server, on the lines "
-            f"{', '.join(lines)}; give the one that is meant as {how}",
+            f"{', '.join(lines)}; give the one that is meant {which}",
         )
     one = named[0 if wanted is None else lines.index(wanted)]
     for before in candidates[: candidates.index(one)]:

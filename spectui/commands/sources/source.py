@@ -72,6 +72,12 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
             own[match[1]] = match[2]
         else:
             prelude.append(word)
+    has_options = any(word.startswith("-") for word in words)
+    if words and not has_options and place_of_program(words) is None:
+        raise BadInputError(
+            f"{words[0]!r} is no file here, and no program of llama.cpp; give a command such as "
+            "llama-server -m FILE, a file that holds one, or pid:NUMBER"
+        )
     if not words and not own:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
     of_variables = (item for pair in own.items() for item in items_of_variable(*pair))

@@ -249,10 +249,10 @@ def _chosen(found: Mapping[str, _Start], origin: str, wanted: str | None) -> _St
             f"{lines}"
         )
     if wanted is None and len(found) > 1:
-        how = f"FILE:LINE, with {lines}" if origin else "alone"
+        which = f"as FILE:LINE, with {lines}" if origin else "without the others"
         raise SeveralError(
             list(found) if origin else [],
             f"{origin}{len(found)} commands may start llama-server, on the lines {lines}; give the "
-            f"one that is meant as {how}",
+            f"one that is meant {which}",
         )
     return found[next(iter(found)) if wanted is None else wanted]
