@@ -27,8 +27,10 @@ PROBES = (
     *("x:0.5", "a=int:1", "5+1", "0-7", "f16", "{}"),
 )
 REFUSED = re.compile(r"error while handling argument")
-NOT_ALONE = frozenset({"--port", "--chat-template"})
-"""Options with values that stop the server later than at the option."""
+NOT_ALONE = frozenset(
+    {"--port", "--chat-template", "--device", "--spec-draft-device", "--mmproj-device"}
+)
+"""Options with values that stop the server later than at the option, or on some machines."""
 OPTIONS = sorted(
     {
         option.long_flag

@@ -60,6 +60,8 @@ def test_one_spelling_is_two_options() -> None:
         ("llama-server -hfr a/b:Q4_K_M", [], ["-hfr"]),
         ("llama-server -hfr a/b -hff c.gguf", [], []),
         ("llama-server -hfr a/b -m c.gguf", [], []),
+        ("llama-server -m x --device ''", ["--device"], []),
+        ("llama-server -m x --lora-scaled", ["--lora-scaled"], ["--lora-scaled"]),
         # What is no option with its value is not corrected to one without.
         ("llama-server -m x -draft-params", ["-draft-params"], ["-draft-params"]),
     ],

@@ -242,6 +242,8 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     server = item.server
     is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
     takes = server is not None and bool(server.counts.get(reader.dialect))
+    if server is not None and server.arity is Arity.UNTOLD and takes and not item.values:
+        yield error((at, item), f"{item.flag} has no value", "it takes one or two, and stops")
     since = (_IN_IK if reader.dialect is Dialect.IK else _SINCE).get(item.name, "here it takes one")
     if is_bare and takes and item.flag not in reader.bare and not item.is_negation:
         yield error(
