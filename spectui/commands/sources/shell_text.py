@@ -1,10 +1,10 @@
 """Splits the text of a shell into simple commands, with variables expanded as bash expands them.
 
 Known are quotes, backslashes, comments, assignments, ``$NAME``, ``${NAME}``, ``${NAME:-default}``,
-lists (``NAME=(...)``, ``"${NAME[@]}"``), redirections, ``;``, ``&&`` and ``&``. Everything else is
-refused with its line. Only the text itself sets variables: no environment is asked, and the home
-folder stays ``HOME``. Otherwise than in bash, blanks and a remark may follow the backslash at a
-line's end, as annotated commands have it; the command keeps the lines.
+``$(pwd)``, lists (``NAME=(...)``, ``"${NAME[@]}"``), redirections, ``;``, ``&&`` and ``&``.
+Everything else is refused with its line. Only the text itself sets variables: no environment is
+asked, and the home folder stays ``HOME``. Otherwise than in bash, blanks and a remark may follow
+the backslash at a line's end, as annotated commands have it; the command keeps the lines.
 """
 
 import re
@@ -26,7 +26,10 @@ _MOST_WORDS = 10_000
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
 _NESTED = rf"\$(?:{_NAME}|\{{{_NAME}\}})"
 _DEFAULT = rf"(?:[^{{}}$'\"\\`~*?\[\n]|{_NESTED})*+"
-_VARIABLE = rf"\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})"
+_FOLDERS = ("$(pwd)", "`pwd`")
+"""Commands within a command whose output is that of ``$PWD``."""
+_FOLDER = "|".join(map(re.escape, _FOLDERS))
+_VARIABLE = rf"(?:\$(?!env:)(?:{_NAME}|\{{{_NAME}(?::?-{_DEFAULT})?\}})|{_FOLDER})"
 _OPEN_DOUBLE = rf'"(?:[^"\\$`]|\\.|{_VARIABLE}|\$(?![A-Za-z_0-9{{(\[@*#?$!-]))*+'
 _WORD_ENDS = frozenset(" \t\r\n;&|<>")
 _TOKEN = re.compile(
@@ -368,6 +371,7 @@ class ShellText:
 
     def _variable(self, text: str) -> str:
         """Expand ``$NAME``, ``${NAME}`` or ``${NAME:-default}``."""
+        text = "$PWD" if text in _FOLDERS else text
         body = text[2:-1] if text.startswith("${") else text[1:]
         name, *alternative = re.split("(:?-)", body, maxsplit=1)
         value = self._value(name)
