@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
@@ -211,6 +211,9 @@ def read(script: Path) -> Call | None:
     words=st.lists(ARGUMENTS.filter(no_comment), max_size=5),
     end=ENDS,
 )
+@example(lines=[], start="", words=["'%a%'"], end="")
+@example(lines=["L=('`\\;;')"], start="", words=["'`'"], end="")
+@example(lines=['V="\\`"'], start="", words=['"${L[@]}"', "'`'"], end="")
 def test_a_simple_script_is_read_as_bash_runs_it(
     lines: list[str], start: str, words: Sequence[str], end: str, home: Path
 ) -> None:

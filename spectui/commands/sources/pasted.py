@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from spectui.commands.command import Remark
 from spectui.commands.items import DASHES
-from spectui.commands.programs import names_server
+from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.server_options import server_option
 from spectui.errors import BadInputError
 from spectui.format import named
@@ -22,7 +22,8 @@ _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
 _CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
-_CODE = re.compile(r"(`{1,2})(?!`)([^`]*?)\1(?!`)")
+_CODE = re.compile(r"(?<![^\s(\[*_])(`{1,2})(?!`)([^`]*?)\1(?!`)")
+"""Code within a line; in quotes a backtick is a sign like any other."""
 _BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".join(
     map(chr, range(0x202A, 0x202F))
@@ -72,7 +73,7 @@ def unfenced(text: str) -> str:
 
 def _inline(text: str) -> str:
     """The code between backticks, where only that names llama-server: it ends in no command."""
-    found = [code for code in _CODE.finditer(text) if _SERVER in code[2]]
+    found = [code for code in _CODE.finditer(text) if _is_command(code[2])]
     if not found or _SERVER in _CODE.sub("", text):
         return text
     code, at = "", 0
@@ -82,6 +83,14 @@ def _inline(text: str) -> str:
         code += f"{lines or ' ; ' * bool(code)}{one[2]}"
         at = one.end()
     return code
+
+
+def _is_command(code: str) -> bool:
+    """Whether a text names llama-server outside of quotes: a backtick in these begins no code."""
+    try:
+        return any(map(is_server_today, shlex.split(code.replace("\\", "/"))))
+    except ValueError:
+        return False
 
 
 def _code(lines: list[str]) -> list[str]:

@@ -25,7 +25,7 @@ _SIGNS = re.compile(
     r"|(?:^|[ \t\"'=])(?:[A-Za-z]:\\|\.{1,2}\\)[^ \t\n]"
 )
 _OF_POWERSHELL = re.compile(r"[ \t]`[ \t]*\r?\n|\$env:|(?m:^[ \t]*(?:PS |&[ \t]|\$\w+[ \t]*=))")
-_OF_POSIX = re.compile(r"\\\r?\n|^#!")
+_OF_POSIX = re.compile(r"\\\r?\n|\A#!|(?m:^[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*=)")
 _PROMPT = re.compile(r"(?:PS )?(?:[A-Za-z]:\\[^\n>]*)?>[ \t]*")
 _ASIDE = re.compile(
     r"(?i)@?(?:rem|echo|title|pause|cd|chdir|chcp|timeout|setlocal|endlocal|color|mode|cls|exit"
