@@ -16,6 +16,7 @@ from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.home import own_path
+from spectui.commands.items import Item
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
@@ -336,6 +337,10 @@ def _finding(finding: Finding, command: ServerCommand) -> Iterator[RenderableTyp
 
 def _place(finding: Finding, command: ServerCommand, style: str) -> Iterator[RenderableType]:
     """Yield the part of the command that a finding is about, marked, with what stands around it."""
+    if command.is_section:
+        # A file has a line for each.
+        yield Text(f"{_INDENT}{printable(_as_key(command.items[finding.at]))}", style=style)
+        return
     texts = [printable(_spelled(command, at)) for at in range(len(command.items))]
     at = finding.at
     room = page_width() - len(_INDENT) - 2 * len(_GAP)
@@ -349,6 +354,11 @@ def _place(finding: Finding, command: ServerCommand, style: str) -> Iterator[Ren
     yield Text(f"{_INDENT}{ahead}{own}{after}", no_wrap=True, overflow="ignore")
     marks = f"{_INDENT}{' ' * cell_len(ahead)}{'^' * cell_len(own)}"
     yield Text(marks, style=style, no_wrap=True, overflow="ignore")
+
+
+def _as_key(item: Item) -> str:
+    """An item as a line of a models preset."""
+    return f"{item.flag.lstrip('-')} = {' '.join(item.values) or 'on'}"
 
 
 def _spelled(command: ServerCommand, at: int) -> str:
