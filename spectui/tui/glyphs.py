@@ -56,6 +56,8 @@ class Glyphs:
     none: str
     """In place of a number that is not there."""
     bullet: str
+    measured: str
+    """Mark of what was measured among what was forecast."""
     ellipsis: str
     times: str
 
@@ -199,6 +201,7 @@ UNICODE = Glyphs(
     warning="▲",
     none="–",
     bullet="•",
+    measured="◆",
     ellipsis="…",
     times="×",
 )
@@ -216,6 +219,7 @@ ASCII = Glyphs(
     warning="!",
     none="-",
     bullet="*",
+    measured="=",
     ellipsis="...",
     times="x",
 )

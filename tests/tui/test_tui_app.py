@@ -33,7 +33,7 @@ from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
 from spectui.tui.tune.controller import PromptSource
-from spectui.tui.tune.form import Filled, PathInput, TuneSetup
+from spectui.tui.tune.form import Filled, PathInput, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import ChoiceRow, StatusBar
 from spectui.tune.progress import Phase, TuningState
@@ -101,7 +101,7 @@ def test_tuning_on_the_turns_of_this_chat() -> None:
         for text in ("one", "two"):
             cockpit.app.session.ask(text)
             await ready(cockpit, pilot)
-        cockpit.app.tune.start(PromptSource.CHAT, None, 5)
+        cockpit.app.tune.start(Wanted(source=PromptSource.CHAT, n_trials=5))
         prompts, n_trials = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
         assert n_trials == 5
@@ -116,7 +116,7 @@ def test_tuning_on_files(tmp_path: Path) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.tune.start(PromptSource.FILES, path, 5)
+        cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
         prompts, _n_trials = started_with(cockpit)
         assert [prompt.text for prompt in prompts] == ["hello"]
 
@@ -165,7 +165,7 @@ def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f5", "p", "p")
-        cockpit.app.tune.start(PromptSource.FILES, path, 5)
+        cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
         await handled(pilot)
         assert isinstance(cockpit.app.focused, PathInput)
         assert "start_tuning" not in cockpit.script.names()
@@ -218,7 +218,7 @@ def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.tune.start(source, None, 5)
+        cockpit.app.tune.start(Wanted(source=source, n_trials=5))
         await handled(pilot)
         assert "start_tuning" not in cockpit.script.names()
         assert len(cockpit.app._notifications) == 1
