@@ -31,7 +31,7 @@ from spectui.tui.glyphs import (
 )
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
-from spectui.tui.widgets import hidden
+from spectui.tui.widgets import hidden, key_name
 
 # Textual 8.2 means a method of the class. As one of each widget's painter its cache holds the last
 # 1,024 of them, with all lines that they have painted, long after their screens were closed.
@@ -267,9 +267,8 @@ class BaseApp(OrderedApp[None]):
         self.exit()
 
     def get_key_display(self, binding: Binding) -> str:
-        """Name a key with characters that the terminal has."""
-        display = super().get_key_display(binding)
-        return display if self.glyphs is UNICODE or display.isascii() else binding.key
+        """Name a key as everywhere."""
+        return key_name(binding.key_display or binding.key)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Draw what a terminal may be given, and ASCII where it has nothing else."""

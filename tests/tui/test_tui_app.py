@@ -48,6 +48,7 @@ from tests.support.cockpit import (
     launch,
     press_keys,
     ready,
+    resize,
     settled,
     setup_of,
 )
@@ -726,6 +727,27 @@ def test_all_keys_of_the_footer_fit_80_columns(search: str, screens: Iterable[st
         await visit_all(cockpit, pilot, look, screens)
 
     cockpit.run(scenario, size=(80, 24))
+
+
+def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_number() -> None:
+    cockpit = Cockpit()
+
+    def names() -> list[str]:
+        return [key.key_display for key in cockpit.app.screen.query(FooterKey)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        functions = [f"F{n}" for n in range(1, 11)]
+        assert names() == [*functions, "Ctrl+Q"]
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "f5")
+        # Export has a key of this screen.
+        assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "Ctrl+Q"]
+        await resize(pilot, 32, 24)
+        shown = [key.key_display for key in cockpit.app.screen.query(FooterKey) if key.display]
+        assert shown == ["s", "Esc", "F1"]
+
+    cockpit.run(scenario, size=(120, 40))
 
 
 def test_the_footer_is_built_anew_only_when_it_shows_something_else() -> None:
