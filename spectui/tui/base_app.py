@@ -9,18 +9,18 @@ from functools import partial
 from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
-from textual.app import App, ReturnType
+from textual.app import ReturnType
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
-from textual.theme import Theme
 from textual.timer import Timer
 from textual.widget import Widget
 
 from spectui.settings import Settings
+from spectui.tui.colours import THEMES, ColouredApp
 from spectui.tui.glyphs import (
     ASCII,
     UNICODE,
@@ -38,23 +38,9 @@ from spectui.tui.widgets import hidden, key_name
 if not isinstance(vars(StylesCache)["get_inner_outer"], classmethod):
     StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
 
-_PARTS = "primary secondary accent success warning error foreground background surface panel"
-_COLOURS = {
-    "dark": "#5fafff #af87ff #ffaf5f #5fd787 #ffd75f #ff6f6f #dcdfe4 #111418 #171b21 #20262e",
-    "light": "#0057ae #6b3fa0 #a04f00 #0a6b2d #8a5a00 #b3201b #1c1f23 #fbfbf9 #f1f1ee #e4e4df",
-    "high-contrast": "#0ff #ff80ff #ff0 #0f0 #ff0 #ff8080 #fff #000 #000 #1a1a1a",
-}
-
-
-def _theme(name: str) -> Theme:
-    colours: dict[str, Any] = dict(zip(_PARTS.split(), _COLOURS[name].split(), strict=True))
-    return Theme(name=f"spectui-{name}", dark=name != "light", **colours)
-
-
-THEMES = tuple(map(_theme, _COLOURS))
 ASCII_CSS = """
 App.-ascii {
-    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $primary; }
+    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $frame; }
     Toast { border-left: ascii $foreground; }
     CommandPalette {
         #--input { border: none; padding: 1 0; }
@@ -84,7 +70,7 @@ class KeyHandled(Message):
         self.through = through
 
 
-class OrderedApp(App[ReturnType]):
+class OrderedApp(ColouredApp[ReturnType]):
     """Passes a key on when the one before has been handled.
 
     Textual gives a key to the widget that has the focus when the key comes in, which may be before
@@ -189,8 +175,6 @@ class BaseApp(OrderedApp[None]):
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # A class attribute: there is one app in a process, but tests make several.
         ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
-        for each in THEMES:
-            self.register_theme(each)
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -26,7 +25,7 @@ from spectui.options.setup import GREEDY, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Counters
-from spectui.tui.base_app import THEMES
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import aligned
 from spectui.tui.tune import table as lines
@@ -163,7 +162,7 @@ USE_IT = replace(
 TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
 
 
-class Host(App[None]):
+class Host(ColouredApp[None]):
     """An app over a controller that only hears."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -178,8 +177,6 @@ class Host(App[None]):
         self.tune = TuneScreen(cast("TuneController", self.controller), state)
 
     def on_mount(self) -> None:
-        for theme in THEMES:
-            self.register_theme(theme)
         self.push_screen(self.tune)
 
     @property

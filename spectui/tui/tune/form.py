@@ -155,7 +155,7 @@ class TuneSetup(Vertical):
         #depths { width: 20; }
         #path { width: 1fr; }
         .hint { width: 1fr; color: $text-muted; padding-left: 1; }
-        #problem { color: $text-error; height: auto; }
+        #problem { color: $loss; height: auto; }
     }
     """
 

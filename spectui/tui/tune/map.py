@@ -150,8 +150,8 @@ class Heatmap(Widget):
     }
     DEFAULT_CSS = """
     Heatmap {
-        & > .heatmap--gain { color: $text; background: $success; }
-        & > .heatmap--loss { color: $text; background: $error; }
+        & > .heatmap--gain { color: $text; background: $gain; }
+        & > .heatmap--loss { color: $text; background: $loss; }
         & > .heatmap--label { color: $text-muted; }
         & > .heatmap--empty { color: $text-muted; }
     }

@@ -92,8 +92,8 @@ class HistoryPlot(Vertical):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"history--trial", "history--best", "history--off"}
     DEFAULT_CSS = """
     HistoryPlot {
-        & > .history--trial { color: $text-accent; }
-        & > .history--best { color: $text-success; }
+        & > .history--trial { color: $foreground; }
+        & > .history--best { color: $gain; }
         & > .history--off { color: $text-muted; }
         PlotWidget { height: 1fr; }
         PlotWidget > .plot--axis { color: $text-muted; }

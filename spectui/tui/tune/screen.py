@@ -32,12 +32,12 @@ TuneScreen {
     #introduction { height: auto; color: $text-muted; max-width: 90; }
     TuneSetup { margin: 1 0; }
     TuneViews, #views { height: 1fr; }
-    .view { border: round $foreground 45%; border-title-color: $text-muted; padding: 0 1; }
+    .view { border: round $frame; border-title-color: $text-muted; padding: 0 1; }
     TrialsTable { height: 1fr; }
     #detail { height: auto; max-height: 3; color: $text-muted; }
     Heatmap { height: 1fr; }
     HistoryPlot { height: 1fr; }
-    ImportanceBars { border-top: solid $panel; border-title-color: $text-muted; }
+    ImportanceBars { border-top: solid $frame; border-title-color: $text-muted; }
 
     &.-idle TuneViews { display: none; }
 
@@ -57,8 +57,8 @@ TuneScreen {
     &.-ascii {
         Underline { display: none; }
         Tabs { height: 1; }
-        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $foreground 45%; }
-        ImportanceBars { border-top: ascii $panel; }
+        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $frame; }
+        ImportanceBars { border-top: ascii $frame; }
     }
 }
 """

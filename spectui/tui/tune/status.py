@@ -40,10 +40,10 @@ class VerdictBox(Horizontal):
         Digits { width: auto; padding-right: 2; text-style: bold; display: none; }
         #advice { height: auto; text-style: bold; }
         #because { height: auto; }
-        &.-gain { background: $success 15%; border-left: outer $success; }
-        &.-gain #advice, &.-gain Digits { color: $text-success; }
-        &.-against { background: $warning 15%; border-left: outer $warning; }
-        &.-against #advice, &.-against Digits { color: $text-warning; }
+        &.-gain { background: $gain 15%; border-left: outer $gain; }
+        &.-gain #advice, &.-gain Digits { color: $gain; }
+        &.-loss { background: $loss 15%; border-left: outer $loss; }
+        &.-loss #advice, &.-loss Digits { color: $loss; }
         &.-large Digits { display: block; }
         &.-short { max-height: 3; }
         &.-ascii { border-left: none; }
@@ -64,8 +64,9 @@ class VerdictBox(Horizontal):
     def show(self, told: Headline) -> None:
         """Show ``told``."""
         glyphs = glyphs_of(self)
-        self.set_class(told.pays is True, "-gain")
-        self.set_class(told.pays is False, "-against")
+        is_decided = told.pays is not None and told.speedup is not None
+        self.set_class(is_decided and bool(told.pays), "-gain")
+        self.set_class(is_decided and (told.speedup or 1.0) < 1, "-loss")
         # Digits are made of box characters.
         is_large = told.speedup is not None and not glyphs.is_ascii
         is_roomy = self.app.size.height >= _ROOMY
@@ -90,8 +91,8 @@ class StateLine(Widget):
     DEFAULT_CSS = """
     StateLine {
         height: 1;
-        & > .state--phase { color: $text-primary; text-style: bold; }
-        & > .state--failed { color: $text-error; text-style: bold; }
+        & > .state--phase { color: $primary; text-style: bold; }
+        & > .state--failed { color: $loss; text-style: bold; }
         & > .state--bar { color: $primary; background: $foreground 15%; }
     }
     """
@@ -122,13 +123,13 @@ class StateLine(Widget):
 class TuneStatus(Vertical):
     """The verdict, the state of the search on a line, and the facts behind both."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--against", "status--bad"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--caution", "status--bad"}
     DEFAULT_CSS = """
     TuneStatus {
         height: auto;
         & > .status--label { color: $text-muted; }
-        & > .status--against { color: $text-warning; text-style: bold; }
-        & > .status--bad { color: $text-error; text-style: bold; }
+        & > .status--caution { color: $caution; text-style: bold; }
+        & > .status--bad { color: $loss; text-style: bold; }
         #findings { height: auto; max-height: 12; }
     }
     """
@@ -181,7 +182,7 @@ class TuneStatus(Vertical):
         if (result := state.result) is not None:
             facts += self._reasons(result)
             if (possibility := words.possibility(state)) is not None:
-                facts.append(("schedule", possibility, "status--against"))
+                facts.append(("schedule", possibility, "status--caution"))
             more = (
                 ("output", words.lossless(result, glyphs)),
                 ("depths", words.depths(result)),
