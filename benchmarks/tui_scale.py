@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
 
 from benchmarks.common import write_results
 from spectui.tui.chat.transcript import Transcript
+from spectui.tui.colours import ColouredApp
 from spectui.tui.text.conversation import Token
 
 SCREEN = (100, 24)
@@ -57,7 +58,7 @@ def measure_transcripts(sizes: Sequence[int]) -> dict[str, dict[str, Any]]:
     }
 
 
-class TranscriptApp(App[None]):
+class TranscriptApp(ColouredApp[None]):
     """Nothing but a transcript."""
 
     def compose(self) -> ComposeResult:

@@ -20,6 +20,7 @@ from benchmarks.common import write_results
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import UNICODE
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.ledger import Ledger, digest
@@ -85,7 +86,7 @@ async def measure_data_table(records: tuple[TrialRecord, ...], n: int) -> dict[s
     """Time Textual's own table with the same cells."""
     ledger = digest(records, Ledger())
 
-    class Host(App[None]):
+    class Host(ColouredApp[None]):
         def compose(self) -> ComposeResult:
             yield DataTable[str]()
 

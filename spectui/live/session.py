@@ -212,6 +212,7 @@ class LiveSession:
         prompts: tuple[Prompt, ...],
         n_trials: int,
         *,
+        time_budget_s: float | None = None,
         path: Path | None = None,
         depths: tuple[int, ...] = (),
     ) -> None:
@@ -221,6 +222,7 @@ class LiveSession:
             setup: setup of the pair.
             prompts: to measure.
             n_trials: at most.
+            time_budget_s: seconds of the search's own work, at most; None for no limit.
             path: path of the prompts; None for the built-in ones and for turns of the chat.
             depths: lengths of prompts to measure the best setting at.
         """
@@ -238,7 +240,7 @@ class LiveSession:
         )
 
         def prepare(engine: Engine) -> Tuning:
-            limits = Limits(n_trials=n_trials)
+            limits = Limits(n_trials=n_trials, time_budget_s=time_budget_s)
             found = tuning_setup(
                 engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
             )

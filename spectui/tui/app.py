@@ -46,9 +46,9 @@ class SpectuiApp(BaseApp):
         key("f1", "app.help", "Help", "Keys and actions"),
         key("f5", "app.tune", "Tune", "Tune the pair in the background"),
         key("f6", "app.export", "Export", "The flags for your llama-server"),
-        hidden("f7", "app.models", "Models", "Choose another pair"),
-        hidden("f8", "app.log", "Log", "llama.cpp's own log"),
-        hidden(
+        key("f7", "app.models", "Models", "Choose another pair"),
+        key("f8", "app.log", "Log", "llama.cpp's own log"),
+        key(
             "f10",
             "app.what_if",
             "What if",

@@ -9,18 +9,18 @@ from functools import partial
 from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
-from textual.app import App, ReturnType
+from textual.app import ReturnType
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
-from textual.theme import Theme
 from textual.timer import Timer
 from textual.widget import Widget
 
 from spectui.settings import Settings
+from spectui.tui.colours import THEMES, ColouredApp
 from spectui.tui.glyphs import (
     ASCII,
     UNICODE,
@@ -31,30 +31,16 @@ from spectui.tui.glyphs import (
 )
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
-from spectui.tui.widgets import hidden
+from spectui.tui.widgets import hidden, key_name
 
 # Textual 8.2 means a method of the class. As one of each widget's painter its cache holds the last
 # 1,024 of them, with all lines that they have painted, long after their screens were closed.
 if not isinstance(vars(StylesCache)["get_inner_outer"], classmethod):
     StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
 
-_PARTS = "primary secondary accent success warning error foreground background surface panel"
-_COLOURS = {
-    "dark": "#5fafff #af87ff #ffaf5f #5fd787 #ffd75f #ff6f6f #dcdfe4 #111418 #171b21 #20262e",
-    "light": "#0057ae #6b3fa0 #a04f00 #0a6b2d #8a5a00 #b3201b #1c1f23 #fbfbf9 #f1f1ee #e4e4df",
-    "high-contrast": "#0ff #ff80ff #ff0 #0f0 #ff0 #ff8080 #fff #000 #000 #1a1a1a",
-}
-
-
-def _theme(name: str) -> Theme:
-    colours: dict[str, Any] = dict(zip(_PARTS.split(), _COLOURS[name].split(), strict=True))
-    return Theme(name=f"spectui-{name}", dark=name != "light", **colours)
-
-
-THEMES = tuple(map(_theme, _COLOURS))
 ASCII_CSS = """
 App.-ascii {
-    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $primary; }
+    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $frame; }
     Toast { border-left: ascii $foreground; }
     CommandPalette {
         #--input { border: none; padding: 1 0; }
@@ -84,7 +70,7 @@ class KeyHandled(Message):
         self.through = through
 
 
-class OrderedApp(App[ReturnType]):
+class OrderedApp(ColouredApp[ReturnType]):
     """Passes a key on when the one before has been handled.
 
     Textual gives a key to the widget that has the focus when the key comes in, which may be before
@@ -189,8 +175,6 @@ class BaseApp(OrderedApp[None]):
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # A class attribute: there is one app in a process, but tests make several.
         ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
-        for each in THEMES:
-            self.register_theme(each)
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
@@ -267,9 +251,8 @@ class BaseApp(OrderedApp[None]):
         self.exit()
 
     def get_key_display(self, binding: Binding) -> str:
-        """Name a key with characters that the terminal has."""
-        display = super().get_key_display(binding)
-        return display if self.glyphs is UNICODE or display.isascii() else binding.key
+        """Name a key as everywhere."""
+        return key_name(binding.key_display or binding.key)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Draw what a terminal may be given, and ASCII where it has nothing else."""

@@ -38,7 +38,7 @@ class SaveBar(Vertical):
     SaveBar {
         height: auto; display: none; padding: 0 1;
         & Label { width: 100%; height: auto; }
-        & #answer { color: $warning; }
+        & #answer { color: $caution; }
     }
     """
 
@@ -143,7 +143,7 @@ class ExportScreen(Screen[None]):
     DEFAULT_CSS = """
     ExportScreen {
         & #note { height: auto; max-height: 4; padding: 0 2; color: $text-muted; }
-        & #problem { height: 1fr; padding: 1 2; color: $warning; display: none; }
+        & #problem { height: 1fr; padding: 1 2; color: $caution; display: none; }
         & TextArea { height: 1fr; border: round $border-blurred; padding: 0 1; }
         & TextArea:focus { border: round $border; }
         &.-ascii TextArea { border: ascii $border-blurred; }

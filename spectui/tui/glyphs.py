@@ -39,6 +39,8 @@ class Glyphs:
 
     levels: str
     """Levels of a history, the first one for nothing."""
+    track: str
+    """What a horizontal bar runs on."""
     fillings: str
     """Parts of a horizontal bar's last cell, the first one empty and the last one full."""
     segments: str
@@ -56,6 +58,8 @@ class Glyphs:
     none: str
     """In place of a number that is not there."""
     bullet: str
+    measured: str
+    """Mark of what was measured among what was forecast."""
     ellipsis: str
     times: str
 
@@ -89,6 +93,10 @@ class Glyphs:
         """Write a share, such as ``78 %``."""
         decimals = int(value is not None and value < _TENTH)
         return self.spelt(percent_text(value, decimals))
+
+    def per_s(self, value: float) -> str:
+        """Write a throughput at a chart, such as ``18.4/s``."""
+        return f"{self._short(value)}/s"
 
     def tokens_per_s(self, value: float | None) -> str:
         """Write a throughput, such as ``18.4 tokens/s``."""
@@ -130,8 +138,8 @@ class Glyphs:
         """Return a bar that fills ``fraction`` of ``width`` characters."""
         steps = len(self.fillings) - 1
         full, rest = divmod(round(_share(fraction, 1.0) * width * steps), steps)
-        parts = self.fillings[-1] * full + (self.fillings[rest] if full < width else "")
-        return parts.ljust(width, self.fillings[0])
+        parts = self.fillings[-1] * full + (self.fillings[rest] if rest else "")
+        return parts.ljust(width, self.track)
 
     def spark(
         self,
@@ -187,6 +195,7 @@ def _share(part: float, whole: float) -> float:
 
 UNICODE = Glyphs(
     levels=" ▁▂▃▄▅▆▇█",
+    track="·",
     fillings=" ▏▎▍▌▋▊▉█",
     segments="█▓▒░▚▞",
     accepted="■",
@@ -199,11 +208,13 @@ UNICODE = Glyphs(
     warning="▲",
     none="–",
     bullet="•",
+    measured="◆",
     ellipsis="…",
     times="×",
 )
 ASCII = Glyphs(
     levels=" .:-=+*#@",
+    track=".",
     fillings=" -=#",
     segments="#=+:%o",
     accepted="#",
@@ -216,6 +227,7 @@ ASCII = Glyphs(
     warning="!",
     none="-",
     bullet="*",
+    measured="=",
     ellipsis="...",
     times="x",
 )

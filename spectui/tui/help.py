@@ -17,11 +17,14 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from spectui.settings import settings_path
+from spectui.tui.colours import ROLES
+from spectui.tui.glyphs import glyphs_of
 from spectui.tui.widgets import KeyBar, key
 
 if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
 
+_SWATCH = 3
 _PLACES = {
     "app": "Everywhere",
     "attach": "Attached server",
@@ -113,7 +116,7 @@ class HelpScreen(ModalScreen[None]):
         align: center middle;
         & > VerticalScroll {
             width: 90%; max-width: 100; height: 90%;
-            background: $surface; border: round $primary; padding: 0 1;
+            background: $surface; border: round $frame; padding: 0 1;
         }
     }
     """
@@ -149,5 +152,11 @@ class HelpScreen(ModalScreen[None]):
                     Text(str(action.id), style="dim"),
                 )
             table.add_row("", "", "")
+        table.add_row(Text("Colours", style="bold"), "", "")
+        for role in ROLES:
+            colour = self.app.theme_variables[role.name].removeprefix("ansi_")
+            block = glyphs_of(self).fillings[-1] * _SWATCH
+            table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning), "")
+        table.add_row("", "", "")
         table.add_row("", Text(f"To change a key, write its id under [keys] in {settings_path()}"))
         return table

@@ -6,6 +6,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.events import Click
@@ -67,10 +68,11 @@ def key_of(node: DOMNode, name: str) -> str:
     users = settings.keys if isinstance(settings, Settings) else {}
     bound = (one for kind in type(node).__mro__ for one in kind.__dict__.get("BINDINGS", ()))
     own = next(one.key for one in bound if isinstance(one, Binding) and one.id == name)
-    return " or ".join(_spoken(each.strip()) for each in users.get(name, own).split(","))
+    return " or ".join(key_name(each.strip()) for each in users.get(name, own).split(","))
 
 
-def _spoken(keys: str) -> str:
+def key_name(keys: str) -> str:
+    """Name a key as footers, helps and sentences do: F5, Esc, Ctrl+R, s."""
     *modifiers, last = keys.split("+")
     drawn = format_key(last)
     # Arrows have signs, which sentences do without.
@@ -175,16 +177,38 @@ class KeyBar(Footer):
     these announcements change nothing here.
     """
 
+    DEFAULT_CSS = """
+    KeyBar {
+        FooterKey {
+            .footer-key--key { padding: 0 1; color: $foreground; background: $foreground 20%; }
+            .footer-key--description { padding: 0 2 0 0; color: $foreground 80%; }
+        }
+    }
+    """
+
     def __init__(self) -> None:
-        """Show nothing yet. Compact, so that 80 columns hold every screen's keys."""
-        super().__init__(show_command_palette=False, compact=True)
+        """Show nothing yet."""
+        super().__init__(show_command_palette=False)
         self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        """The screen's own actions, the way out, then function keys by number, then the rest.
+
+        What a key of the screen does is not said again by a function key.
+        """
+        found = [one for one in self.screen.active_bindings.values() if one.binding.show]
+        by_label = dict[str, FooterKey]()
+        for _, binding, enabled, tooltip in sorted(found, key=lambda one: _place(one.binding)):
+            name = self.app.get_key_display(binding)
+            label = binding.description
+            keys = FooterKey(binding.key, name, label, binding.action, not enabled, tooltip)
+            keys.compact = False
+            by_label.setdefault(label, keys)
+        yield from by_label.values()
 
     async def recompose(self) -> None:
         """Build the keys, and show those for which there is room."""
         await super().recompose()
-        # Keys that are gone still hear of this, and so stay in memory, until it is told once more.
-        self.mutate_reactive(Footer.compact)
         self._fit()
 
     def on_resize(self) -> None:
@@ -194,13 +218,12 @@ class KeyBar(Footer):
     def _fit(self) -> None:
         """Leave out keys from the end rather than cut one; the help and the palette have all.
 
-        The way out is the last to go.
+        The way out and the help are the last to go.
         """
         room = self.size.width
-        for key in sorted(self.query(FooterKey), key=lambda key: key.key != "escape"):
+        for key in sorted(self.query(FooterKey), key=lambda key: key.key not in _LAST_TO_GO):
             room -= cell_len(key.render().plain)
             key.display = room >= 0
-            room -= 1
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Build the keys anew if they differ."""
@@ -212,6 +235,17 @@ class KeyBar(Footer):
         if shown != self._shown:
             self._shown = shown
             super().bindings_changed(screen)
+
+
+_LAST_TO_GO = frozenset({"escape", "f1"})
+
+
+def _place(binding: Binding) -> tuple[int, int]:
+    """Order of a key in the footer; those of one place stay as their screen has them."""
+    key = binding.key
+    if key[:1] == "f" and key[1:].isdecimal():
+        return 2, int(key[1:])
+    return (3 if (binding.id or "").startswith("app.") else int(key == "escape")), 0
 
 
 class StatusBar(Widget):

@@ -58,11 +58,30 @@ _DECIDES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One paragraph."""
+    """One paragraph, and the same in three lines."""
 
     text: str
     findings: Findings | None
     """None where something is missing; the text says what."""
+    recommended: bool = False
+    """Whether the setting is advised."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What the speedup comes from, what it costs, and when it pays: three lines at most."""
+        if self.findings is None:
+            return (self.text,)
+        found, terms = self.findings, self.findings.terms
+        pays = found.speedup > 1
+        largest = ", ".join(_shares(terms).split(", ")[:2])
+        rounds = (
+            f"A round emits {terms.emitted:.2f} tokens where the target alone emits 1: it drafts "
+            f"{terms.drafted:.1f}, and α is {terms.alpha:.2f}."
+        )
+        ratio = terms.total_s / terms.target_step_s
+        costs = f"It takes {ratio:.2f} times as long as a token of the target: {largest}."
+        margin = _margins(found, recommended=self.recommended) if pays else _demands(found)
+        return tuple(line for line in (rounds, costs, margin) if line)
 
     def document(self) -> Json:
         """``explanation``, the paragraph, and ``explanation_terms``, its numbers."""
@@ -128,7 +147,8 @@ def explain_measured(
     if terms is None:
         return Explanation(text=_NOTHING_DRAFTED, findings=None)
     found = find(terms, speedup=speedup, is_measured=True, costs=costs, has_floor=_has_floor(arm))
-    return Explanation(text=paragraph(found, recommended=recommended), findings=found)
+    text = paragraph(found, recommended=recommended)
+    return Explanation(text=text, findings=found, recommended=recommended)
 
 
 def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
@@ -147,7 +167,9 @@ def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
         costs=costs.at(total.mean_past),
         has_floor=_has_floor(arm),
     )
-    return Explanation(text=paragraph(found, recommended=total.speedup > 1), findings=found)
+    pays = total.speedup > 1
+    text = paragraph(found, recommended=pays)
+    return Explanation(text=text, findings=found, recommended=pays)
 
 
 def _has_floor(arm: Arm) -> bool:

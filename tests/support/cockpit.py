@@ -284,11 +284,12 @@ class ScriptedSession:
         prompts: tuple[Prompt, ...],
         n_trials: int,
         *,
+        time_budget_s: float | None = None,
         path: Path | None = None,
         depths: tuple[int, ...] = (),
     ) -> None:
         assert path is None or path.exists()
-        self.depths = depths
+        self.depths, self.time_budget_s = depths, time_budget_s
         self._note("start_tuning", (wanted, prompts, n_trials))
 
     def close(self) -> None:

@@ -390,3 +390,17 @@ def test_a_replay_is_explained_by_its_costs_or_says_that_they_are_missing() -> N
     (bare,) = replay_trace(recordings, "draft", grid)
     assert explain_replayed(bare, None).findings is None
     assert "no costs" in explain_replayed(bare, None).text
+
+
+def test_the_reasons_are_three_lines_that_lead_to_the_speedup() -> None:
+    recording, chains = record(SCENE)
+    recordings = (replace(recording, chains={"draft": chains}),)
+    (total,) = replay_trace(recordings, "draft", Grid(draft_max=(2,)), COSTS)
+    explained = explain_replayed(total, COSTS)
+    assert explained.findings is not None
+    terms = explained.findings.terms
+    emitted, takes, margin = explained.reasons
+    assert f"emits {terms.emitted:.2f} tokens" in emitted
+    assert f"{terms.total_s / terms.target_step_s:.2f} times" in takes
+    assert margin in explained.text
+    assert explain_replayed(total, None).reasons == (explain_replayed(total, None).text,)

@@ -33,7 +33,7 @@ from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
 from spectui.tui.tune.controller import PromptSource
-from spectui.tui.tune.form import Filled, PathInput, TuneSetup
+from spectui.tui.tune.form import Filled, PathInput, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import ChoiceRow, StatusBar
 from spectui.tune.progress import Phase, TuningState
@@ -48,6 +48,7 @@ from tests.support.cockpit import (
     launch,
     press_keys,
     ready,
+    resize,
     settled,
     setup_of,
 )
@@ -101,7 +102,7 @@ def test_tuning_on_the_turns_of_this_chat() -> None:
         for text in ("one", "two"):
             cockpit.app.session.ask(text)
             await ready(cockpit, pilot)
-        cockpit.app.tune.start(PromptSource.CHAT, None, 5)
+        cockpit.app.tune.start(Wanted(source=PromptSource.CHAT, n_trials=5))
         prompts, n_trials = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
         assert n_trials == 5
@@ -116,7 +117,7 @@ def test_tuning_on_files(tmp_path: Path) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.tune.start(PromptSource.FILES, path, 5)
+        cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
         prompts, _n_trials = started_with(cockpit)
         assert [prompt.text for prompt in prompts] == ["hello"]
 
@@ -165,7 +166,7 @@ def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f5", "p", "p")
-        cockpit.app.tune.start(PromptSource.FILES, path, 5)
+        cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
         await handled(pilot)
         assert isinstance(cockpit.app.focused, PathInput)
         assert "start_tuning" not in cockpit.script.names()
@@ -218,7 +219,7 @@ def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        cockpit.app.tune.start(source, None, 5)
+        cockpit.app.tune.start(Wanted(source=source, n_trials=5))
         await handled(pilot)
         assert "start_tuning" not in cockpit.script.names()
         assert len(cockpit.app._notifications) == 1
@@ -726,6 +727,27 @@ def test_all_keys_of_the_footer_fit_80_columns(search: str, screens: Iterable[st
         await visit_all(cockpit, pilot, look, screens)
 
     cockpit.run(scenario, size=(80, 24))
+
+
+def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_number() -> None:
+    cockpit = Cockpit()
+
+    def names() -> list[str]:
+        return [key.key_display for key in cockpit.app.screen.query(FooterKey)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        functions = [f"F{n}" for n in range(1, 11)]
+        assert names() == [*functions, "Ctrl+Q"]
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "f5")
+        # Export has a key of this screen.
+        assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "Ctrl+Q"]
+        await resize(pilot, 32, 24)
+        shown = [key.key_display for key in cockpit.app.screen.query(FooterKey) if key.display]
+        assert shown == ["s", "Esc", "F1"]
+
+    cockpit.run(scenario, size=(120, 40))
 
 
 def test_the_footer_is_built_anew_only_when_it_shows_something_else() -> None:

@@ -20,7 +20,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.tui.base_app import THEMES
+from spectui.tui.colours import THEMES, ColouredApp
 from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.widgets import ChoiceRow
@@ -43,12 +43,10 @@ CHOICES = (
 )
 
 
-class Host(App[None]):
+class Host(ColouredApp[None]):
     def __init__(self, choices: tuple[ExportChoice, ...], glyphs: Glyphs) -> None:
         super().__init__()
         self.glyphs = glyphs
-        for theme in THEMES:
-            self.register_theme(theme)
         self.theme = THEMES[0].name
         self.choices = choices
         self.written: list[str] = []

@@ -953,7 +953,7 @@ def test_help_lists_every_action_with_its_id_and_key() -> None:
         actions = {action.id: action for action in cockpit.app.screen._actions}
         for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
             assert name in actions
-        assert actions["live.rejected"].key_display == "^r"
+        assert actions["live.rejected"].key_display == "Ctrl+R"
         await press_keys(pilot, "escape")
         assert len(cockpit.app.screen_stack) == 2
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 
@@ -23,6 +23,7 @@ from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import RoundTimes
 from spectui.tui.chat.screen import Panels
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.panels.base import (
     Line,
@@ -101,7 +102,7 @@ glyph_sets = st.sampled_from([UNICODE, ASCII])
 samples = st.lists(st.none() | st.floats(0, 1e12), max_size=40)
 
 
-class PanelsApp(App[None]):
+class PanelsApp(ColouredApp[None]):
     """Nothing but panels, that fill the screen."""
 
     CSS = "Panels { width: 1fr; height: 1fr; }"
@@ -181,8 +182,8 @@ def test_a_bar_is_as_wide_as_told(fraction: float, width: int, glyphs: Glyphs) -
 
 
 def test_a_bar_fills_its_share() -> None:
-    assert UNICODE.bar(0.5, 8) == "████    "
-    assert UNICODE.bar(0.25, 2) == "▌ "
+    assert UNICODE.bar(0.5, 8) == "████····"
+    assert UNICODE.bar(0.25, 2) == "▌·"
     assert ASCII.bar(1.0, 3) == "###"
 
 
@@ -192,6 +193,19 @@ def test_a_sparkline_fills_its_box(
 ) -> None:
     lines = glyphs.spark(values, width, height=height)
     assert [len(line) for line in lines] == [width] * height
+
+
+def test_a_chart_has_its_scale_at_the_right() -> None:
+    pen = pen_of(UNICODE, 20)
+    lines = pen.chart([5.0, 10.0, 20.0], 2, pen.per_s)
+    assert ["".join(text for text, _look in line) for line in lines] == [
+        "            █ 20.0/s",
+        "          ▄██      0",
+    ]
+    (one,) = pen.chart([5.0, 10.0], 1, pen.per_s, maximum=20.0)
+    assert "".join(text for text, _look in one).endswith("▂▄ 20.0/s")
+    assert cells(one) == 20
+    assert pen.chart([5.0], 0, pen.per_s) == ()
 
 
 def test_a_sparkline_ends_with_the_last_sample_and_keeps_gaps() -> None:

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual.app import App
 from textual.containers import Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
@@ -27,6 +26,7 @@ from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.sessions import Header, Session, UserTurn
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.picker.controller import Choice, PickerController
 from spectui.tui.picker.drafts import DraftList
@@ -97,7 +97,7 @@ def inspected(
     return ModelInspected(target=target.path, path=draft.path, facts=facts(draft), reason=reason)
 
 
-class PickerApp(App[None]):
+class PickerApp(ColouredApp[None]):
     """A picker over a controller that only hears."""
 
     def __init__(self, picker: PickerScreen, controller: Recorder, glyphs: Glyphs) -> None:

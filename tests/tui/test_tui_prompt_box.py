@@ -5,15 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from spectui.tui.chat.prompt_box import MAX_EDITED_CHARS, PromptBox
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from tests.support.cockpit import handled, press_keys
 
 
-class BoxApp(App[None]):
+class BoxApp(ColouredApp[None]):
     """Nothing but a box, and what it has sent."""
 
     def __init__(self, history: Sequence[str], glyphs: Glyphs) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from spectui.tui.chat.transcript import Transcript
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.conversation import Token
 from tests.support.cockpit import handled, press_keys, resize
@@ -16,7 +17,7 @@ from tests.support.cockpit import handled, press_keys, resize
 NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))
 
 
-class TranscriptApp(App[None]):
+class TranscriptApp(ColouredApp[None]):
     """Nothing but a transcript."""
 
     def __init__(self, transcript: Transcript, glyphs: Glyphs = UNICODE) -> None:

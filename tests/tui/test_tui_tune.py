@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -21,20 +20,20 @@ from spectui.measure.measurer import Pair
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import judge
 from spectui.monitor.readings import Reading
-from spectui.options.drafters import DraftSimple
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import GREEDY, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Counters
-from spectui.tui.base_app import THEMES
+from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import aligned
 from spectui.tui.tune import table as lines
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
-from spectui.tui.tune.form import DEFAULT_TRIALS, SourceChoice, TuneSetup
+from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
-from spectui.tui.tune.map import Heatmap, landscape
+from spectui.tui.tune.map import Cell, Heatmap, Source, landscape
 from spectui.tui.tune.plots import HistoryPlot, _peaks, history
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.table import COLUMNS, SPEEDUP, TRIAL, Slot, Sort, TrialsTable, layout, ordered
@@ -163,7 +162,7 @@ USE_IT = replace(
 TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
 
 
-class Host(App[None]):
+class Host(ColouredApp[None]):
     """An app over a controller that only hears."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -178,8 +177,6 @@ class Host(App[None]):
         self.tune = TuneScreen(cast("TuneController", self.controller), state)
 
     def on_mount(self) -> None:
-        for theme in THEMES:
-            self.register_theme(theme)
         self.push_screen(self.tune)
 
     @property
@@ -261,8 +258,8 @@ def seen(
 def test_before_a_start_the_screen_says_what_tuning_does_and_how_to_start() -> None:
     shown = " ".join(seen(size=(80, 24)).split())
     assert "not started" in shown
-    assert "the chat has priority" in shown
-    assert "an hour or more" in shown
+    assert "The chat has priority" in shown
+    assert shown.index("minutes") < shown.index("The chat has priority")
     assert "Press s to start." in shown
 
 
@@ -284,12 +281,12 @@ def test_the_start_key_on_screen_is_the_users() -> None:
 
 
 def test_start_asks_for_the_built_in_prompts() -> None:
-    assert after("s").heard == [("start", PromptSource.BUILTIN, None, DEFAULT_TRIALS, ())]
+    assert after("s").heard == [("start", Wanted())]
 
 
 def test_the_number_of_trials_is_what_was_typed() -> None:
     (message,) = after("n", "end", "backspace", "backspace", "4", "2", "enter").heard
-    assert message == ("start", PromptSource.BUILTIN, None, 42, ())
+    assert message == ("start", Wanted(n_trials=42))
 
 
 @pytest.mark.parametrize("typed", ["", "0", "99999"])
@@ -326,7 +323,7 @@ def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
         await press_keys(pilot, "p", "p", *str(prompts), "enter")
         assert not app.text().count("Which files?")
 
-    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS, ())]
+    assert drive(fill).heard == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
 
 
 def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
@@ -390,7 +387,7 @@ def test_files_need_a_path(tmp_path: Path) -> None:
         path.focus()
         await press_keys(pilot, "enter")
 
-    assert drive(fill).heard == [("start", PromptSource.FILES, prompts, DEFAULT_TRIALS, ())]
+    assert drive(fill).heard == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
 
 
 def test_depths_may_be_asked_for() -> None:
@@ -399,7 +396,25 @@ def test_depths_may_be_asked_for() -> None:
         await press_keys(pilot, "s")
 
     depths = (0, 4096, 16384)
-    assert drive(fill).heard == [("start", PromptSource.BUILTIN, None, DEFAULT_TRIALS, depths)]
+    assert drive(fill).heard == [("start", Wanted(depths=depths))]
+
+
+def test_the_minutes_limit_the_search() -> None:
+    async def fill(app: Host, pilot: Pilot[None]) -> None:
+        app.tune.query_one("#minutes", Input).value = "7.5"
+        await press_keys(pilot, "s")
+
+    assert drive(fill).heard == [("start", Wanted(time_budget_s=450.0))]
+
+
+@pytest.mark.parametrize("wrong", ["0", "-3", "nan", "inf", "1e9", "soon"])
+def test_minutes_that_cannot_be_are_refused(wrong: str) -> None:
+    async def fill(app: Host, pilot: Pilot[None]) -> None:
+        app.tune.query_one("#minutes", Input).value = wrong
+        await press_keys(pilot, "s")
+        assert "Minutes must be" in app.text()
+
+    assert drive(fill).heard == []
 
 
 @pytest.mark.parametrize("wrong", ["deep", "-1", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 12])
@@ -421,7 +436,7 @@ def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
         app.tune.n_chat_turns = 1
         await press_keys(pilot, "s")
 
-    assert drive(choose).heard == [("start", PromptSource.CHAT, None, DEFAULT_TRIALS, ())]
+    assert drive(choose).heard == [("start", Wanted(source=PromptSource.CHAT))]
 
 
 def test_after_a_search_start_first_shows_what_would_be_started() -> None:
@@ -500,7 +515,7 @@ def test_reasons_are_told_where_there_is_room(height: int, n_told: int) -> None:
     async def read(app: Host, _pilot: Pilot[None]) -> None:
         assert app.text().count("trials were enough: the best setting") == n_told
         assert app.text().count("Not explained: nothing was drafted") == n_told
-        assert app.text().count("Use it: ") == 1
+        assert app.text().count("Use it") == 1
 
     drive(read, state, size=(120, height))
 
@@ -728,10 +743,11 @@ def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None
     best = digest(state.records, Ledger(), state.confirmed).best
     assert best is not None
     assert best.record.arm == slower
-    told = words.best(state, Ledger(), UNICODE)
-    assert told is not None
-    assert told.startswith("1.34× (95 % interval 1.28× to 1.40×")
-    assert told.endswith(f" • {slower.label}")
+    told = words.verdict(state, Ledger(), UNICODE)
+    assert (told.speedup, told.pays) == (1.34, True)
+    number, end = history(digest(state.records, Ledger(), state.confirmed), max_points=9).best[-1]
+    assert number == 5
+    assert end == pytest.approx(best.relative)
 
 
 def test_interrupted_trials_do_not_count_as_done() -> None:
@@ -764,28 +780,45 @@ def test_time_left_is_shown_only_while_it_runs() -> None:
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (SEARCHING, "about 1.40×, not confirmed yet • " + BEST),
+        (SEARCHING, ("Best so far, not confirmed", BEST, 1.4, None)),
         (
             USE_IT,
-            "1.34× (95 % interval 1.28× to 1.40×, 8 prompts) • good: max 6, min 1, p_min 0.40",
-        ),
-        (
-            replace(USE_IT, result=tuned(speedup=speedup(1.3, None, None))),
-            "1.30×, no interval (an interval needs 6 prompts) • " + BEST,
+            (
+                "Use it",
+                f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts).",
+                1.34,
+                True,
+            ),
         ),
         (
             replace(SEARCHING, records=RECORDS[3:4]),
-            BEST + " (no speedup yet: off was not measured)",
+            ("No speedup yet", f"off was not measured; {BEST}", None, None),
         ),
-        (replace(SEARCHING, records=RECORDS[:1]), None),
+        (
+            replace(SEARCHING, records=RECORDS[:1]),
+            ("No setting was measured yet", "", None, None),
+        ),
         (
             replace(SEARCHING, records=RECORDS[:1], forecasts=(FORECAST,)),
-            "predicted 1.50×, not measured yet • " + FORECAST.arm.label,
+            ("Predicted, not measured yet", FORECAST.arm.label, 1.5, None),
+        ),
+        (
+            replace(USE_IT, result=tuned(interrupted=True)),
+            (
+                "Nothing was decided",
+                f"no setting was confirmed; best so far, not confirmed: {BEST}",
+                1.4,
+                None,
+            ),
         ),
     ],
 )
-def test_the_best_with_what_is_known_of_it(state: TuningState, expected: str | None) -> None:
-    assert words.best(state, digest(state.records, Ledger()), UNICODE) == expected
+def test_the_verdict_or_how_far_it_is_known(
+    state: TuningState, expected: tuple[str, str, float | None, bool | None]
+) -> None:
+    told = words.verdict(state, digest(state.records, Ledger()), UNICODE)
+    assert (told.advice, told.because, told.pays) == (expected[0], expected[1], expected[3])
+    assert told.speedup == (None if expected[2] is None else pytest.approx(expected[2]))
 
 
 @pytest.mark.parametrize(
@@ -815,7 +848,7 @@ def test_losslessness_is_no_matter_without_a_confirmation() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("state", "verdict"), [(USE_IT, "Use it:"), (TURN_OFF, "Turn it off:")])
+@pytest.mark.parametrize(("state", "verdict"), [(USE_IT, "Use it"), (TURN_OFF, "Turn it off")])
 def test_the_verdict_is_on_the_screen(
     state: TuningState, verdict: str, size: tuple[int, int]
 ) -> None:
@@ -1093,16 +1126,55 @@ def ledger_of(*records: TrialRecord) -> Ledger:
     return digest((trial(0), *records), Ledger())
 
 
-def test_trials_that_share_a_cell_are_averaged() -> None:
+def rounded(cell: Cell) -> tuple[Source, float]:
+    return cell.source, round(cell.speedup, 6)
+
+
+def test_the_best_setting_of_a_cell_stands_for_it() -> None:
     land = landscape(
         ledger_of(trial(1, arm(4, 0.5), 1.2), trial(2, arm(4, 0.5, draft="other"), 1.4)),
         max_columns=16,
         max_rows=20,
     )
-    assert land.cells == {(3, 10): pytest.approx(1.3)}
+    assert list(land.cells) == [(3, 10)]
+    assert rounded(land.cells[3, 10]) == (Source.BEST, 1.4)
     assert land.best == (3, 10)
     assert (land.columns[3], land.rows[10]) == ("4", "0.50")
     assert (land.per_column, land.per_row) == (1, 1)
+
+
+def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
+    return Forecast(arm=arm(longest, p_min), speedup=speedup, n_drafted=9, n_accepted=6)
+
+
+def test_every_replayed_setting_is_on_the_map_and_what_was_measured_hides_it() -> None:
+    every = [forecast(n, round(s * 0.05, 2), 1 + n / 100) for n in range(1, 17) for s in range(20)]
+    every.sort(key=lambda one: -one.speedup)
+    ledger = ledger_of(trial(1, arm(2, 0.5), 0.9), trial(2, arm(8, 0.25), 1.1))
+    land = landscape(ledger, every, max_columns=16, max_rows=20)
+    assert len(land.cells) == 16 * 20
+    assert rounded(land.cells[1, 10]) == (Source.MEASURED, 0.9)
+    assert rounded(land.cells[7, 5]) == (Source.BEST, 1.1)
+    assert land.best == (7, 5)
+    assert rounded(land.cells[15, 0]) == (Source.REPLAYED, 1.16)
+
+
+def test_before_a_trial_the_best_forecast_is_the_best() -> None:
+    every = [forecast(5, 0.0, 1.5), forecast(6, 0.0, 1.2)]
+    assert landscape(Ledger(), every, max_columns=16, max_rows=20).best == (4, 0)
+
+
+def test_the_maps_best_is_the_tables_although_another_is_faster() -> None:
+    records = (trial(0), trial(1, arm(3), 1.5), trial(2, arm(8), 1.3))
+    land = landscape(digest(records, Ledger(), arm(8)), max_columns=16, max_rows=20)
+    assert land.best == (7, 0)
+    assert rounded(land.cells[7, 0]) == (Source.BEST, 1.3)
+
+
+def test_a_best_without_a_draft_model_has_no_place_on_the_map() -> None:
+    ngrams = Arm(draft=None, speculation=Speculation(NgramSimple()))
+    state = replace(SEARCHING, records=(trial(0), trial(1, arm(3), 1.2), trial(2, ngrams, 1.5)))
+    assert "the best, ngram-simple, has no place here" in seen("2", state=state, size=(200, 60))
 
 
 def test_what_was_not_measured_is_empty() -> None:
@@ -1122,12 +1194,6 @@ def test_cells_are_merged_until_they_fit(room: tuple[int, int]) -> None:
     assert all(0 <= x < len(land.columns) and 0 <= y < len(land.rows) for x, y in land.cells)
 
 
-def test_the_best_cell_is_the_one_with_the_highest_mean() -> None:
-    lucky = (trial(1, arm(2), 1.5), trial(2, arm(2), 0.9))
-    land = landscape(ledger_of(*lucky, trial(3, arm(8), 1.3)), max_columns=16, max_rows=20)
-    assert land.best == (7, 0)
-
-
 @pytest.mark.parametrize(("size", "key"), [((80, 24), "2"), ((120, 40), "1"), ((200, 60), "1")])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_the_map_has_numbers_marks_and_a_legend(
@@ -1136,10 +1202,10 @@ def test_the_map_has_numbers_marks_and_a_legend(
     shown = seen(key, state=SEARCHING, size=size, glyphs=glyphs)
     assert "draft_p_min" in shown
     assert "draft_max" in shown
-    assert f"{glyphs.bullet}1.35" in shown
-    assert "0.80" in shown
-    assert f"0.80{glyphs.times} to" in shown
-    assert "not tried" in shown
+    assert f"{glyphs.bullet}1.40" in shown
+    assert f"{glyphs.measured}0.80" in shown
+    assert f"0.80{glyphs.times} to 1.40{glyphs.times} of off" in shown
+    assert f"{glyphs.measured} measured" in shown
 
 
 def test_a_map_without_room_for_numbers_has_shades() -> None:
@@ -1154,7 +1220,7 @@ def test_a_map_without_room_for_numbers_has_shades() -> None:
 
 
 def test_a_map_of_nothing_says_so() -> None:
-    assert "not tried yet" in seen("2", state=replace(SEARCHING, records=RECORDS[:1]))
+    assert "not replayed yet" in seen("2", state=replace(SEARCHING, records=RECORDS[:1]))
 
 
 # Plots
@@ -1215,7 +1281,7 @@ def test_every_theme_can_draw_it(theme: str) -> None:
     async def change(app: Host, pilot: Pilot[None]) -> None:
         app.theme = theme
         await press_keys(pilot, "down")
-        assert "•1.35" in app.text()
+        assert "•1.40" in app.text()
 
     drive(change, USE_IT)
 
@@ -1288,7 +1354,7 @@ def test_a_search_goes_through_its_states_on_one_screen() -> None:
             (SEARCHING, "6 of 20 trials"),
             (replace(SEARCHING, paused=True), "paused while searching"),
             (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of 16"),
-            (USE_IT, "Use it:"),
+            (USE_IT, "Use it"),
             (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
             (TuningState(), "Press s to start."),
         ]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from textual.app import App
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 from textual.widget import Widget
@@ -36,7 +35,7 @@ from spectui.settings import Settings
 from spectui.trace.costs import Costs
 from spectui.trace.file import read_trace
 from spectui.trace.record import Recording, Trace, record_chains
-from spectui.tui.base_app import THEMES
+from spectui.tui.colours import THEMES, ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.whatif.controller import WhatIfController
 from spectui.tui.whatif.plot import Mark, WhatIfPlot, ascii_chart, axis, curve, legend
@@ -110,7 +109,7 @@ REPLAYED = WhatIf(RECORDINGS, CHAT.draft, longest=DEPTH, costs=COSTS)
 REPLAYED.replay_space()
 
 
-class Host(App[None]):
+class Host(ColouredApp[None]):
     """An app over a controller that only hears."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -123,8 +122,6 @@ class Host(App[None]):
         self.whatif = WhatIfScreen(cast("WhatIfController", self.controller), state)
 
     def on_mount(self) -> None:
-        for theme in THEMES:
-            self.register_theme(theme)
         self.theme = THEMES[0].name
         self.push_screen(self.whatif)
 

@@ -181,7 +181,7 @@ class AttachScreen(Screen[None]):
     AttachScreen {
         & #trouble {
             display: none; height: auto; max-height: 3; padding: 0 1;
-            background: $warning 20%; color: $text-warning;
+            background: $caution 20%; color: $caution;
         }
         & #trouble.-shown { display: block; }
     }

@@ -36,8 +36,8 @@ _INDENT = 3
 _LONGEST_LIST = 8
 _SPEED = len(" 123.4/s")
 _LOOKS = {
-    watched.SlotPhase.GENERATING: Look.DRAFT,
-    watched.SlotPhase.PROMPT: Look.TARGET,
+    watched.SlotPhase.GENERATING: Look.STRONG,
+    watched.SlotPhase.PROMPT: Look.PLAIN,
     watched.SlotPhase.IDLE: Look.MUTED,
 }
 _PHASE = max(map(len, watched.SlotPhase))
@@ -104,7 +104,7 @@ def _pair(label: str, last: Reading, mean: Reading, pen: Pen) -> Lines:
 def _history(state: watched.ServedState, pen: Pen) -> Block:
     if not any_of(state.history):
         return ()
-    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.history, h, Look.DRAFT))
+    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.history, h, pen.per_s))
 
 
 def _counts(state: watched.ServedState, pen: Pen) -> Lines:
@@ -112,10 +112,10 @@ def _counts(state: watched.ServedState, pen: Pen) -> Lines:
     if counters is None:
         return ()
     cached = counters.n_prompt_cached
-    left: Line = (("generated ", Look.MUTED), (f"{counters.n_predicted:,}", Look.TARGET))
-    right: Line = (("prompt tokens ", Look.MUTED), (f"{counters.n_prompt:,}", Look.TARGET))
+    left: Line = (("generated ", Look.MUTED), (f"{counters.n_predicted:,}", Look.PLAIN))
+    right: Line = (("prompt tokens ", Look.MUTED), (f"{counters.n_prompt:,}", Look.PLAIN))
     if cached:
-        more: Line = (*right, (", cached ", Look.MUTED), (f"{cached:,}", Look.TARGET))
+        more: Line = (*right, (", cached ", Look.MUTED), (f"{cached:,}", Look.PLAIN))
         line = pen.spread(left, more)
         if len(line) > len(left):
             return (line,)
@@ -154,7 +154,7 @@ def _rates(state: watched.DraftState, pen: Pen) -> Block:
 
     def draw(height: int) -> Lines:
         label: Line = (("rate of each request", Look.MUTED),)
-        return (label, *pen.chart(state.history, height, Look.DRAFT, maximum=1.0))
+        return (label, *pen.chart(state.history, height, pen.number, maximum=1.0))
 
     return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 

@@ -112,7 +112,7 @@ def _history(state: ThroughputState, pen: Pen) -> Block:
     top = state.baseline_tokens_per_s
 
     def draw(height: int) -> Lines:
-        return pen.chart(state.history, height, Look.DRAFT, maximum=top)
+        return pen.chart(state.history, height, pen.per_s, maximum=top)
 
     return charted(20, 30, _HEIGHTS, draw)
 
@@ -315,8 +315,8 @@ def _parts(times: RoundTimes, pen: Pen) -> tuple[Lines, ...]:
     named = (
         ("draft", times.draft_s, Look.DRAFT),
         ("verify", times.verify_s, Look.TARGET),
-        ("sample", times.sample_s, Look.CACHE),
-        ("rollback", times.rollback_s, Look.COMPUTE),
+        ("sample", times.sample_s, Look.PLAIN),
+        ("rollback", times.rollback_s, Look.REJECTED),
         ("other", times.other_s, Look.MUTED),
     )
     seconds = [part_s for _name, part_s, _style in named]
@@ -379,6 +379,6 @@ def _durations(durations_s: Sequence[float | None], pen: Pen) -> Block:
     """Durations of the last rounds."""
 
     def draw(height: int) -> Lines:
-        return pen.chart(durations_s, height, Look.TARGET)
+        return pen.chart(durations_s, height, pen.duration)
 
     return charted(50, 1, _ROUND_HEIGHTS, draw)

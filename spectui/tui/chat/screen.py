@@ -153,7 +153,7 @@ class LiveScreen(Screen[None]):
         key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
         key("f4", "live.draft", "Draft", "Let the next answer use the draft, or the target alone"),
         hidden("ctrl+n", "live.new", "New chat", "Begin another conversation with the same pair"),
-        hidden("f9", "live.copy", "Copy answer", "Copy the last answer to the clipboard"),
+        key("f9", "live.copy", "Copy", "Copy the last answer to the clipboard"),
     ]
 
     activity: reactive[Activity] = reactive(Activity.STARTING, init=False)

@@ -113,7 +113,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         align: center middle;
         & > VerticalScroll {
             width: 66; max-width: 100%; height: auto; max-height: 100%;
-            background: $surface; border: round $primary; padding: 0 1;
+            background: $surface; border: round $frame; padding: 0 1;
         }
         & Grid {
             grid-size: 4; grid-columns: 16 1fr 16 1fr; grid-rows: 1; height: auto; grid-gutter: 0 1;
@@ -124,7 +124,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         & Input { width: 100%; }
         & ChoiceRow { column-span: 2; height: 1; }
         & Input { background: $panel; }
-        & #error { color: $text-error; height: auto; }
+        & #error { color: $loss; height: auto; }
     }
     """
 

@@ -248,11 +248,11 @@ class Transcript(TapeView):
     Transcript {
         background: $background; color: $foreground;
         & > .transcript--target { color: $foreground; }
-        & > .transcript--draft { color: $text-success; text-style: underline; }
-        & > .transcript--rejected { color: $text-error 75%; text-style: strike; }
+        & > .transcript--draft { color: $draft; text-style: underline; }
+        & > .transcript--rejected { color: $rejected; text-style: strike; }
         & > .transcript--user { color: $foreground; text-style: bold; }
-        & > .transcript--notice { color: $text-warning; }
-        & > .transcript--role { color: $text-primary; text-style: bold; }
+        & > .transcript--notice { color: $caution; }
+        & > .transcript--role { color: $primary; text-style: bold; }
         & > .transcript--note { color: $foreground; text-style: dim; }
     }
     """

@@ -167,13 +167,31 @@ class Pen(Glyphs):
         self,
         values: Sequence[float | None],
         height: int,
-        look: str,
+        scale: Callable[[float], str],
         *,
         maximum: float | None = None,
     ) -> Lines:
-        """Return a history as columns, ``height`` lines high."""
-        lines = self.spark(values, self.width, maximum=maximum, height=height)
-        return tuple(((line, look),) for line in lines)
+        """Return a history as columns, ``height`` lines high, with its ends at the right.
+
+        Args:
+            values: samples, oldest first.
+            height: lines.
+            scale: writes a value.
+            maximum: value at the top, if no sample is larger.
+        """
+        if height < 1:
+            return ()
+        shown = values[max(0, len(values) - self.width) :]
+        top = max([maximum or 0.0, *(value for value in shown if value is not None)])
+        ends = [scale(top), *[""] * (height - 1)]
+        if height > 1:
+            ends[-1] = "0"
+        room = max(map(len, ends)) + 1
+        lines = self.spark(values, self.width - room, maximum=top, height=height)
+        return tuple(
+            ((line, Look.PLAIN), (end.rjust(room), Look.MUTED))
+            for line, end in zip(lines, ends, strict=True)
+        )
 
     def acceptance(self, label: str, rate: float | None, length: float | None, look: str) -> Line:
         """Return an acceptance rate and the tokens per round beside it."""
@@ -230,14 +248,14 @@ class Panel(Widget, Generic[State]):
     Panel {
         & > .panel--strong { text-style: bold; }
         & > .panel--muted { text-style: dim; }
-        & > .panel--target { color: $text-primary; }
-        & > .panel--draft { color: $text-success; }
-        & > .panel--cache { color: $text-secondary; }
-        & > .panel--compute { color: $text-accent; }
-        & > .panel--rejected { color: $text-error; }
-        & > .panel--warning { color: $text-warning; }
-        & > .panel--gain { color: $text-success; text-style: bold; }
-        & > .panel--loss { color: $text-error; text-style: bold; }
+        & > .panel--target { color: $target; }
+        & > .panel--draft { color: $draft; }
+        & > .panel--cache { color: $cache; }
+        & > .panel--compute { color: $compute; }
+        & > .panel--rejected { color: $rejected; }
+        & > .panel--warning { color: $caution; }
+        & > .panel--gain { color: $gain; text-style: bold; }
+        & > .panel--loss { color: $loss; text-style: bold; }
     }
     """
 
@@ -332,13 +350,13 @@ class PanelStack(VerticalScroll, can_focus=False):
     PanelStack {
         scrollbar-size-vertical: 1;
         & > Panel {
-            height: 1fr; min-height: 2; border-top: solid $foreground 30%;
-            border-title-color: $text-primary; padding-left: 1;
+            height: 1fr; min-height: 2; border-top: solid $frame;
+            border-title-color: $foreground; border-title-style: bold; padding-left: 1;
         }
-        & > Panel.-alert { border-title-color: $text-warning; }
-        &.-framed > Panel { border: round $foreground 30%; padding: 0 1; }
-        &.-ascii > Panel { border-top: ascii $foreground 30%; }
-        &.-ascii.-framed > Panel { border: ascii $foreground 30%; }
+        & > Panel.-alert { border-title-color: $caution; }
+        &.-framed > Panel { border: round $frame; padding: 0 1; }
+        &.-ascii > Panel { border-top: ascii $frame; }
+        &.-ascii.-framed > Panel { border: ascii $frame; }
     }
     """
 

@@ -109,7 +109,7 @@ def _overview(pools: Sequence[MemoryPool], pen: Pen) -> Line:
     total = _sum([pool.total_bytes for pool in pools])
     used = _sum([pool.used_bytes for pool in pools])
     levels = pen.spark(shares, len(shares), maximum=1.0)[0]
-    return pen.spread(labelled("VRAM", levels, Look.TARGET), ((pen.used_of(used, total), ""),))
+    return pen.spread(labelled("VRAM", levels), ((pen.used_of(used, total), ""),))
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
@@ -138,7 +138,7 @@ def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
     bars = pen.stacked(sizes, pool.total_bytes or sum(sizes), room)
     rest = room - sum(map(len, bars))
     filled = ((text, _STYLES[use]) for text, (use, _size) in zip(bars, pool.parts, strict=True))
-    return (label, Look.MUTED), *filled, (" " * rest, ""), (numbers, "")
+    return (label, Look.MUTED), *filled, (pen.track * rest, Look.MUTED), (numbers, "")
 
 
 def _legend(pen: Pen) -> Line:
@@ -221,7 +221,7 @@ def _gpu_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
     most = max((share for share in shares if share is not None), default=None)
     heat = max((gpu.temperature_c.value or 0.0 for gpu in gpus), default=0.0)
     levels = pen.spark(shares, len(shares), maximum=1.0)[0]
-    left: Line = (*labelled("GPU", levels, Look.TARGET), (f" {pen.percent(most)}", Look.STRONG))
+    left: Line = (*labelled("GPU", levels), (f" {pen.percent(most)}", Look.STRONG))
     taken = _taken(_sum([gpu.power_w.value for gpu in gpus]), heat or None, pen)
     return pen.spread(left, ((taken, Look.MUTED),))
 
@@ -349,9 +349,9 @@ def _link_chart(
     out = labelled(f"{name} {pen.up} sent", pen.rate(gpu.pcie_tx_bytes_per_s.value))
     return (
         pen.spread(into, use),
-        *pen.chart(history[0], height // 2, Look.TARGET, maximum=limit),
+        *pen.chart(history[0], height // 2, pen.rate, maximum=limit),
         pen.spread(out, ((_limit(gpu, pen), Look.MUTED),)),
-        *pen.chart(history[1], height // 2, Look.COMPUTE, maximum=limit),
+        *pen.chart(history[1], height // 2, pen.rate, maximum=limit),
     )
 
 
@@ -380,7 +380,7 @@ def _dram(state: TrafficState, pen: Pen) -> Block:
     top = None if limit is None else limit.bytes_per_s
 
     def draw(height: int) -> Lines:
-        chart = pen.chart(state.dram_history, height, Look.TARGET, maximum=top)
+        chart = pen.chart(state.dram_history, height, pen.rate, maximum=top)
         return (line, *more, *chart)
 
     charts = charted(30, 25, _HEIGHTS, draw, n_more=1 + len(more))
@@ -409,7 +409,7 @@ def disk_block(state: TrafficState, pen: Pen) -> Block:
         line = pen.spread(line, ((f"{faults:.0f} major faults/s", Look.MUTED),))
 
     def draw(height: int) -> Lines:
-        return (line, *pen.chart(state.disk_history, height, Look.WARNING))
+        return (line, *pen.chart(state.disk_history, height, pen.rate))
 
     charts = charted(40, 30, _HEIGHTS, draw, n_more=1) if any(state.disk_history) else ()
     return block((10, (line,))) + charts

@@ -13,7 +13,7 @@ from spectui.prompts import Prompt, builtin_suite, load_prompts
 if TYPE_CHECKING:
     from spectui.measure.arm import Arm
     from spectui.tui.app import SpectuiApp
-    from spectui.tui.tune.form import Filled
+    from spectui.tui.tune.form import Filled, Wanted
     from spectui.tui.tune.screen import TuneScreen
     from spectui.tune.progress import TuningState
 
@@ -103,29 +103,15 @@ class TuneController:
             self._screen.chat_is_busy = self._app.live.activity is Activity.ANSWERING
             self._screen.n_chat_turns = self._app.session.conversation.chat.n_turns
 
-    def start(
-        self,
-        source: PromptSource,
-        path: Path | None,
-        n_trials: int,
-        depths: tuple[int, ...] = (),
-    ) -> None:
-        """Begin a search on the prompts that the user chose, or go on with the study of the same.
-
-        Args:
-            source: source of the prompts.
-            path: path of the prompts, where they are files.
-            n_trials: trials in all, earlier ones of the same study included.
-            depths: lengths of prompts to measure the best setting at.
-        """
+    def start(self, wanted: "Wanted") -> None:
+        """Begin a search, or go on with the study of the same prompts."""
         try:
-            prompts = self._read(source, path)
-            taken = path if source is PromptSource.FILES else None
-            self._start(prompts, n_trials, taken, depths)
+            prompts = self._read(wanted.source, wanted.path)
+            self._start(prompts, wanted)
         except SpectuiError as error:
             self._refuse(str(error))
             return
-        self._prompts = f"{path or source} ({counted(len(prompts), 'prompt')})"
+        self._prompts = f"{wanted.path or wanted.source} ({counted(len(prompts), 'prompt')})"
         if self._screen is not None:
             self._screen.prompts = self._prompts
 
@@ -141,16 +127,21 @@ class TuneController:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
         return prompts
 
-    def _start(
-        self, prompts: tuple[Prompt, ...], n_trials: int, path: Path | None, depths: tuple[int, ...]
-    ) -> None:
+    def _start(self, prompts: tuple[Prompt, ...], wanted: "Wanted") -> None:
         session = self._app.session
         setup, target = session.setup, session.loader.target
         if setup is None or session.engine is None or not session.can_measure:
             raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
         if setup.draft is None and not (target and target.mtp_layers):
             raise UsageError("tuning needs a draft; choose a pair with one")
-        session.engine.start_tuning(setup, prompts, n_trials, path=path, depths=depths)
+        session.engine.start_tuning(
+            setup,
+            prompts,
+            wanted.n_trials,
+            time_budget_s=wanted.time_budget_s,
+            path=wanted.path,
+            depths=wanted.depths,
+        )
 
     def toggle_pause(self) -> None:
         """Pause or go on."""

@@ -1,4 +1,4 @@
-"""The form of a search: its prompts, the number of trials, and depths."""
+"""The form of a search: its prompts, the time and trials that it may take, and depths."""
 
 import os.path
 from collections.abc import Sequence
@@ -24,7 +24,9 @@ from spectui.tui.widgets import hidden
 
 DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
+MAX_MINUTES = 10_000
 _MARK = "(x) "
+_MINUTE_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,33 @@ class Filled:
 
     source: PromptSource = PromptSource.BUILTIN
     path: str = ""
+    minutes: str = ""
     n_trials: str = str(DEFAULT_TRIALS)
     depths: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A search that was asked for."""
+
+    source: PromptSource = PromptSource.BUILTIN
+    path: Path | None = None
+    """Path of the prompts, where they are files."""
+    n_trials: int = DEFAULT_TRIALS
+    """Trials in all, earlier ones of the same study included."""
+    time_budget_s: float | None = None
+    """None for as long as it takes."""
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at."""
+
+
+def _minutes_problem(minutes: str) -> str | None:
+    """The error in the minutes; None if there is none."""
+    try:
+        is_right = not minutes or 1 <= float(minutes) <= MAX_MINUTES
+    except ValueError:
+        is_right = False
+    return None if is_right else f"Minutes must be 1 to {MAX_MINUTES}, or nothing for no limit."
 
 
 def _depth_problem(depths: Sequence[str]) -> str | None:
@@ -124,11 +151,11 @@ class TuneSetup(Vertical):
         Label { width: 9; color: $text-muted; }
         Input { background: $panel; }
         Input:focus { background: $primary-muted; }
-        #n-trials { width: 10; }
+        #n-trials, #minutes { width: 10; }
         #depths { width: 20; }
         #path { width: 1fr; }
         .hint { width: 1fr; color: $text-muted; padding-left: 1; }
-        #problem { color: $text-error; height: auto; }
+        #problem { color: $loss; height: auto; }
     }
     """
 
@@ -141,7 +168,7 @@ class TuneSetup(Vertical):
         self._begin_with = filled
 
     def compose(self) -> ComposeResult:
-        """Sources, the path that one of them needs, the number of trials, depths."""
+        """Sources, the path that one of them needs, minutes, trials, depths."""
         with Horizontal():
             yield Label("prompts")
             yield SourceChoice()
@@ -153,6 +180,17 @@ class TuneSetup(Vertical):
                 id="path",
                 compact=True,
             )
+        with Horizontal():
+            yield Label("minutes")
+            yield Input(
+                self._begin_with.minutes,
+                id="minutes",
+                type="number",
+                compact=True,
+                placeholder="no limit",
+                max_length=len(str(MAX_MINUTES)),
+            )
+            yield Label("at most; the verdict is then of what was measured", classes="hint")
         with Horizontal():
             yield Label("trials")
             yield Input(
@@ -185,23 +223,33 @@ class TuneSetup(Vertical):
         return Filled(
             source=self.query_one(SourceChoice).source,
             path=self._path.value,
+            minutes=self.query_one("#minutes", Input).value.strip(),
             n_trials=self.query_one("#n-trials", Input).value,
             depths=self.query_one("#depths", Input).value,
         )
 
-    def read(self) -> tuple[PromptSource, Path | None, int, tuple[int, ...]] | None:
-        """Return the search's inputs; None if they cannot be used, and then say why."""
+    def read(self) -> Wanted | None:
+        """Return the wanted search; None if it cannot be, and then say why."""
         filled = self.filled
         source, trials = filled.source, filled.n_trials
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(filled.path.strip())  # noqa: PTH111
         depths = filled.depths.replace(",", " ").split()
-        problem = self._problem(source, path, trials) or _depth_problem(depths)
+        problem = (
+            self._problem(source, path, trials)
+            or _minutes_problem(filled.minutes)
+            or _depth_problem(depths)
+        )
         self._tell(problem)
         if problem is not None:
             return None
-        taken = Path(path) if source is PromptSource.FILES else None
-        return source, taken, int(trials), tuple(dict.fromkeys(map(int, depths)))
+        return Wanted(
+            source=source,
+            path=Path(path) if source is PromptSource.FILES else None,
+            n_trials=int(trials),
+            time_budget_s=float(filled.minutes) * _MINUTE_S if filled.minutes else None,
+            depths=tuple(dict.fromkeys(map(int, depths))),
+        )
 
     def _problem(self, source: PromptSource, path: str, trials: str) -> str | None:
         if source is PromptSource.CHAT and self.n_chat_turns == 0:

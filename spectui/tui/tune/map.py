@@ -1,8 +1,9 @@
-"""Speedups over two parameters, as a map of shades, colours and, where there is room, numbers."""
+"""Speedups over two parameters: every replayed setting as a heat map, what was measured marked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from enum import IntEnum
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -10,9 +11,11 @@ from textual.events import Resize
 from textual.strip import Strip
 from textual.widget import Widget
 
+from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import Ledger
+from spectui.tune.forecast import Forecast
 from spectui.tune.space import MAX_DRAFT
 
 _ACROSS = number_of(DraftSimple, "draft_max")
@@ -31,9 +34,25 @@ _WEAKEST, _STRONGEST = 0.2, 0.7
 _CONTRAST = 0.9
 
 
+class Source(IntEnum):
+    """Where a number comes from; of several in a cell, the later source is shown."""
+
+    REPLAYED = 0
+    MEASURED = 1
+    BEST = 2
+    """The best trial; before there is one, the best forecast."""
+
+
+class Cell(NamedTuple):
+    """The best speedup of the settings that share a place, by its latest source."""
+
+    source: Source
+    speedup: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landscape:
-    """A grid of mean speedups; a cell that was not tried is missing."""
+    """A grid of speedups; a cell that was neither replayed nor measured is missing."""
 
     columns: tuple[str, ...]
     """Smallest value of each column, ascending."""
@@ -43,50 +62,75 @@ class Landscape:
     """Values that share a column."""
     per_row: int
     """Values that share a row."""
-    cells: Mapping[tuple[int, int], float]
-    """Mean speedup by (column, row)."""
-    best: tuple[int, int] | None
+    cells: Mapping[tuple[int, int], Cell]
+    """By (column, row)."""
+
+    @property
+    def best(self) -> tuple[int, int] | None:
+        """Place of the best; None where no draft model is part of it."""
+        found = (place for place, cell in self.cells.items() if cell.source is Source.BEST)
+        return next(found, None)
 
     @property
     def low(self) -> float:
-        """Smallest mean; 1 if there is none."""
-        return min(self.cells.values(), default=1.0)
+        """Smallest speedup; 1 if there is none."""
+        return min((cell.speedup for cell in self.cells.values()), default=1.0)
 
     @property
     def high(self) -> float:
-        """Largest mean; 1 if there is none."""
-        return max(self.cells.values(), default=1.0)
+        """Largest speedup; 1 if there is none."""
+        return max((cell.speedup for cell in self.cells.values()), default=1.0)
 
 
-def landscape(ledger: Ledger, *, max_columns: int, max_rows: int) -> Landscape:
-    """Average the measured trials of all drafts over a grid that has room for them."""
-    speedups = _speedups(ledger)
-    n_longest = max([MAX_DRAFT, *(longest for longest, _ in speedups)])
+def landscape(
+    ledger: Ledger, forecasts: Sequence[Forecast] = (), *, max_columns: int, max_rows: int
+) -> Landscape:
+    """Put forecasts, and over them what was measured, on a grid that has room for them.
+
+    The best setting of a cell stands for it, whatever its other numbers and its draft are: that is
+    the one that a search would choose there. What was measured hides what was forecast.
+    """
+    known = [
+        (place, cell)
+        for arm, cell in (*_replayed(ledger, forecasts), *_measured(ledger))
+        if (place := _place(arm)) is not None
+    ]
+    n_longest = max([MAX_DRAFT, *(longest for (longest, _), _ in known)])
     per_column, per_row = _group(n_longest, max_columns), _group(len(_STEPS), max_rows)
-    found: dict[tuple[int, int], list[float]] = {}
-    for (longest, step), values in speedups.items():
-        found.setdefault(((longest - 1) // per_column, step // per_row), []).extend(values)
-    cells = {place: sum(values) / len(values) for place, values in found.items()}
+    cells = dict[tuple[int, int], Cell]()
+    for (longest, step), cell in known:
+        place = (longest - 1) // per_column, step // per_row
+        cells[place] = max(cell, cells.get(place, cell))
     return Landscape(
         columns=tuple(str(first) for first in range(1, n_longest + 1, per_column)),
         rows=tuple(map(_UPWARDS.text, _STEPS[::per_row])),
         per_column=per_column,
         per_row=per_row,
         cells=cells,
-        best=max(cells, key=lambda place: cells[place], default=None),
     )
 
 
-def _speedups(ledger: Ledger) -> dict[tuple[int, int], list[float]]:
-    """Measured speedups by values across and steps upwards."""
-    found: dict[tuple[int, int], list[float]] = {}
+def _replayed(ledger: Ledger, forecasts: Sequence[Forecast]) -> Iterator[tuple[Arm, Cell]]:
+    for index, one in enumerate(forecasts):
+        is_best = index == 0 and ledger.best is None
+        yield one.arm, Cell(Source.BEST if is_best else Source.REPLAYED, one.speedup)
+
+
+def _measured(ledger: Ledger) -> Iterator[tuple[Arm, Cell]]:
     for row in ledger.rows:
-        speculation, speedup = row.record.arm.speculation, ledger.speedup(row)
-        model = None if speculation is None or speculation.ahead else speculation.model
-        if model is not None and speedup is not None and row.is_measured:
-            step = min(round(model.numbers[_UPWARDS.name] / _UPWARDS.step), len(_STEPS) - 1)
-            found.setdefault((max(1, model.numbers[_ACROSS.name]), step), []).append(speedup)
-    return found
+        speedup = ledger.speedup(row)
+        if row.is_measured and speedup is not None:
+            source = Source.BEST if row is ledger.best else Source.MEASURED
+            yield row.record.arm, Cell(source, speedup)
+
+
+def _place(arm: Arm) -> tuple[int, int] | None:
+    """The value across and the step upwards; None of an arm that no draft model is part of."""
+    model = None if arm.speculation is None else arm.speculation.model
+    if model is None:
+        return None
+    step = min(round(model.numbers[_UPWARDS.name] / _UPWARDS.step), len(_STEPS) - 1)
+    return max(1, model.numbers[_ACROSS.name]), step
 
 
 def _group(n_values: int, n_cells: int) -> int:
@@ -96,7 +140,7 @@ def _group(n_values: int, n_cells: int) -> int:
 
 
 class Heatmap(Widget):
-    """Mean speedup against off by two numbers of a draft model."""
+    """Speedup over off by two numbers of a draft model."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--gain",
@@ -106,8 +150,8 @@ class Heatmap(Widget):
     }
     DEFAULT_CSS = """
     Heatmap {
-        & > .heatmap--gain { color: $text; background: $success; }
-        & > .heatmap--loss { color: $text; background: $error; }
+        & > .heatmap--gain { color: $text; background: $gain; }
+        & > .heatmap--loss { color: $text; background: $loss; }
         & > .heatmap--label { color: $text-muted; }
         & > .heatmap--empty { color: $text-muted; }
     }
@@ -116,12 +160,13 @@ class Heatmap(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._ledger = Ledger()
+        self._forecasts: Sequence[Forecast] = ()
         self._lines: list[Strip] | None = None
         """Lines drawn at the present size, worked out when they are needed."""
 
-    def show(self, ledger: Ledger) -> None:
-        """Show the trials of ``ledger``."""
-        self._ledger = ledger
+    def show(self, ledger: Ledger, forecasts: Sequence[Forecast]) -> None:
+        """Show the trials of ``ledger`` over ``forecasts``, best first."""
+        self._ledger, self._forecasts = ledger, forecasts
         self._lines = None
         self.refresh()
 
@@ -144,7 +189,10 @@ class Heatmap(Widget):
     def _draw(self) -> list[Strip]:
         width, height = self.size
         land = landscape(
-            self._ledger, max_columns=(width - _LABELS) // _MIN_CELL, max_rows=height - _FRAME
+            self._ledger,
+            self._forecasts,
+            max_columns=(width - _LABELS) // _MIN_CELL,
+            max_rows=height - _FRAME,
         )
         label = self.rich_style + self.get_component_rich_style("heatmap--label")
         middle = self._cell_width(land) * len(land.columns)
@@ -167,13 +215,13 @@ class Heatmap(Widget):
         glyphs = glyphs_of(self)
         empty = self.rich_style + self.get_component_rich_style("heatmap--empty")
         for column in range(len(land.columns)):
-            mean = land.cells.get((column, row))
-            if mean is None:
+            cell = land.cells.get((column, row))
+            if cell is None:
                 segments.append(Segment(glyphs.none.rjust(width - 1) + " ", empty))
-                continue
-            is_best = land.best == (column, row)
-            content = _content(mean, width, land, glyphs, is_best=is_best)
-            segments.append(Segment(content, self._style(mean, land, is_best=is_best)))
+            else:
+                segments.append(
+                    Segment(_content(cell, width, land, glyphs), self._style(cell, land))
+                )
         return Strip(segments)
 
     def _axis(self, land: Landscape, label: Style) -> Strip:
@@ -181,44 +229,47 @@ class Heatmap(Widget):
         names = "".join(name.rjust(width - 1) + " " for name in land.columns)
         return Strip([Segment(" " * _LABELS + names, label)])
 
-    def _style(self, mean: float, land: Landscape, *, is_best: bool) -> Style:
-        name = "heatmap--gain" if mean >= 1 else "heatmap--loss"
-        full = self.get_component_styles(name).background
-        reach = land.high - 1 if mean >= 1 else 1 - land.low
-        share = abs(mean - 1) / reach if reach else 1.0
+    def _style(self, cell: Cell, land: Landscape) -> Style:
+        is_gain, is_marked = cell.speedup >= 1, cell.source > Source.REPLAYED
+        full = self.get_component_styles(f"heatmap--{'gain' if is_gain else 'loss'}").background
+        reach = land.high - 1 if is_gain else 1 - land.low
+        share = abs(cell.speedup - 1) / reach if reach else 1.0
         if full.ansi is not None:
             # A terminal's own colours cannot be mixed, nor is it known what is readable on them.
-            return self.rich_style + Style(color=full.rich_color, bold=is_best)
+            return self.rich_style + Style(color=full.rich_color, bold=is_marked)
         _, base = self.background_colors
         background = base.blend(full, _WEAKEST + (_STRONGEST - _WEAKEST) * share)
         color = background + background.get_contrast_text(_CONTRAST)
-        return Style(color=color.rich_color, bgcolor=background.rich_color, bold=is_best)
+        return Style(color=color.rich_color, bgcolor=background.rich_color, bold=is_marked)
 
     def _legend(self, land: Landscape) -> str:
         glyphs = glyphs_of(self)
         if not land.cells:
-            return f"{glyphs.none} not tried yet"
+            return f"{glyphs.none} not replayed yet"
         low, high = (f"{value:.2f}{glyphs.times}" for value in (land.low, land.high))
-        ramp = _ramp(glyphs)
-        scale = f"{ramp[0]} {low} to {ramp[-1]} {high} of off"
-        return f"{scale}   {glyphs.none} not tried   {glyphs.bullet} best"
+        sources = {cell.source for cell in land.cells.values()}
+        best = self._ledger.best
+        parts = [
+            f"{low} to {high} of off" + (", replayed" if Source.REPLAYED in sources else ""),
+            f"{glyphs.measured} measured" if Source.MEASURED in sources else "",
+            f"{glyphs.bullet} best" if Source.BEST in sources else "",
+        ]
+        if best is not None and _place(best.record.arm) is None:
+            drafter = glyphs.one_line(best.record.arm.drafter)
+            parts.append(f"the best, {drafter}, has no place here")
+        return "   ".join(part for part in parts if part)
 
 
-def _content(mean: float, width: int, land: Landscape, glyphs: Glyphs, *, is_best: bool) -> str:
-    """Return a cell's text in ``width`` characters; the best one's shade gives way to a mark."""
-    ramp = _ramp(glyphs)
-    span = land.high - land.low
-    shade = ramp[round((mean - land.low) / span * (len(ramp) - 1)) if span else -1]
-    first = glyphs.bullet if is_best else shade
-    if width < _MIN_CELL:
-        return (first + shade * width)[:width]
-    return f"{first}{mean:.2f}"[:_MIN_CELL].rjust(width - (width > _MIN_CELL)).ljust(width)
+def _content(cell: Cell, width: int, land: Landscape, glyphs: Glyphs) -> str:
+    """Return a cell's text in ``width`` characters: a mark and a number, or a shade."""
+    mark = {Source.MEASURED: glyphs.measured, Source.BEST: glyphs.bullet}.get(cell.source, " ")
+    if width >= _MIN_CELL:
+        number = f"{mark}{cell.speedup:.2f}"[:_MIN_CELL]
+        return number.rjust(width - (width > _MIN_CELL)).ljust(width)
+    span, ramp = land.high - land.low, glyphs.segments[3::-1]
+    shade = ramp[round((cell.speedup - land.low) / span * (len(ramp) - 1)) if span else -1]
+    return ((mark if mark.strip() else shade) + shade * width)[:width]
 
 
 def _title(name: str, n_values: int, place: str) -> str:
-    return name if n_values == 1 else f"{name}, {n_values} values per {place}"
-
-
-def _ramp(glyphs: Glyphs) -> str:
-    """Return shades from light to dark."""
-    return glyphs.segments[3::-1]
+    return name if n_values == 1 else f"{name}, the best of {n_values} values per {place}"

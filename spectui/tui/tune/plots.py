@@ -36,7 +36,7 @@ class History:
 
     trials: Points = ()
     best: Points = ()
-    """The largest speedup so far, at the trials that raised it and at the last one."""
+    """The largest speedup so far, at the trials that raised it; at the end the table's best."""
 
 
 def history(ledger: Ledger, *, max_points: int) -> History:
@@ -49,9 +49,12 @@ def history(ledger: Ledger, *, max_points: int) -> History:
     rows = [row for row in ledger.rows if row.is_measured and not row.is_off]
     if not rows or not ledger.off_level:
         return History()
-    best = _points(_records(rows), ledger.off_level)
-    if best[-1][0] != rows[-1].number:
-        best += ((rows[-1].number, best[-1][1]),)
+    records = _records(rows)
+    best = _points(records, ledger.off_level)
+    # It ends at the table's best, which the race may have chosen over a faster trial.
+    end = rows[-1].number, _relative(ledger.best or records[-1]) / ledger.off_level
+    if best[-1] != end:
+        best += (end,)
     return History(trials=_points(_thin(rows, max_points), ledger.off_level), best=best)
 
 
@@ -89,8 +92,8 @@ class HistoryPlot(Vertical):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"history--trial", "history--best", "history--off"}
     DEFAULT_CSS = """
     HistoryPlot {
-        & > .history--trial { color: $text-accent; }
-        & > .history--best { color: $text-success; }
+        & > .history--trial { color: $foreground; }
+        & > .history--best { color: $gain; }
         & > .history--off { color: $text-muted; }
         PlotWidget { height: 1fr; }
         PlotWidget > .plot--axis { color: $text-muted; }
@@ -155,7 +158,11 @@ class HistoryPlot(Vertical):
         plot.set_xlimits(first - _SIDE, last + _SIDE)
         plot.set_ylimits(min(values) - room, max(values) + room)
         plot.plot((first, last), (1, 1), self._color("off"), HiResMode.BRAILLE)
-        plot.plot(*_steps(self._history.best), self._color("best"), HiResMode.BRAILLE)
+        steps, so_far = _steps(self._history.best)
+        # Up to the frame, so that what the last trial raised is seen.
+        plot.plot(
+            [*steps, last + _SIDE], [*so_far, so_far[-1]], self._color("best"), HiResMode.BRAILLE
+        )
         numbers, speedups = zip(*trials, strict=True)
         plot.scatter(numbers, speedups, glyphs.bullet, self._color("trial"))
 

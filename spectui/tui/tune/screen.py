@@ -1,5 +1,6 @@
 """Background tuning, watched and steered."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -19,6 +20,7 @@ from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
 from spectui.tui.widgets import KeyBar, hidden, key, key_of
+from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -27,15 +29,15 @@ if TYPE_CHECKING:
 CSS = """
 TuneScreen {
     TuneStatus, #introduction, TuneSetup { padding: 0 1; }
-    #introduction { height: auto; margin: 1 0; max-width: 100; }
-    TuneSetup { margin-bottom: 1; }
+    #introduction { height: auto; color: $text-muted; max-width: 90; }
+    TuneSetup { margin: 1 0; }
     TuneViews, #views { height: 1fr; }
-    .view { border: round $panel; border-title-color: $text-muted; padding: 0 1; }
+    .view { border: round $frame; border-title-color: $text-muted; padding: 0 1; }
     TrialsTable { height: 1fr; }
     #detail { height: auto; max-height: 3; color: $text-muted; }
     Heatmap { height: 1fr; }
     HistoryPlot { height: 1fr; }
-    ImportanceBars { border-top: solid $panel; border-title-color: $text-muted; }
+    ImportanceBars { border-top: solid $frame; border-title-color: $text-muted; }
 
     &.-idle TuneViews { display: none; }
 
@@ -55,8 +57,8 @@ TuneScreen {
     &.-ascii {
         Underline { display: none; }
         Tabs { height: 1; }
-        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $panel; }
-        ImportanceBars { border-top: ascii $panel; }
+        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $frame; }
+        ImportanceBars { border-top: ascii $frame; }
     }
 }
 """
@@ -94,11 +96,11 @@ class TuneViews(Container):
             self.query_one(f"#{view}").border_title = title
         self.query_one(ImportanceBars).border_title = "Importance"
 
-    def show(self, ledger: trials.Ledger) -> None:
-        """Show the trials of ``ledger``."""
+    def show(self, ledger: trials.Ledger, forecasts: Sequence[Forecast]) -> None:
+        """Show the trials of ``ledger``, and ``forecasts`` of all settings."""
         self._ledger = ledger
         self.query_one(TrialsTable).show(ledger)
-        self.query_one(Heatmap).show(ledger)
+        self.query_one(Heatmap).show(ledger, forecasts)
         self.query_one(HistoryPlot).show(ledger)
         self._show_selected()
 
@@ -183,15 +185,15 @@ class TuneScreen(Screen[Filled]):
     def compose(self) -> ComposeResult:
         """Head, form, and three views that are tabs where there is no room for all."""
         yield TuneStatus()
-        yield Static(id="introduction", markup=False)
         yield TuneSetup(self._filled)
+        yield Static(id="introduction", markup=False)
         yield TuneViews()
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Show what there is."""
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
-        self.query_one(TuneViews).show(self._ledger)
+        self.query_one(TuneViews).show(self._ledger, self._state.forecasts)
         self._show_state()
         for shown in ("chat_is_busy", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
@@ -199,13 +201,14 @@ class TuneScreen(Screen[Filled]):
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
         before, self._state = self._state, state
-        if state.records is not before.records:
+        has_changed = state.records is not before.records or state.forecasts is not before.forecasts
+        if has_changed:
             self._ledger = trials.digest(state.records, self._ledger, state.confirmed)
         if not self.is_mounted:
             return
         with self.app.batch_update():
-            if state.records is not before.records:
-                self.query_one(TuneViews).show(self._ledger)
+            if has_changed:
+                self.query_one(TuneViews).show(self._ledger, state.forecasts)
             self._show_state()
 
     def ask(self, problem: str | None = None) -> None:
@@ -237,7 +240,7 @@ class TuneScreen(Screen[Filled]):
         elif (wanted := setup.read()) is not None:
             self._asks = False
             self._show_state()
-            self._controller.start(*wanted)
+            self._controller.start(wanted)
 
     def action_pause(self) -> None:
         """Pause, or go on."""

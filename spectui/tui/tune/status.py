@@ -1,20 +1,21 @@
-"""The head of the tune screen: what the search does, how far it is, what it has found."""
+"""The head of the tune screen: the verdict, what the search does, and what is behind it."""
 
 from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Digits, Static
 
 from spectui.format import counted
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.text.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
+from spectui.tui.tune.words import Headline
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.temperatures import temperatures_sentence
@@ -22,64 +23,113 @@ from spectui.tune.temperatures import temperatures_sentence
 Fact = tuple[str, str, str | None]
 """Label, text, and the class of its look."""
 _ROOMY = 36
-"""Lines of a screen that has room for a paragraph."""
+"""Lines of a screen that has room for reasons."""
 _MAX_ERROR = 400
 """Characters of an error; llama.cpp's log has the rest."""
+_BAR = 24
+"""Cells of the bar; a narrow screen has a quarter of its width for it."""
 
 
-class ProgressLine(Widget):
-    """A bar as wide as the screen, with its percentage."""
+class VerdictBox(Horizontal):
+    """The answer, as large as a terminal draws: digits of three lines where there is room."""
 
-    DEFAULT_CSS = "ProgressLine { height: 1; color: $primary; }"
-
-    fraction: reactive[float] = reactive(0.0)
-
-    def render(self) -> Text:
-        """Draw it."""
-        room = max(1, self.size.width - len(" 100%"))
-        return Text(f"{glyphs_of(self).bar(self.fraction, room)} {self.fraction:>4.0%}")
-
-
-class Headline(Widget):
-    """One line, which is cut where the screen ends."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"headline--phase", "headline--failed"}
     DEFAULT_CSS = """
-    Headline {
+    VerdictBox {
+        height: auto; max-height: 6; padding: 0 1; background: $foreground 8%;
+        border-left: outer $foreground 50%;
+        Digits { width: auto; padding-right: 2; text-style: bold; display: none; }
+        #advice { height: auto; text-style: bold; }
+        #because { height: auto; }
+        &.-gain { background: $gain 15%; border-left: outer $gain; }
+        &.-gain #advice, &.-gain Digits { color: $gain; }
+        &.-loss { background: $loss 15%; border-left: outer $loss; }
+        &.-loss #advice, &.-loss Digits { color: $loss; }
+        &.-large Digits { display: block; }
+        &.-short { max-height: 3; }
+        &.-ascii { border-left: none; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        """The speedup, the advice, and what it rests on."""
+        yield Digits()
+        with Vertical(classes="told"):
+            yield Static(id="advice", markup=False)
+            yield Static(id="because", markup=False)
+
+    def on_mount(self) -> None:
+        """Be as high as what is said."""
+        self.query_one(".told").styles.height = "auto"
+
+    def show(self, told: Headline) -> None:
+        """Show ``told``."""
+        glyphs = glyphs_of(self)
+        is_decided = told.pays is not None and told.speedup is not None
+        self.set_class(is_decided and bool(told.pays), "-gain")
+        self.set_class(is_decided and (told.speedup or 1.0) < 1, "-loss")
+        # Digits are made of box characters.
+        is_large = told.speedup is not None and not glyphs.is_ascii
+        is_roomy = self.app.size.height >= _ROOMY
+        self.set_class(is_large and is_roomy, "-large")
+        self.set_class(not is_roomy, "-short")
+        self.set_class(glyphs.is_ascii, "-ascii")
+        if told.speedup is not None:
+            self.query_one(Digits).update(f"{told.speedup:.2f}x")
+        advice = told.advice
+        if told.speedup is not None and not self.has_class("-large"):
+            advice = f"{glyphs.speedup(told.speedup)}  {advice}"
+        shown = ((advice, "#advice"), (told.because, "#because"))
+        for text, place in shown:
+            self.query_one(place, Static).update(glyphs.spelt(text))
+            self.query_one(place).display = bool(text)
+
+
+class StateLine(Widget):
+    """Phase, progress and study on one line, with a bar at its end while the search runs."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"state--phase", "state--failed", "state--bar"}
+    DEFAULT_CSS = """
+    StateLine {
         height: 1;
-        & > .headline--phase { color: $text-primary; text-style: bold; }
-        & > .headline--failed { color: $text-error; text-style: bold; }
+        & > .state--phase { color: $primary; text-style: bold; }
+        & > .state--failed { color: $loss; text-style: bold; }
+        & > .state--bar { color: $primary; background: $foreground 15%; }
     }
     """
 
     words: reactive[tuple[str, str]] = reactive(("", ""))
     """The phase, and more about it."""
+    fraction: reactive[float | None] = reactive(None)
+    """Progress; None where there is none to show."""
     failed: reactive[bool] = reactive(False)
 
     def render(self) -> Text:
-        """Draw it."""
-        phase, more = self.words
-        look = self.get_component_rich_style(f"headline--{'failed' if self.failed else 'phase'}")
-        ellipsis, width = glyphs_of(self).ellipsis, self.size.width
-        return Text.assemble((phase, look), clip(more, width - len(phase), ellipsis))
+        """Draw it; the words give way to the bar."""
+        (phase, more), glyphs = self.words, glyphs_of(self)
+        look = self.get_component_rich_style(f"state--{'failed' if self.failed else 'phase'}")
+        bar, percent = "", ""
+        if self.fraction is not None:
+            bar = glyphs.bar(self.fraction, min(_BAR, self.size.width // 4))
+            percent = f" {self.fraction:>4.0%}"
+        room = self.size.width - len(phase) - len(bar) - len(percent) - bool(bar)
+        told = clip(more, max(room, 0), glyphs.ellipsis)
+        told += " " * max(room - len(told), 0)
+        bar_look = self.get_component_rich_style("state--bar")
+        return Text.assemble(
+            (phase, look), told, " " * bool(bar), (bar, bar_look), percent, no_wrap=True
+        )
 
 
 class TuneStatus(Vertical):
-    """Phase, progress, best so far, verdict."""
+    """The verdict, the state of the search on a line, and the facts behind both."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "status--label",
-        "status--good",
-        "status--against",
-        "status--bad",
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--caution", "status--bad"}
     DEFAULT_CSS = """
     TuneStatus {
         height: auto;
         & > .status--label { color: $text-muted; }
-        & > .status--good { color: $text-success; text-style: bold; }
-        & > .status--against { color: $text-warning; text-style: bold; }
-        & > .status--bad { color: $text-error; text-style: bold; }
+        & > .status--caution { color: $caution; text-style: bold; }
+        & > .status--bad { color: $loss; text-style: bold; }
         #findings { height: auto; max-height: 12; }
     }
     """
@@ -90,24 +140,26 @@ class TuneStatus(Vertical):
 
     def compose(self) -> ComposeResult:
         """Three parts that change at different times."""
-        yield Headline()
-        yield ProgressLine(id="progress")
+        yield VerdictBox()
+        yield StateLine()
         yield Static(id="findings", markup=False)
 
     def show(
         self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool, prompts: str | None = None
     ) -> None:
         """Show how the search stands, and while it runs which ``prompts`` it uses."""
-        glyphs, headline = glyphs_of(self), self.query_one(Headline)
-        more = f" {glyphs.bullet} {words.headline(state, ledger, glyphs)}"
+        glyphs, line = glyphs_of(self), self.query_one(StateLine)
         is_idle = state.phase is Phase.IDLE
+        told = words.verdict(state, ledger, glyphs)
+        box = self.query_one(VerdictBox)
+        box.display = not is_idle or bool(state.records)
+        box.show(told)
+        more = f" {glyphs.bullet} {words.headline(state, ledger, glyphs)}"
         phase = words.phase(state, chat_is_busy=chat_is_busy)
-        headline.words = (f"Tuning: {phase}", "" if is_idle else more)
-        headline.failed = state.phase is Phase.FAILED
-        line = self.query_one(ProgressLine)
-        line.fraction = words.progress(state, ledger)[1]
-        line.display = not is_idle
-        facts = self._facts(state, ledger)
+        line.words = (f"Tuning: {phase}", "" if is_idle else more)
+        line.failed = state.phase is Phase.FAILED
+        line.fraction = words.progress(state, ledger)[1] if state.is_running else None
+        facts = self._facts(state)
         if prompts is not None and state.is_running:
             facts.append(("prompts", glyphs.own_line(prompts), None))
         if facts != self._shown:
@@ -116,7 +168,7 @@ class TuneStatus(Vertical):
             findings.update(self._table(facts))
             findings.display = bool(facts)
 
-    def _facts(self, state: TuningState, ledger: Ledger) -> list[Fact]:
+    def _facts(self, state: TuningState) -> list[Fact]:
         glyphs = glyphs_of(self)
         facts: list[Fact] = []
         if state.error is not None:
@@ -127,40 +179,31 @@ class TuneStatus(Vertical):
                 prompts = counted(state.n_measured, "prompt")
                 label = f"{label} {glyphs.bullet} {prompts} measured"
             facts.append(("now", label, None))
-        if (best := words.best(state, ledger, glyphs)) is not None:
-            facts.append(("best", glyphs.own_line(best), None))
-        if state.result is not None:
-            verdict, lossless = state.result.verdict, words.lossless(state.result, glyphs)
-            look = "status--good" if verdict.use_speculation else "status--against"
-            facts.append(("verdict", glyphs.own_line(verdict.reason), look))
+        if (result := state.result) is not None:
+            facts += self._reasons(result)
             if (possibility := words.possibility(state)) is not None:
-                facts.append(("schedule", possibility, "status--against"))
-            if lossless is not None:
-                facts.append(("output", lossless, None))
+                facts.append(("schedule", possibility, "status--caution"))
             more = (
-                ("depths", words.depths(state.result)),
-                ("machine", words.machine(state.result)),
+                ("output", words.lossless(result, glyphs)),
+                ("depths", words.depths(result)),
+                ("machine", words.machine(result)),
             )
             facts += [(label, glyphs.own_line(text), None) for label, text in more if text]
-            facts += self._reasons(state.result)
-            if state.result.not_kept is not None:
-                facts.append(("not kept", _cut(state.result.not_kept, glyphs), "status--bad"))
+            if result.not_kept is not None:
+                facts.append(("not kept", _cut(result.not_kept, glyphs), "status--bad"))
         return facts
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
-        """Reasons of the verdict, where there is room for them."""
-        told = (
-            ("elsewhere", temperatures_sentence(result.temperatures)),
-            ("trials", words.ended_early(result)),
-            ("why", words.why(result)),
-        )
+        """Reasons of the verdict, a line each, where there is room for them."""
         if self.app.size.height < _ROOMY:
             return []
-        return [
-            (label, glyphs_of(self).own_line(text), None)
-            for label, text in told
-            if text is not None
+        glyphs, elsewhere = glyphs_of(self), temperatures_sentence(result.temperatures)
+        told: list[Fact] = [
+            ("" if index else "why", f"{glyphs.bullet} {glyphs.own_line(reason)}", None)
+            for index, reason in enumerate(words.why(result))
         ]
+        more = (("elsewhere", elsewhere), ("trials", words.ended_early(result)))
+        return told + [(label, glyphs.own_line(text), None) for label, text in more if text]
 
     def _table(self, facts: list[Fact]) -> Table:
         table = Table.grid(padding=(0, 1))

@@ -200,7 +200,7 @@ class TrialsTable(ScrollView, can_focus=True):
         scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
         & > .trials--header { color: $text-muted; text-style: bold; }
         & > .trials--selected { background: $primary-muted; color: $text; }
-        & > .trials--best { color: $text-success; text-style: bold; }
+        & > .trials--best { color: $gain; text-style: bold; }
         & > .trials--muted { color: $text-muted; }
         &:focus > .trials--selected { background: $block-cursor-background;
             color: $block-cursor-foreground; }

@@ -1,10 +1,9 @@
 """Sentences and numbers of the tune screen."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from spectui.format import counted, duration_text, gain_percent
-from spectui.measure.statistics import Speedup
-from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
@@ -13,26 +12,15 @@ from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
 
-*_FIRST, _LAST = (number.name for number in numbers_of(DraftSimple))
-_INTRODUCTION = f"""\
-Tuning finds out what speculation is worth with the loaded pair on this machine. It records the \
-target's answers to a few prompts, and what the draft would say all along them; on that it replays \
-every setting of {", ".join(_FIRST)} and {_LAST}, and n-gram drafters too. Then it measures \
-the target alone, the most promising settings, the defaults and others. At the end the best one, \
-and a rival if it is close, is measured against off, on prompts that it was not chosen by, until \
-it is clear whether to use it.
-
-A trial takes as long as its answers: minutes in all for a small pair, an hour or more for a large \
-one. The time left is shown once the first trial is done.
-
-It runs in the background and the chat has priority: a turn of yours holds it back, and it goes on \
-by itself. Every trial is kept, so you can pause or stop at any time."""
+_INTRODUCTION = """\
+It measures what speculation is worth with this pair here. The chat has priority; every \
+trial is kept, so stop and go on at will."""
 _MINUTE_S, _HOUR_S = 60, 3600
 
 
 def introduction(start_key: str) -> str:
     """Return an explanation of tuning, before there was any."""
-    return f"{_INTRODUCTION}\n\nPress {start_key} to start."
+    return f"Press {start_key} to start. {_INTRODUCTION}"
 
 
 def measure(value: float | str | None, form: str, glyphs: Glyphs) -> str:
@@ -89,27 +77,55 @@ def duration(seconds: float) -> str:
     return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02d} min"
 
 
-def best(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str | None:
-    """Return the best so far with its interval, None if nothing is known."""
-    result, confirmed = state.result, state.confirmed
-    if result is not None and result.speedup is not None and confirmed is not None:
-        label = glyphs.one_line(confirmed.label)
-        return f"{_interval(result.speedup, glyphs)} {glyphs.bullet} {label}"
-    if ledger.best is None:
-        return _predicted(state, glyphs)
-    label = glyphs.one_line(ledger.best.record.arm.label)
-    estimate = ledger.speedup(ledger.best)
-    if estimate is None:
-        return f"{label} (no speedup yet: off was not measured)"
-    return f"about {estimate:.2f}{glyphs.times}, not confirmed yet {glyphs.bullet} {label}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What the screen says first."""
+
+    advice: str
+    """A few words: what to do, or how far that is known."""
+    because: str = ""
+    """What it rests on."""
+    speedup: float | None = None
+    """Speedup over off, to be drawn large; None where none is known."""
+    pays: bool | None = None
+    """The verdict; None before there is one."""
 
 
-def _predicted(state: TuningState, glyphs: Glyphs) -> str | None:
+def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
+    """Return the verdict; before there is one, the best so far."""
+    result = state.result
+    if result is not None and result.speedup is not None:
+        advice, _, because = result.verdict.reason.partition(": ")
+        return Headline(
+            advice=advice,
+            because=because,
+            speedup=result.speedup.capped.estimate,
+            pays=result.verdict.use_speculation,
+        )
+    so_far = _best_so_far(state, ledger, glyphs)
+    if state.is_running or result is None:
+        return so_far
+    # The verdict advises to leave it off, which nothing has shown.
+    best = f"; {so_far.advice[:1].lower()}{so_far.advice[1:]}: {so_far.because}"
+    because = f"no setting was confirmed{best if so_far.because else ''}"
+    return replace(so_far, advice="Nothing was decided", because=because)
+
+
+def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
+    if ledger.best is not None:
+        label = glyphs.one_line(ledger.best.record.arm.label)
+        estimate = ledger.speedup(ledger.best)
+        if estimate is None:
+            return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
+        return Headline(advice="Best so far, not confirmed", because=label, speedup=estimate)
     if not state.forecasts:
-        return None
+        return Headline(advice="No setting was measured yet")
     first = state.forecasts[0]
-    label = glyphs.one_line(first.arm.label)
-    return f"predicted {first.speedup:.2f}{glyphs.times}, not measured yet {glyphs.bullet} {label}"
+    return Headline(
+        advice="Predicted, not measured yet",
+        because=glyphs.one_line(first.arm.label),
+        speedup=first.speedup,
+    )
 
 
 def ended_early(result: TuneResult) -> str | None:
@@ -122,9 +138,9 @@ def ended_early(result: TuneResult) -> str | None:
     )
 
 
-def why(result: TuneResult) -> str | None:
-    """Return the reasons behind the verdict; None if nothing was confirmed."""
-    return None if result.speedup is None else explain_result(result).text
+def why(result: TuneResult) -> tuple[str, ...]:
+    """Return the reasons behind the verdict, three at most; none if nothing was confirmed."""
+    return () if result.speedup is None else explain_result(result).reasons
 
 
 def depths(result: TuneResult) -> str | None:
@@ -187,16 +203,6 @@ def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
         "noisy: the machine's speed changed meanwhile" if record.noisy else "",
     )
     return head + ", ".join(fact for fact in facts if fact not in {"", glyphs.none})
-
-
-def _interval(speedup: Speedup, glyphs: Glyphs) -> str:
-    times, speedup = glyphs.times, speedup.capped
-    value = f"{speedup.estimate:.2f}{times}"
-    if speedup.low is None or speedup.high is None:
-        return f"{value}, no interval ({speedup.interval_reason})"
-    span = f"{speedup.low:.2f}{times} to {speedup.high:.2f}{times}"
-    prompts = counted(speedup.n_prompts, "prompt")
-    return f"{value} ({100 * speedup.level:g} % interval {span}, {prompts})"
 
 
 def _fraction(done: int, total: int) -> float:

@@ -259,10 +259,10 @@ class WhatIfPlot(Vertical):
     DEFAULT_CSS = """
     WhatIfPlot {
         height: 1fr;
-        & > .whatif--curve { color: $text-primary; }
+        & > .whatif--curve { color: $draft; }
         & > .whatif--off { color: $text-muted; }
-        & > .whatif--shown { color: $text-accent; }
-        & > .whatif--measured { color: $text-success; }
+        & > .whatif--shown { color: $foreground; }
+        & > .whatif--measured { color: $target; }
         PlotWidget { height: 1fr; }
         PlotWidget > .plot--axis { color: $text-muted; }
         PlotWidget > .plot--tick { color: $text-muted; text-style: none; }

@@ -30,7 +30,7 @@ WhatIfScreen {
     #whole { display: none; }
     /* Two lines even where one is enough: the plot stays where it is. */
     #counts { height: auto; min-height: 2; padding: 0 1; }
-    #best { height: auto; padding: 0 1; color: $text-success; }
+    #best { height: auto; padding: 0 1; color: $gain; }
     #empty { height: 1fr; padding: 1 2; }
     #found { height: 1fr; overflow-y: auto; scrollbar-size-vertical: 1; }
     #top { height: auto; padding: 0 1; layout: vertical; }
@@ -79,7 +79,7 @@ class BigNumber(Vertical):
     DEFAULT_CSS = """
     BigNumber {
         width: 1fr; height: auto;
-        & Digits { width: auto; color: $text-primary; }
+        & Digits { width: auto; color: $foreground; }
         & .plain { text-style: bold; }
         &.-digits .plain { display: none; }
         & .name { color: $text-muted; }

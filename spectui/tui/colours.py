@@ -1,0 +1,97 @@
+"""The colours: one for each thing that is drawn, and what it stands for."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from textual.app import App, ReturnType
+from textual.theme import Theme
+
+_LOOKS = "dark", "light", "high-contrast", "ansi"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Something that has a colour of its own; styles use it as ``$name``."""
+
+    name: str
+    meaning: str
+    colours: tuple[str, str, str, str]
+    """In spectui's looks, and in the terminal's own colours."""
+
+
+ROLES: Final = (
+    Role("target", "the target", ("#5fafff", "#0057ae", "#00ffff", "ansi_bright_blue")),
+    Role(
+        "draft",
+        "the draft, and the tokens of it that are accepted",
+        ("#af87ff", "#6b3fa0", "#c8a8ff", "ansi_bright_magenta"),
+    ),
+    Role(
+        "rejected",
+        "drafted tokens that are rejected, and rolling them back",
+        ("#ff87d7", "#a8206f", "#ff70c8", "ansi_magenta"),
+    ),
+    Role("cache", "the KV cache", ("#5fd7d7", "#00646e", "#8080ff", "ansi_cyan")),
+    Role("compute", "compute buffers", ("#ffaf5f", "#8f4700", "#ffa040", "ansi_blue")),
+    Role("gain", "faster than the target alone", ("#5fd787", "#0a6b2d", "#00ff00", "ansi_green")),
+    Role("loss", "slower, or failed", ("#ff6f6f", "#b3201b", "#ff8080", "ansi_bright_red")),
+    Role("caution", "a warning", ("#ffd75f", "#7a5000", "#ffff00", "ansi_yellow")),
+)
+"""The legend. What is neither has the colour of text: what the user works with, and the rest."""
+_FRAMES = "#707a86", "#858b93", "#c0c0c0", "ansi_bright_black"
+_BASE = {
+    "dark": ("#b4c2d2", "#dcdfe4", "#111418", "#171b21", "#20262e"),
+    "light": ("#34495e", "#1c1f23", "#fbfbf9", "#f1f1ee", "#e4e4df"),
+    "high-contrast": ("#ffffff", "#ffffff", "#000000", "#000000", "#1a1a1a"),
+}
+"""What the user works with, text, background, surface and panel of spectui's looks."""
+_TEXT = {True: "#e0e0e0", False: "#1f1f1f"}
+"""Text in looks that leave it to Textual, dark and light."""
+
+
+def _variables(look: str) -> dict[str, str]:
+    place = _LOOKS.index(look)
+    return {"frame": _FRAMES[place], **{role.name: role.colours[place] for role in ROLES}}
+
+
+def _theme(look: str) -> Theme:
+    primary, foreground, background, surface, panel = _BASE[look]
+    roles = _variables(look)
+    return Theme(
+        name=f"spectui-{look}",
+        dark=look != "light",
+        primary=primary,
+        secondary=primary,
+        accent=primary,
+        success=roles["gain"],
+        warning=roles["caution"],
+        error=roles["loss"],
+        foreground=foreground,
+        background=background,
+        surface=surface,
+        panel=panel,
+        variables={**roles, "border": primary, "border-blurred": roles["frame"]},
+    )
+
+
+THEMES: Final = tuple(map(_theme, _BASE))
+
+
+class ColouredApp(App[ReturnType]):
+    """An app that has the roles' colours in every look."""
+
+    def __init__(self) -> None:
+        """Know spectui's looks."""
+        super().__init__()
+        for each in THEMES:
+            self.register_theme(each)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return the roles' colours for looks that have none of their own."""
+        theme = self.current_theme
+        if theme.ansi:
+            return _variables("ansi")
+        found = _variables("dark" if theme.dark else "light")
+        found["frame"] = f"{theme.foreground or _TEXT[theme.dark]} 60%"
+        own = {"gain": theme.success, "loss": theme.error, "caution": theme.warning}
+        return found | {name: colour for name, colour in own.items() if colour}

@@ -1,0 +1,64 @@
+"""Colours: each stands for one thing, can be read, and frames can be seen."""
+
+from itertools import combinations, pairwise
+
+import pytest
+from textual.color import Color
+from textual.theme import Theme
+
+from spectui.tui.colours import ROLES, THEMES, ColouredApp
+
+FRAME, TEXT = 3.0, 4.5
+"""Contrasts that WCAG asks of what has to be seen, and of what has to be read."""
+
+
+def luminance(colour: Color) -> float:
+    parts = (part / 255 for part in colour.rgb)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    lights = (luminance(Color.parse(each)) for each in (one, other))
+    dark, light = sorted(lights)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    assert contrast("#000", "#fff") == pytest.approx(21)
+    assert contrast("#767676", "#fff") == pytest.approx(4.54, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_every_colour_can_be_read_and_frames_can_be_seen(theme: Theme) -> None:
+    for ground in (theme.background, theme.surface):
+        assert ground is not None
+        assert contrast(theme.variables["frame"], ground) >= FRAME
+        for role in ROLES:
+            assert contrast(theme.variables[role.name], ground) >= TEXT, role.name
+
+
+@pytest.mark.parametrize("look", range(4))
+def test_no_colour_stands_for_two_things(look: int) -> None:
+    colours = [role.colours[look] for role in ROLES]
+    assert len(set(colours)) == len(colours)
+    if look < len(THEMES):
+        assert THEMES[look].primary not in colours
+
+
+def test_hues_are_apart() -> None:
+    for theme in THEMES:
+        hues = sorted(Color.parse(theme.variables[role.name]).hsl.h for role in ROLES)
+        gaps = [second - first for first, second in pairwise([*hues, hues[0] + 1])]
+        assert min(gaps) > 1 / 60, theme.name
+    assert all(one.meaning != other.meaning for one, other in combinations(ROLES, 2))
+
+
+def test_every_look_of_textual_has_every_colour() -> None:
+    app = ColouredApp[None]()
+    for name in app.available_themes:
+        app.theme = name
+        variables = app.get_css_variables()
+        assert {"frame", *(role.name for role in ROLES)} <= set(variables), name
