@@ -1,13 +1,20 @@
 """``--help`` of a command: its options by subject, then examples; reference and man pages as well.
 
+``-h`` of a command with many options shows the main ones, a clause of each.
+
 Click alone lists sixty options in a row. The libraries that group them (cloup, rich-click) cost
 each start more time than the rest of the help.
 """
 
+import inspect
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
+
+_BRIEF = "spectui.brief"
+"""Whether the present help shows the main options alone."""
 
 Examples = Sequence[tuple[str, str]]
 """What a command is good for, and the command."""
@@ -15,6 +22,12 @@ _FEW = 10
 """Below that many options a command needs no subjects."""
 _ALL, _LAST = "Options", "Output"
 _NAMES_WIDTH = 30
+_MAIN = ("Models", "Search", "Grid", "Run", "llama-server")
+"""Subjects of the short help."""
+_CLAUSE = re.compile(
+    r"(?<=[^.])(?:[.;](?=\s)|(?<!With --backend server):(?=\s)| \().*|\.$", re.DOTALL
+)
+"""What is behind an option's first clause, but for one that is its condition."""
 _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Models": (
         *("model", "model_draft", "drafts", "draft_dirs", "preset", "command_line"),
@@ -39,7 +52,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Threads": (),
     "Placement": (),
     "Screen": ("monitor_replay", "theme", "ascii"),
-    _LAST: ("out", "png", "json_path", "quiet", "verbose"),
+    _LAST: ("out", "png", "json_path", "quiet", "verbose", "h"),
 }
 """Parameters by subject, in the order of the help; those of the catalogue are added to them."""
 
@@ -73,12 +86,50 @@ class Command(_WithExamples):
         """
         super().__init__(*arguments, **more)
         self.without_effect = frozenset(without_effect)
+        if len(self.params) >= _FEW:
+            # click gives it to --help otherwise.
+            self.params.append(_brief_option())
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does: the first paragraph in the short help."""
+        whole = self.help
+        if ctx.meta.get(_BRIEF):
+            self.help = inspect.cleandoc(whole or "").partition("\n\n")[0]
+        super().format_help_text(ctx, formatter)
+        self.help = whole
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
+        found = subjects(self, ctx)
+        if ctx.meta.get(_BRIEF):
+            self._format_main(found, ctx, formatter)
+        else:
+            self._format_all(found, ctx, formatter)
+
+    def _format_main(
+        self,
+        found: dict[str, list[click.Option]],
+        ctx: click.Context,
+        formatter: click.HelpFormatter,
+    ) -> None:
+        for subject in (subject for subject in _MAIN if subject in found):
+            rows = [(names(one, ctx), _CLAUSE.sub("", one.help or "")) for one in found[subject]]
+            with formatter.section(subject):
+                formatter.write_dl(rows, _NAMES_WIDTH)
+        others = [subject.lower() for subject in found if subject not in _MAIN]
+        told = f"All options, also of {', '.join(others)}: {ctx.command_path} --help"
+        formatter.write_paragraph()
+        formatter.write_text(told)
+
+    def _format_all(
+        self,
+        found: dict[str, list[click.Option]],
+        ctx: click.Context,
+        formatter: click.HelpFormatter,
+    ) -> None:
         sections = {
             subject: [(names(option, ctx), explanation(option, ctx)) for option in options]
-            for subject, options in subjects(self, ctx).items()
+            for subject, options in found.items()
         }
         widths = [len(name) for rows in sections.values() for name, _ in rows]
         width = max((width for width in widths if width <= _NAMES_WIDTH), default=0)
@@ -88,6 +139,23 @@ class Command(_WithExamples):
         if idle := idle_names(self):
             with formatter.section("Accepted without effect"):
                 formatter.write_text(", ".join(idle))
+
+
+def _brief_option() -> click.Option:
+    def show(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:  # noqa: FBT001 - click's
+        if is_given and not ctx.resilient_parsing:
+            ctx.meta[_BRIEF] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return click.Option(
+        ["-h"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show the main options.",
+    )
 
 
 class Group(_WithExamples, click.Group):

@@ -1,5 +1,6 @@
 """Help: every option has a subject, every example is a command that is understood."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from itertools import takewhile
@@ -7,10 +8,15 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from spectui.cli.app import app
 from spectui.cli.help import Command, Group, subjects
 
+HELP_NAMES = ["-h", "--help"]
+SHORT = 80
+"""Most lines of the short help."""
+OPTION = re.compile(r"(?<!\S)--[a-z][\w-]+")
 LINE = "llama-server -m target.gguf -md draft.gguf --draft-max 8 -c 4096\n"
 
 
@@ -35,8 +41,24 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_option_has_a_subject_where_there_are_subjects(path: str) -> None:
-    found = subjects(COMMANDS[path], click.Context(COMMANDS[path]))
+    ctx = click.Context(COMMANDS[path], help_option_names=HELP_NAMES)
+    found = subjects(COMMANDS[path], ctx)
     assert "Options" not in found or len(found) == 1
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_short_help_is_a_part_of_the_long_one(path: str) -> None:
+    command, runner = COMMANDS[path], CliRunner()
+    short, long = (
+        runner.invoke(command, [word], help_option_names=HELP_NAMES).output
+        for word in ("-h", "--help")
+    )
+    if "-h " not in long.replace("-h, --help", ""):
+        assert short == long
+        return
+    assert short.count("\n") < min(SHORT, long.count("\n"))
+    assert set(OPTION.findall(short)) <= set(OPTION.findall(long))
+    assert "--help" in short
 
 
 def test_every_command_of_the_program_has_examples() -> None:
