@@ -18,8 +18,9 @@ _OPTION = re.compile(r"(?<![\w/.=:-])--?[a-zA-Z][\w-]*")
 _VARIABLE = re.compile(r"(?<!-)\b[A-Z]{2,}[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
 _OF_OTHERS = frozenset(
     {"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RPC", "-DCMAKE_PROJECT_INCLUDE"}
+    | {"--only-binary"}
 )
-"""CMake's."""
+"""Options of CMake and pip."""
 _ELSEWHERE = frozenset({"CMAKE_ARGS"})
 """Variables that are read when something is installed."""
 _KEY_ID = re.compile(r"`\"?([a-z]+\.[a-z_]+)\"?`")
