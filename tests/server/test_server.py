@@ -312,6 +312,15 @@ def test_a_program_that_takes_the_port_of_a_dead_server_is_sent_nothing(
             assert script.asked == []
 
 
+@pytest.fixture
+def _interrupts() -> Iterator[None]:
+    """Ctrl+C interrupts this process, even where it was started to ignore that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupts")
 def test_a_request_can_be_interrupted() -> None:
     def interrupt(handler: Handler) -> None:
         os.kill(os.getpid(), signal.SIGINT)
