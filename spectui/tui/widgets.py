@@ -248,6 +248,9 @@ def _place(binding: Binding) -> tuple[int, int]:
     return (3 if (binding.id or "").startswith("app.") else int(key == "escape")), 0
 
 
+_BETWEEN = " | "
+
+
 class StatusBar(Widget):
     """Status bar: the pair and its settings left, the activity right; the left side gives way."""
 
@@ -255,7 +258,8 @@ class StatusBar(Widget):
     StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
     """
 
-    left: reactive[str] = reactive("")
+    left: reactive[tuple[str, ...]] = reactive(())
+    """Facts, the most important first; those for which there is no room are left out."""
     right: reactive[str] = reactive("")
 
     def render(self) -> Text:
@@ -263,7 +267,12 @@ class StatusBar(Widget):
         width = self.size.width
         right = Text(self.right, no_wrap=True)
         right.truncate(width, overflow="ellipsis")
-        left = Text(self.left, no_wrap=True)
-        left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
+        room = max(0, width - right.cell_len - 1)
+        left, *more = (Text(fact, no_wrap=True) for fact in self.left or ("",))
+        left.truncate(room, overflow="ellipsis")
+        for fact in more:
+            if left.cell_len + len(_BETWEEN) + fact.cell_len > room:
+                break
+            left = Text.assemble(left, (_BETWEEN, "dim"), fact)
         gap = max(1, width - left.cell_len - right.cell_len)
         return Text.assemble(left, " " * gap, right, no_wrap=True)
