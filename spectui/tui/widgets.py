@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
 from textual.events import Click
 from textual.geometry import Size
@@ -196,9 +196,13 @@ class KeyBar(Footer):
 
         What a key of the screen does is not said again by a function key.
         """
-        found = [one for one in self.screen.active_bindings.values() if one.binding.show]
+        shown = [one for one in self.screen.active_bindings.values() if one.binding.show]
+        by_action = dict[str, ActiveBinding]()
+        for one in shown:
+            by_action.setdefault(one.binding.action, one)
         by_label = dict[str, FooterKey]()
-        for _, binding, enabled, tooltip in sorted(found, key=lambda one: _place(one.binding)):
+        order = sorted(by_action.values(), key=lambda one: _place(one.binding))
+        for _, binding, enabled, tooltip in order:
             name = self.app.get_key_display(binding)
             label = binding.description
             keys = FooterKey(binding.key, name, label, binding.action, not enabled, tooltip)
