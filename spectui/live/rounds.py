@@ -1,8 +1,8 @@
 """Rounds: acceptance and the speedup that it promises, cost of verifying, bottleneck."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from spectui.format import counted
@@ -246,15 +246,19 @@ class ExpectationState:
 
     reason: str | None = "needs rounds with a draft"
     """Why there is no estimate; None if there is one."""
-    leviathan: float | None = None
-    full: float | None = None
+    ideal: float | None = None
+    """Were verifying any number of tokens as cheap as one: Leviathan's formula."""
+    predicted: float | None = None
+    """With the real cost of verifying and of rollback."""
     measured: float | None = None
     inputs: expectation.RoundModel | None = None
-    """Inputs of the full estimate."""
+    """Inputs of the prediction."""
+    by_length: tuple[tuple[int, float], ...] = ()
+    """(drafted tokens, predicted speedup) of rounds whose batch size was seen, ascending."""
     loss: expectation.Loss | None = None
     """The term that costs most."""
     without_loss: float | None = None
-    """Speedup by the full estimate, if that term alone were ideal."""
+    """Predicted speedup, if that term alone were ideal."""
 
 
 def draft_step_s(counters: Counters) -> float | None:
@@ -265,7 +269,12 @@ def draft_step_s(counters: Counters) -> float | None:
 
 
 def expectation_state(
-    setting: Counters, *, speculates: bool, step_s: float | None, measured: float | None
+    setting: Counters,
+    *,
+    speculates: bool,
+    step_s: float | None,
+    measured: float | None,
+    costs: Sequence[VerifyCost] = (),
 ) -> ExpectationState:
     """Compute both estimates.
 
@@ -274,6 +283,7 @@ def expectation_state(
         speculates: whether this turn uses the draft.
         step_s: V(1).
         measured: speedup with the present settings against the baseline.
+        costs: V(n) by batch size.
     """
     if not speculates:
         return ExpectationState(reason="this turn runs without the draft", measured=measured)
@@ -297,13 +307,25 @@ def expectation_state(
     term, speedup = expectation.largest_loss(inputs)
     return ExpectationState(
         reason=None,
-        leviathan=expectation.leviathan_speedup(alpha, inputs.gamma, draft_step),
-        full=expectation.full_speedup(inputs),
+        ideal=expectation.leviathan_speedup(alpha, inputs.gamma, draft_step),
+        predicted=expectation.full_speedup(inputs),
         measured=measured,
         inputs=inputs,
+        by_length=tuple(_by_length(inputs, costs)),
         loss=term,
         without_loss=speedup,
     )
+
+
+def _by_length(
+    inputs: expectation.RoundModel, costs: Sequence[VerifyCost]
+) -> Iterator[tuple[int, float]]:
+    """Predict rounds of other lengths with what verifying so many tokens was seen to cost."""
+    for cost in costs:
+        if cost.n_tokens > 1 and cost.ratio:
+            gamma = cost.n_tokens - 1
+            model = replace(inputs, gamma=gamma, verify=cost.ratio)
+            yield gamma, expectation.full_speedup(model)
 
 
 _NOTHING = Counters()

@@ -349,5 +349,6 @@ class LiveTally:
                 speculates=self._speculates,
                 step_s=step_s,
                 measured=rounds.ratio(self._setting_rate.per_s, baseline),
+                costs=costs,
             ),
         )

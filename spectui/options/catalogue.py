@@ -97,6 +97,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         flags=("--spec-type", "--spec-stage"),
+        help="What drafts.",
         variables=("SPEC_TYPE", None),
     ),
     Option(flags=("--spec-default",), values=Switch(), is_ours=False),

@@ -1,25 +1,28 @@
 """The flags for the user's own llama-server: live settings, what tuning found, and off."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, TextArea
 
 from spectui.commands.formats import Format, file_name, render
-from spectui.commands.launch import ExportSetup
+from spectui.commands.launch import ExportSetup, Launch
 from spectui.errors import BadInputError
 from spectui.live.setup import LiveSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.tui.glyphs import ASCII, glyphs_of
+from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
 from spectui.tune.trials import best_trial
@@ -28,6 +31,8 @@ from spectui.writing import write_file, write_new_file
 if TYPE_CHECKING:
     from spectui.tune.progress import TuningState
 
+_ASIDE = re.compile(r"[.:;] | \(")
+"""Where the help of an option goes on to what is not needed beside a command."""
 _DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
 
 
@@ -144,11 +149,13 @@ class ExportScreen(Screen[None]):
     ExportScreen {
         & #note { height: auto; max-height: 4; padding: 0 2; color: $text-muted; }
         & #problem { height: 1fr; padding: 1 2; color: $caution; display: none; }
-        & TextArea { height: 1fr; border: round $border-blurred; padding: 0 1; }
+        & TextArea { height: auto; max-height: 50%; border: round $border-blurred; padding: 0 1; }
         & TextArea:focus { border: round $border; }
+        & #flags { height: 1fr; padding: 0 2; scrollbar-size-vertical: 1; }
+        & #flags Static { height: auto; }
         &.-ascii TextArea { border: ascii $border-blurred; }
         &.-ascii TextArea:focus { border: ascii $border; }
-        &.-failed TextArea { display: none; }
+        &.-failed TextArea, &.-failed #flags { display: none; }
         &.-failed #problem { display: block; }
     }
     """
@@ -182,6 +189,8 @@ class ExportScreen(Screen[None]):
         yield Static(id="note", markup=False)
         yield SaveBar()  # not below: that is where toasts appear
         yield _Command(read_only=True, soft_wrap=True, show_line_numbers=False)
+        with VerticalScroll(id="flags", can_focus=False):
+            yield Static()
         yield Static(id="problem", markup=False)
         yield KeyBar()
 
@@ -200,9 +209,12 @@ class ExportScreen(Screen[None]):
         glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
-            self.text = render(choice.setup.launch(dialect), format_)
+            launch = choice.setup.launch(dialect)
+            self.text = render(launch, format_)
         except BadInputError as error:
             self.text, self._problem = None, str(error)
+        else:
+            self.query_one("#flags Static", Static).update(_flags(launch, glyphs))
         display = Display(ascii_only=glyphs is ASCII)
         shown = display.feed((self.text or "").rstrip("\n")) + display.flush()
         self.query_one(TextArea).load_text(shown)
@@ -251,6 +263,17 @@ class ExportScreen(Screen[None]):
             self.query_one(ChoiceRow).focus()
         else:
             self.dismiss()
+
+
+def _flags(launch: Launch, glyphs: Glyphs) -> Table:
+    """One option of the command a line, with its meaning."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
+    table.add_column(style="dim")
+    for item in launch.command.items:
+        meaning = "" if item.option is None else _ASIDE.split(item.option.help)[0].rstrip(".")
+        table.add_row(Text(glyphs.one_line(" ".join(item.words))), glyphs.own_line(meaning))
+    return table
 
 
 def export_choices(

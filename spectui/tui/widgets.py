@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
 from textual.events import Click
 from textual.geometry import Size
@@ -196,9 +196,13 @@ class KeyBar(Footer):
 
         What a key of the screen does is not said again by a function key.
         """
-        found = [one for one in self.screen.active_bindings.values() if one.binding.show]
+        shown = [one for one in self.screen.active_bindings.values() if one.binding.show]
+        by_action = dict[str, ActiveBinding]()
+        for one in shown:
+            by_action.setdefault(one.binding.action, one)
         by_label = dict[str, FooterKey]()
-        for _, binding, enabled, tooltip in sorted(found, key=lambda one: _place(one.binding)):
+        order = sorted(by_action.values(), key=lambda one: _place(one.binding))
+        for _, binding, enabled, tooltip in order:
             name = self.app.get_key_display(binding)
             label = binding.description
             keys = FooterKey(binding.key, name, label, binding.action, not enabled, tooltip)
@@ -248,6 +252,9 @@ def _place(binding: Binding) -> tuple[int, int]:
     return (3 if (binding.id or "").startswith("app.") else int(key == "escape")), 0
 
 
+_BETWEEN = " | "
+
+
 class StatusBar(Widget):
     """Status bar: the pair and its settings left, the activity right; the left side gives way."""
 
@@ -255,7 +262,8 @@ class StatusBar(Widget):
     StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
     """
 
-    left: reactive[str] = reactive("")
+    left: reactive[tuple[str, ...]] = reactive(())
+    """Facts, the most important first; those for which there is no room are left out."""
     right: reactive[str] = reactive("")
 
     def render(self) -> Text:
@@ -263,7 +271,12 @@ class StatusBar(Widget):
         width = self.size.width
         right = Text(self.right, no_wrap=True)
         right.truncate(width, overflow="ellipsis")
-        left = Text(self.left, no_wrap=True)
-        left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
+        room = max(0, width - right.cell_len - 1)
+        left, *more = (Text(fact, no_wrap=True) for fact in self.left or ("",))
+        left.truncate(room, overflow="ellipsis")
+        for fact in more:
+            if left.cell_len + len(_BETWEEN) + fact.cell_len > room:
+                break
+            left = Text.assemble(left, (_BETWEEN, "dim"), fact)
         gap = max(1, width - left.cell_len - right.cell_len)
         return Text.assemble(left, " " * gap, right, no_wrap=True)

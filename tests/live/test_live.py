@@ -566,10 +566,25 @@ def test_the_estimates_are_those_of_the_formulas() -> None:
         tally.round_finished(make_round(4, n_accepted, times, step_s=0.01))
     state = tally.state().expectation
     alpha = 14 / 15
-    assert state.leviathan == pytest.approx(leviathan_speedup(alpha, 4, 0.1))
-    assert state.full == pytest.approx(expected_tokens(alpha, 4) / (4 * 0.1 + 1.5 + 0.1))
+    assert state.ideal == pytest.approx(leviathan_speedup(alpha, 4, 0.1))
+    assert state.predicted == pytest.approx(expected_tokens(alpha, 4) / (4 * 0.1 + 1.5 + 0.1))
     assert state.measured == pytest.approx((18 / 0.8) / 10)
     assert state.loss is Loss.VERIFY
+
+
+def test_other_lengths_are_predicted_from_what_verifying_them_was_seen_to_cost() -> None:
+    tally = answering()
+    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
+    for n_drafted, verify_s in ((2, 0.12), (4, 0.15)):
+        times = RoundTimes(draft_s=0.01 * n_drafted, verify_s=verify_s)
+        tally.round_finished(make_round(n_drafted, 1, times, step_s=0.01))
+    state = tally.state().expectation
+    assert state.inputs is not None
+    alpha = state.inputs.alpha
+    assert dict(state.by_length) == {
+        2: pytest.approx(expected_tokens(alpha, 2) / (2 * 0.1 + 1.2)),
+        4: pytest.approx(expected_tokens(alpha, 4) / (4 * 0.1 + 1.5)),
+    }
 
 
 def test_without_a_baseline_the_expectation_waits_for_it() -> None:

@@ -739,6 +739,9 @@ def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_num
         await ready(cockpit, pilot)
         functions = [f"F{n}" for n in range(1, 11)]
         assert names() == [*functions, "Ctrl+Q"]
+        await press_keys(pilot, "f1")
+        assert names() == ["Esc"]
+        await press_keys(pilot, "escape")
         await tell(cockpit, pilot, USE_IT)
         await press_keys(pilot, "f5")
         # Export has a key of this screen.

@@ -125,7 +125,7 @@ def text_of(panel: Panel[Any]) -> str:
 
 def status_of(pilot: Pilot[None]) -> tuple[str, str]:
     bar = pilot.app.screen.query_one(StatusBar)
-    return bar.left, bar.right
+    return ", ".join(bar.left), bar.right
 
 
 def is_shown(widget: Widget) -> bool:

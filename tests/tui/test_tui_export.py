@@ -44,6 +44,9 @@ CHOICES = (
 
 
 class Host(ColouredApp[None]):
+    # Scroll bars are the app's, which draws them without its own characters in ASCII.
+    CSS = "* { scrollbar-size: 0 0; }"
+
     def __init__(self, choices: tuple[ExportChoice, ...], glyphs: Glyphs) -> None:
         super().__init__()
         self.glyphs = glyphs
@@ -362,3 +365,15 @@ def test_the_text_cannot_be_edited() -> None:
 def test_the_actions_keep_their_ids() -> None:
     ids = {binding.id for binding in ExportScreen.BINDINGS if not isinstance(binding, tuple)}
     assert ids == {"export.copy", "export.save", "export.back"}
+
+
+def test_every_option_stands_on_a_line_of_its_own_with_its_meaning() -> None:
+    shown: list[str] = []
+
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        await handled(pilot)
+        shown.extend(line.strip() for line in lines(app))
+
+    drive(look, size=(120, 50))
+    (longest,) = [line for line in shown if line.startswith("--spec-draft-n-max")]
+    assert longest.endswith("Most tokens per draft")

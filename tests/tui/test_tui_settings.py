@@ -53,7 +53,7 @@ def type_into(cockpit: Cockpit, field: str, value: str) -> None:
 
 
 def status(cockpit: Cockpit) -> str:
-    return cockpit.app.live.query_one(StatusBar).left
+    return ", ".join(cockpit.app.live.query_one(StatusBar).left)
 
 
 @pytest.mark.parametrize("draft", [True, False], ids=["with draft", "target alone"])

@@ -592,14 +592,14 @@ def test_at_every_size_what_matters_is_in_view_and_numbers_are_plain_where_room_
 def test_what_has_no_room_can_be_scrolled_to() -> None:
     async def look(app: Host, pilot: Pilot[None]) -> None:
         shown, before = app.text(), app.lines()
-        assert "tokens/s by draft_max" not in shown
+        assert "shown" not in shown.split()
         assert "costs fitted to" not in shown
         seen_on_the_way = shown
         for _ in range(3):
             await press_keys(pilot, "pagedown")
             seen_on_the_way += app.text()
         assert "Best predicted: max" in seen_on_the_way
-        assert "tokens/s by draft_max" in seen_on_the_way
+        assert "tokens/s:" in seen_on_the_way
         assert app.text().count("costs fitted to 210 rounds") == 1
         # How to leave stays; the parameter that has the keys still has them.
         assert "esc Back" in app.text()
@@ -686,10 +686,11 @@ def test_the_legend_says_of_which_answers_curve_and_points_are_where_there_is_ro
     plain = f"tokens/s by draft_max:  ◆ shown  ■ measured  {off}"
     short = f"tokens/s by draft_max:  ◆ shown  ■ measured: answers that ran so  {off}"
     full = f"tokens/s by draft_max, all answers:  ◆ shown  ■ measured: answers that ran so  {off}"
-    for words, shorter in ((full, short), (short, plain)):
+    least = f"tokens/s:  ◆ shown  ■ measured  {off}"
+    for words, shorter in ((full, short), (short, plain), (plain, least)):
         assert legend(drawn, UNICODE, len(words)) == words
         assert legend(drawn, UNICODE, len(words) - 1) == shorter
-    assert legend(drawn, UNICODE, 0) == plain
+    assert legend(drawn, UNICODE, 0) == least
     # Trials are of the prompts of tuning.
     tuned = curve(REPLAYED.line(drafting(4)), drafting(4), MEASURED[1:2])
     assert "answers" not in legend(tuned, UNICODE, 200)
@@ -744,6 +745,29 @@ def test_a_measured_point_stands_in_the_row_of_its_label(glyphs: Glyphs) -> None
             await check(app, pilot)
 
     drive(look, size=(80, 22), glyphs=glyphs)
+
+
+def test_the_best_lies_within_the_axes_although_it_is_on_another_line() -> None:
+    worse = drafting(4, 0, 0.9)
+    best = REPLAYED.best
+    assert best is not None
+    assert best.tokens_per_s is not None
+    drawn = curve(REPLAYED.line(worse), worse, (), best)
+    assert drawn.points == ((Mark.BEST, best.model.draft_max, best.tokens_per_s),)
+    assert max(drawn.values) < best.tokens_per_s
+    scale = drawn.axis(10)
+    assert scale.low <= best.tokens_per_s <= scale.high
+    assert "@ best" in legend(drawn, ASCII, 80)
+
+
+def test_the_axis_has_its_unit_where_there_is_room() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        for height, is_there in ((40, True), (24, False)):
+            await resize(pilot, 80, height)
+            await idle(app, pilot)
+            assert app.whatif.query_one("#unit").display is is_there
+
+    drive(look, size=(80, 40))
 
 
 @pytest.mark.parametrize("draft_max", [1, DEPTH])

@@ -221,7 +221,7 @@ class AttachScreen(Screen[None]):
         if self.is_paused:
             return
         glyphs = glyphs_of(self)
-        self._status.left = glyphs.spelt(title(state))
+        self._status.left = (glyphs.spelt(title(state)),)
         wrong = glyphs.spelt(trouble(state.link))
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")

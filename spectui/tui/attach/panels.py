@@ -27,7 +27,13 @@ from spectui.tui.panels.base import (
     charted,
     labelled,
 )
-from spectui.tui.panels.machine import disk_block, gpu_block, link_blocks
+from spectui.tui.panels.machine import (
+    cores_block,
+    disk_block,
+    gpu_block,
+    link_blocks,
+    no_gpu_block,
+)
 
 _SPEED_HEIGHTS = range(1, 41)
 _RATE_HEIGHTS = range(1, 4)
@@ -338,16 +344,9 @@ class MachinePanel(Panel[TrafficState]):
         if state.reason is not None:
             return (block((0, pen.sentence(state.reason))),)
         return (
-            _cores(state.cpu_per_core, pen),
+            cores_block(state.cpu_per_core, pen, rank=1),
             gpu_block(state.links, pen, rank=2),
+            () if state.gpu_reason is None else no_gpu_block(state.gpu_reason, pen, rank=15),
             *link_blocks(state, pen),
             disk_block(state, pen),
         )
-
-
-def _cores(shares: tuple[float, ...], pen: Pen) -> Block:
-    if not shares:
-        return ()
-    busy = f"{sum(shares):.1f} of {len(shares)} cores"
-    bars = pen.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
-    return block((1, (pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),)),)))

@@ -1,5 +1,6 @@
 """The live panels: does speculation pay, how good is the draft, where does a round's time go."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from spectui.format import counted
@@ -9,6 +10,7 @@ from spectui.options.setup import Schedule
 from spectui.speculative.counters import RoundTimes
 from spectui.speculative.expectation import RoundModel
 from spectui.tui.panels.base import (
+    NOTABLE,
     Block,
     Line,
     Lines,
@@ -25,7 +27,7 @@ from spectui.tui.panels.base import (
 
 _HEIGHTS = range(1, 7)
 _HOUR_MIN = 60
-_LABEL = len("Leviathan ")
+_LABEL = len("predicted ")
 _NUMBER = len(" 10.00x")
 _NAME = len("alpha ")
 _ROUND_HEIGHTS = range(1, 4)
@@ -33,6 +35,7 @@ _PART = len("rollback ")
 _MS = len(" 1234 ms")
 _COST_LABEL = len("V(n)/V(1)")
 _COLUMN = 6
+_MAX_LENGTHS = 6
 
 
 class ThroughputPanel(Panel[ThroughputState]):
@@ -41,9 +44,9 @@ class ThroughputPanel(Panel[ThroughputState]):
     heading = "Throughput"
 
     def blocks(self, state: ThroughputState, pen: Pen) -> Sequence[Block]:
-        """Headline, averages, history, prompt."""
+        """Verdict, averages, history, prompt."""
         return (
-            block((0, _headline(state, pen))),
+            _headline(state, pen),
             growing(10, _averages(state, pen), step=30),
             growing(15, _schedule(state, pen), step=20),
             _history(state, pen),
@@ -51,26 +54,39 @@ class ThroughputPanel(Panel[ThroughputState]):
         )
 
 
-def _headline(state: ThroughputState, pen: Pen) -> Lines:
+def _headline(state: ThroughputState, pen: Pen) -> Block:
+    """The speedup and the throughput: on a line, or in digits of three lines."""
     if state.phase is Phase.PROMPT:
-        return ((("reading the prompt", Look.STRONG),),)
+        return block((0, ((("reading the prompt", Look.STRONG),),)))
     is_decoding = state.phase is Phase.DECODING
     value = state.now_tokens_per_s if is_decoding else state.turn_tokens_per_s
     if value is None:
-        text = "first round under way" if is_decoding else "no turn yet"
-        return pen.sentence(text)
+        return block((0, pen.sentence("first round under way" if is_decoding else "no turn yet")))
     factor = state.speedup_now if is_decoding else state.speedup_turn
-    left: Line = (
+    speed: Line = (
         (pen.tokens_per_s(value), Look.STRONG),
         (" now" if is_decoding else " last turn", Look.MUTED),
     )
-    return (pen.spread(left, (pen.factor(factor),)),)
+    arrowed, look = pen.factor(factor)
+    one = pen.spread(speed, ((arrowed, look),))
+    if factor is None:
+        return block((0, (one,)))
+    beside: Lines = (speed, (), ((f"{_compared(factor)} the target alone", look),))
+    large = pen.large(f"{factor:.2f}x", look)
+    whole = tuple((*row, ("  ", ""), *line) for row, line in zip(large, beside, strict=False))
+    return block((0, (one,)), (12, whole))
+
+
+def _compared(factor: float) -> str:
+    if abs(factor - 1) < NOTABLE:
+        return "as fast as"
+    return "faster than" if factor > 1 else "slower than"
 
 
 def _averages(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
     turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
     alone = pen.tokens_per_s(baseline) if baseline else "not measured yet"
-    baseline_line = pen.spread(labelled("baseline", alone), _age(state))
+    baseline_line = pen.spread(labelled("target alone", alone), _age(state))
     session = labelled("session", pen.tokens_per_s(state.session_tokens_per_s))
     if turn is None or state.phase is not Phase.DECODING:
         both = baseline_line, session
@@ -88,7 +104,11 @@ def _schedule(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
         return ()
     named: Line = labelled("schedule", state.schedule)
     if state.schedule is Schedule.FAST:
-        return (named,), (named, *pen.sentence("llama-server has none such: only a possibility"))
+        why = "Not llama-server's: Tune measures the server schedule, and finds another speedup."
+        return (pen.spread(named, labelled("Tune measures", "server")),), (
+            named,
+            *pen.sentence(why),
+        )
     if state.fast_tokens_per_s is None:
         return ((named,),)
     fast = state.fast_tokens_per_s
@@ -141,6 +161,7 @@ class ExpectationPanel(Panel[ExpectationState]):
             growing(0, _speedups(state, pen), step=20),
             growing(10, _loss(state, pen), step=5),
             growing(30, _inputs(state.inputs, pen)),
+            block((70, _by_length(state, pen))),
         )
 
 
@@ -149,13 +170,13 @@ def _measured(state: ExpectationState, pen: Pen) -> Line:
 
 
 def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
-    leviathan, full = (pen.speedup(value) for value in (state.leviathan, state.full))
-    estimates: Line = (*labelled("Leviathan", leviathan), *labelled("  full", full))
+    ideal, predicted = (pen.speedup(value) for value in (state.ideal, state.predicted))
+    estimates: Line = (*labelled("ideal", ideal), *labelled("  predicted", predicted))
     one = pen.spread(estimates, _measured(state, pen))
     rows = (
-        ("Leviathan", state.leviathan, Look.CACHE),
-        ("full", state.full, Look.TARGET),
-        ("measured", state.measured, Look.DRAFT),
+        ("ideal", state.ideal, Look.MUTED),
+        ("predicted", state.predicted, Look.PLAIN),
+        ("measured", state.measured, pen.factor(state.measured)[1]),
     )
     top = max((value for _name, value, _style in rows if value is not None), default=0.0)
     bars = tuple(
@@ -185,12 +206,31 @@ def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     return (short,), (short, *pen.sentence(full))
 
 
+def _by_length(state: ExpectationState, pen: Pen) -> Lines:
+    """What drafts of other lengths are predicted to give."""
+    if len(state.by_length) <= 1:
+        return ()
+    shown = state.by_length[:_MAX_LENGTHS]
+    top = max(speedup for _n, speedup in shown)
+    label = len(" 12 tokens ")
+    room = max(pen.width - label - _NUMBER, 0)
+    rows = (
+        (
+            (f"{n:>3} {'token' if n == 1 else 'tokens'}".ljust(label), Look.MUTED),
+            (pen.bar(speedup / top, room), Look.PLAIN),
+            (pen.speedup(speedup).rjust(_NUMBER), Look.PLAIN),
+        )
+        for n, speedup in shown
+    )
+    return (("predicted by length of the draft", Look.MUTED),), *rows
+
+
 def _inputs(inputs: RoundModel | None, pen: Pen) -> tuple[Lines, ...]:
-    """Inputs of the full estimate, in short and with explanations."""
+    """Inputs of the prediction, in short and with explanations."""
     if inputs is None:
         return ()
     values = (
-        ("α", inputs.alpha, "accepted per drafted token"),
+        ("α", inputs.alpha, "acceptance of each next token"),
         ("γ", inputs.gamma, "drafted per round"),
         ("c", inputs.draft_step, "draft step / V(1)"),
         ("V", inputs.verify, "V(γ+1) / V(1)"),
@@ -204,7 +244,7 @@ def _inputs(inputs: RoundModel | None, pen: Pen) -> tuple[Lines, ...]:
         ((name.ljust(_NAME), Look.PLAIN), (value, Look.PLAIN), (f"  {meaning}", Look.MUTED))
         for name, value, meaning in named
     )
-    formula = pen.spelt("full = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
+    formula = pen.spelt("predicted = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
     return short, (*rows, *pen.sentence(formula))
 
 
@@ -222,6 +262,7 @@ class AcceptancePanel(Panel[AcceptanceState]):
                 state.setting.conditional_acceptance, "by position, of rounds that reached it"
             ),
             _strips(state.recent, pen),
+            block((90, _lengths(state.recent, pen))),
         )
 
 
@@ -255,6 +296,27 @@ def _strips(recent: Sequence[tuple[int, int]], pen: Pen) -> Block:
     )
     one, two, three = (_strip(recent, n_lines, pen) for n_lines in (1, 2, 3))
     return block((10, one), (50, two), (70, (*two, legend)), (80, (*three, legend)))
+
+
+def _lengths(recent: Sequence[tuple[int, int]], pen: Pen) -> Lines:
+    """In how many rounds so many tokens were accepted."""
+    counts = Counter(n_accepted for n_drafted, n_accepted in recent if n_drafted)
+    if not counts:
+        return ()
+    rows = range(min(max(counts), _MAX_LENGTHS) + 1)
+    most, label, number = max(counts.values()), len(" 12 "), len(" 1234")
+    room = max(pen.width - label - number, 0)
+    return (
+        (("rounds by accepted tokens", Look.MUTED),),
+        *(
+            (
+                (f"{n:>3} ", Look.MUTED),
+                (pen.bar(counts[n] / most, room), Look.DRAFT),
+                (str(counts[n]).rjust(number), Look.PLAIN),
+            )
+            for n in rows
+        ),
+    )
 
 
 def _strip(recent: Sequence[tuple[int, int]], n_lines: int, pen: Pen) -> Lines:

@@ -43,11 +43,11 @@ class Panels(PanelStack):
         & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
         & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
 
-        &.-framed > ThroughputPanel { height: 5fr; }
+        &.-framed > ThroughputPanel { height: 6fr; }
         &.-framed > AcceptancePanel { height: 7fr; }
         &.-framed > RoundPanel { height: 9fr; }
         &.-framed > MemoryPanel { height: 6fr; }
-        &.-framed > TrafficPanel { height: 6fr; }
+        &.-framed > TrafficPanel { height: 5fr; }
         &.-framed > ExpectationPanel { height: 5fr; }
 
         &.-two-columns { layout: grid; grid-size: 2 3; }
@@ -221,7 +221,7 @@ class LiveScreen(Screen[None]):
 
     def _show_status(self) -> None:
         bar = self._status
-        bar.left = describe(self.setup) if self.setup else "spectui"
+        bar.left = describe(self.setup) if self.setup else ("spectui",)
         bullet = f" {glyphs_of(self).bullet} "
         readings = "recorded readings" if self.recorded else ""
         parts = (readings, self.tuning, str(self.activity))
@@ -285,21 +285,22 @@ class LiveScreen(Screen[None]):
             self.notify("The last answer was copied.")
 
 
-def describe(setup: LiveSetup) -> str:
-    """Return one line: which pair, how it drafts and samples."""
+def describe(setup: LiveSetup) -> tuple[str, ...]:
+    """Return the pair, how it drafts and how it samples, each with its name."""
     name = setup.target.path.stem
-    sampled = f", {setup.sampling.label}"
+    sampled = f"sampling {setup.sampling.label}"
     if setup.drafting is None:
         off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
-        return f"{name}, {off}{sampled}"
+        return name, off, sampled
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
+    schedule = f"schedule {setup.schedule}"
     if setup.drafting.is_mtp:
         pair = name if setup.draft is None else f"{name} + {setup.draft.path.stem}"
-        return f"{', '.join((pair, *ahead, last, setup.schedule))}{sampled}"
+        return pair, *ahead, last, schedule, sampled
     if setup.draft is None or not setup.drafting.needs_draft:
-        return f"{', '.join((name, *ahead, last))}{sampled}"
+        return name, *ahead, last, sampled
     pair = f"{name} + {setup.draft.path.stem}"
-    return f"{', '.join((pair, *ahead, setup.drafting.own.summary, setup.schedule))}{sampled}"
+    return pair, *ahead, f"draft {setup.drafting.own.summary}", schedule, sampled
 
 
 def _resting(setup: LiveSetup) -> str:

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Region
 from textual.reactive import reactive
+from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -43,7 +44,7 @@ Part = tuple[str, str]
 Line = tuple[Part, ...]
 Lines = tuple[Line, ...]
 
-_NOTABLE = 0.02
+NOTABLE = 0.02
 """A speedup this near to 1 is neither good nor bad."""
 _COLUMN = 5
 """Cells of a position with its number under it: ``0.92`` and a gap."""
@@ -155,10 +156,20 @@ class Pen(Glyphs):
         gap = self.width - cells(left) - cells(right)
         return (*left, (" " * gap, ""), *right) if gap > 0 else left
 
+    def large(self, text: str, look: str) -> Lines:
+        """Return a number as digits of three lines, or nothing where there are only ASCII's."""
+        if self.is_ascii:
+            return ()
+        drawn = [
+            DIGITS3X3_BOLD[3 * DIGITS.index(one) :][:3] if one in DIGITS else (" ", " ", one)
+            for one in text
+        ]
+        return tuple((("".join(row), look),) for row in zip(*drawn, strict=True))
+
     def factor(self, value: float | None) -> Part:
         """Return a speedup, its direction as an arrow and as a colour."""
         text = self.speedup(value)
-        if value is None or abs(value - 1) < _NOTABLE:
+        if value is None or abs(value - 1) < NOTABLE:
             return text, Look.STRONG
         arrow, look = (self.up, Look.GAIN) if value > 1 else (self.down, Look.LOSS)
         return f"{arrow}{text}", look
@@ -207,10 +218,10 @@ class Pen(Glyphs):
         """
         if not shares:
             return ()
-        one: Line = (
-            ("by position ", Look.MUTED),
-            (self.spark(shares, len(shares), maximum=1.0)[0], Look.DRAFT),
-        )
+        label = "by position "
+        n_beside = (self.width - len(label)) // _COLUMN
+        beside = " ".join(map(self.number, shares[:n_beside]))
+        one: Line = ((label, Look.MUTED), (beside, ""))
         n_shown = self.width // _COLUMN
         more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
         shown = shares[: max(n_shown - bool(more), 0)]

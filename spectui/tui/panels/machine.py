@@ -40,6 +40,9 @@ _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
 _LINK_HEIGHTS = range(2, 7, 2)
+_CORE = len("core 123  100 %")
+_CORES_RANK = 78
+"""How far behind their sum each core stands."""
 _FEW = 2
 """Memories of a machine with one GPU: a line each is what there is room for."""
 
@@ -60,10 +63,10 @@ class MemoryPanel(Panel[MemoryState]):
             blocks.append(pen.prose(10, text, look=Look.WARNING, step=20))
         blocks += [pen.prose(25, reason) for reason in _reasons(state.pools)]
         if state.gpu_reason is not None:
-            blocks.append(pen.prose(25, state.gpu_reason))
+            blocks.append(no_gpu_block(state.gpu_reason, pen, rank=18))
         if all(len(pool.parts) == len(Use) for pool in state.pools):
             table = _table(_columns(state.pools, (pen.width - _LABEL) // _COLUMN), pen)
-            blocks.append(block((20, (_legend(pen),)), (40, table)))
+            blocks.append(block((20, (_legend(state.pools, pen),)), (40, table)))
         return blocks
 
     def alert(self) -> str | None:
@@ -73,6 +76,13 @@ class MemoryPanel(Panel[MemoryState]):
         if not warnings or self.size.height > min(len(state.pools), _FEW):
             return None
         return f"{glyphs_of(self).warning} {_and_more(warnings)}"
+
+
+def no_gpu_block(reason: str, pen: Pen, *, rank: int) -> Block:
+    """Return why there is no GPU, on one line; doctor tells what is in brackets."""
+    short, *_ = reason.partition(" (")
+    told = next((one for one in (f"no GPU: {short}", short) if len(one) <= pen.width), short)
+    return block((rank, (((pen.spelt(told), Look.MUTED),),)))
 
 
 def _warnings(state: MemoryState) -> list[str]:
@@ -141,10 +151,13 @@ def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
     return (label, Look.MUTED), *filled, (pen.track * rest, Look.MUTED), (numbers, "")
 
 
-def _legend(pen: Pen) -> Line:
+def _legend(pools: Sequence[MemoryPool], pen: Pen) -> Line:
+    """What the parts of the bars are; those that no memory has are left out."""
+    used = {use for pool in pools for use, size_bytes in pool.parts if size_bytes}
     return tuple(
         part
         for use, filling in zip(Use, pen.segments, strict=False)
+        if use in used
         for part in ((filling, _STYLES[use]), (f"{use} ", Look.MUTED))
     )
 
@@ -241,7 +254,7 @@ def _held_back(gpu: GpuReading, *, alone: bool) -> str | None:
 class TrafficPanel(Panel[TrafficState]):
     """Shows rates with their histories."""
 
-    heading = "PCIe, DRAM, disk"
+    heading = "PCIe, DRAM, disk, cores"
 
     def blocks(self, state: TrafficState, pen: Pen) -> Sequence[Block]:
         """Links, or why there are none; DRAM; disk."""
@@ -250,19 +263,15 @@ class TrafficPanel(Panel[TrafficState]):
             *rpc_blocks(state, pen),
             _dram(state, pen),
             disk_block(state, pen),
+            cores_block(state.cpu_per_core, pen, rank=12),
         )
 
 
 def link_blocks(state: TrafficState, pen: Pen) -> list[Block]:
-    """Return the links, or why there are none."""
-    blocks: list[Block] = []
-    if state.gpu_reason is not None:
-        blocks.append(pen.prose(15, f"PCIe: {state.gpu_reason}", step=10))
-    if len(state.links) == 1:
-        blocks.append(_link(state, pen))
-    elif state.links:
-        blocks.append(_links(state, pen))
-    return blocks
+    """Return the links; why there are no GPUs is told by the panel of their memory."""
+    if not state.links:
+        return []
+    return [_link(state, pen) if len(state.links) == 1 else _links(state, pen)]
 
 
 def rpc_blocks(state: TrafficState, pen: Pen) -> list[Block]:
@@ -397,6 +406,25 @@ def _beside_limit(left: Line, limit: DramLimit | None, pen: Pen) -> tuple[Line, 
     if full != left:
         return full, ()
     return pen.spread(left, ((rate, Look.MUTED),)), (((f"{rate} measured", Look.MUTED),),)
+
+
+def cores_block(shares: Sequence[float], pen: Pen, *, rank: int) -> Block:
+    """Return how busy each core is, and all together."""
+    if not shares:
+        return ()
+    busy = f"{sum(shares):.1f} of {len(shares)} cores"
+    bars = pen.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
+    line = pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),))
+    room = max(pen.width - _CORE, 0)
+    rows: Lines = tuple(
+        (
+            (f"core {index:<3} ", Look.MUTED),
+            (pen.bar(share, room), Look.PLAIN),
+            (pen.percent(share).rjust(len(" 100 %")), Look.PLAIN),
+        )
+        for index, share in enumerate(shares)
+    )
+    return block((rank, (line,)), (rank + _CORES_RANK, (line, *rows)))
 
 
 def disk_block(state: TrafficState, pen: Pen) -> Block:

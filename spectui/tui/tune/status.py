@@ -93,7 +93,7 @@ class StateLine(Widget):
         height: 1;
         & > .state--phase { color: $primary; text-style: bold; }
         & > .state--failed { color: $loss; text-style: bold; }
-        & > .state--bar { color: $primary; background: $foreground 15%; }
+        & > .state--bar { color: $primary; }
     }
     """
 

@@ -15,6 +15,7 @@ from textual_plot import AxisFormatter, HiResMode, NumericAxisFormatter, PlotWid
 
 from spectui.live.whatif import Line, Measured, Source
 from spectui.options.drafters import Model
+from spectui.trace.replay import Total
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 
 _NICE = (1, 2, 5)
@@ -124,12 +125,15 @@ class Mark(Enum):
     """Trial of a search, on its own prompts."""
     CHAT = "measured"
     """In this chat."""
+    BEST = "best"
+    """Predicted best of all settings, whatever its other numbers are."""
     SHOWN = "shown"
     """The setting that is looked at."""
 
 
-_UNICODE_MARKS = {Mark.OTHER: "·", Mark.TRIAL: "×", Mark.CHAT: "■", Mark.SHOWN: "◆"}
-_ASCII_MARKS = {Mark.OTHER: ".", Mark.TRIAL: "x", Mark.CHAT: "o", Mark.SHOWN: "#"}
+_PARTS = {Mark.BEST: "best", Mark.SHOWN: "shown"}
+_UNICODE_MARKS = {Mark.OTHER: "·", Mark.TRIAL: "×", Mark.CHAT: "■", Mark.BEST: "●", Mark.SHOWN: "◆"}
+_ASCII_MARKS = {Mark.OTHER: ".", Mark.TRIAL: "x", Mark.CHAT: "o", Mark.BEST: "@", Mark.SHOWN: "#"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +149,7 @@ class Curve:
     off: float | None
     """The target alone."""
     points: tuple[tuple[Mark, int, float], ...]
-    """(kind, ``draft_max``, value) of what was measured, in the order of drawing."""
+    """(kind, ``draft_max``, value) of what was measured and the best, in the order of drawing."""
 
     def axis(self, n_rows: int) -> Axis:
         """Return a scale of ``n_rows`` rows for everything that is drawn."""
@@ -154,8 +158,17 @@ class Curve:
         return axis(min(values), max(values), n_rows)
 
 
-def curve(line: Line, shown: Model, measured: Sequence[Measured]) -> Curve:
-    """Return throughput over ``draft_max``; without costs, the mean accepted length."""
+def curve(
+    line: Line, shown: Model, measured: Sequence[Measured], best: Total | None = None
+) -> Curve:
+    """Return throughput over ``draft_max``; without costs, the mean accepted length.
+
+    Args:
+        line: settings that differ in ``draft_max``.
+        shown: the one that is looked at.
+        measured: what was measured.
+        best: the best predicted of all settings, on this line or not.
+    """
     speeds = [total.tokens_per_s for total in line]
     if any(speed is None for speed in speeds):
         return Curve(
@@ -170,6 +183,8 @@ def curve(line: Line, shown: Model, measured: Sequence[Measured]) -> Curve:
         for one in measured
         if one.setting.draft_max <= len(line)
     ]
+    if best is not None and best.tokens_per_s is not None:
+        points.append((Mark.BEST, best.model.draft_max, best.tokens_per_s))
     order, off = list(Mark), line[0]
     return Curve(
         name="tokens/s",
@@ -193,24 +208,25 @@ def mark(kind: Mark, glyphs: Glyphs) -> str:
 
 def legend(drawn: Curve, glyphs: Glyphs, width: int) -> str:
     """Return the legend of the present marks, in as many words as ``width`` has room for."""
-    plain = _legend(drawn, glyphs)
-    if Mark.CHAT not in (kind for kind, _, _ in drawn.points):
-        return plain
-    fuller = (
-        _legend(drawn, glyphs, curve_on=_CURVE_ON, measured_on=_MEASURED_ON),
-        _legend(drawn, glyphs, measured_on=_MEASURED_ON),
-    )
-    return next((words for words in fuller if len(words) <= width), plain)
+    by = " by draft_max"
+    forms = [_legend(drawn, glyphs, by=by), _legend(drawn, glyphs)]
+    if Mark.CHAT in (kind for kind, _, _ in drawn.points):
+        forms = [
+            _legend(drawn, glyphs, by=by + _CURVE_ON, measured_on=_MEASURED_ON),
+            _legend(drawn, glyphs, by=by, measured_on=_MEASURED_ON),
+            *forms,
+        ]
+    return next((words for words in forms if len(words) <= width), forms[-1])
 
 
-def _legend(drawn: Curve, glyphs: Glyphs, *, curve_on: str = "", measured_on: str = "") -> str:
+def _legend(drawn: Curve, glyphs: Glyphs, *, by: str = "", measured_on: str = "") -> str:
     present = {Mark.SHOWN, *(kind for kind, _, _ in drawn.points)}
     kinds = [kind for kind in reversed(Mark) if kind in present]
     notes = {Mark.CHAT: measured_on}
     parts = [f"{mark(kind, glyphs)} {kind.value}{notes.get(kind, '')}" for kind in kinds]
     line = "-" if glyphs is ASCII else "─"
     parts += [] if drawn.off is None else [f"{line} off {drawn.off:.1f}"]
-    return "  ".join([f"{drawn.name} by draft_max{curve_on}:", *parts])
+    return "  ".join([f"{drawn.name}{by}:", *parts])
 
 
 def ascii_chart(drawn: Curve, width: int, height: int) -> list[str]:
@@ -224,8 +240,9 @@ def ascii_chart(drawn: Curve, width: int, height: int) -> list[str]:
     at_shown = drawn.values[drawn.shown - 1]
     for x, y, sign in (
         *((x, y, _ASCII_CURVE) for x, y in enumerate(drawn.values, start=1)),
+        *((x, y, mark(kind, ASCII)) for kind, x, y in drawn.points if kind is Mark.BEST),
         (drawn.shown, at_shown, mark(Mark.SHOWN, ASCII)),
-        *((x, y, mark(kind, ASCII)) for kind, x, y in drawn.points),
+        *((x, y, mark(kind, ASCII)) for kind, x, y in drawn.points if kind is not Mark.BEST),
     ):
         rows[scale.row(y)][(x - 1) * per_value + per_value // 2] = sign
     labels = {scale.row(value): label for value, label in scale.ticks}
@@ -255,14 +272,17 @@ class WhatIfPlot(Vertical):
         "whatif--off",
         "whatif--shown",
         "whatif--measured",
+        "whatif--best",
     }
     DEFAULT_CSS = """
     WhatIfPlot {
         height: 1fr;
-        & > .whatif--curve { color: $draft; }
+        & > .whatif--curve { color: $primary; }
         & > .whatif--off { color: $text-muted; }
         & > .whatif--shown { color: $foreground; }
-        & > .whatif--measured { color: $target; }
+        & > .whatif--measured { color: $foreground; }
+        & > .whatif--best { color: $gain; text-style: bold; }
+        #unit { height: 1; color: $text-muted; }
         PlotWidget { height: 1fr; }
         PlotWidget > .plot--axis { color: $text-muted; }
         PlotWidget > .plot--tick { color: $text-muted; text-style: none; }
@@ -280,6 +300,7 @@ class WhatIfPlot(Vertical):
         """The plot, or what stands for it in ASCII, and what the marks mean."""
         plot = PlotWidget(allow_pan_and_zoom=False)
         plot.can_focus = False
+        yield Static(id="unit", markup=False)
         yield plot
         yield Static(id="chart", markup=False)
         yield Static(id="legend", markup=False)
@@ -318,6 +339,8 @@ class WhatIfPlot(Vertical):
             chart.update(Text("\n".join(lines), no_wrap=True))
         else:
             self._plot(self.query_one(PlotWidget), drawn)
+        # Where the numbers of the axis end.
+        self.query_one("#unit", Static).update(drawn.name.rjust(_LABELS))
         words = self.query_one("#legend", Static)
         words.update(legend(drawn, glyphs, words.content_size.width))
 
@@ -334,10 +357,10 @@ class WhatIfPlot(Vertical):
         lengths = range(1, last + 1)
         plot.plot([*lengths], [*drawn.values], self._color("curve"), HiResMode.BRAILLE)
         at_shown = drawn.values[drawn.shown - 1]
-        sign = mark(Mark.SHOWN, glyphs)
-        plot.scatter((drawn.shown,), (at_shown,), sign, self._color("shown"))
-        for kind, x, y in drawn.points:
-            plot.scatter((x,), (y,), mark(kind, glyphs), self._color("measured"))
+        best = [point for point in drawn.points if point[0] is Mark.BEST]
+        measured = [point for point in drawn.points if point[0] is not Mark.BEST]
+        for kind, x, y in (*best, (Mark.SHOWN, drawn.shown, at_shown), *measured):
+            plot.scatter((x,), (y,), mark(kind, glyphs), self._color(_PARTS.get(kind, "measured")))
 
     def _color(self, part: str) -> str:
         return str(self.get_component_rich_style(f"whatif--{part}"))

@@ -37,6 +37,9 @@ WhatIfScreen {
     Steppers { height: 3; width: 1fr; }
     Numbers { width: 1fr; }
     WhatIfPlot { min-height: 8; }
+    /* The legend says it too. */
+    #unit { display: none; }
+    &.-roomy #unit { display: block; }
     &.-wide #top { layout: horizontal; padding: 1 1 0 1; }
     &.-wide Numbers { padding-left: 4; }
 
@@ -156,7 +159,11 @@ class WhatIfScreen(Screen[None]):
         (64, "-narrow"),
         (110, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall")]  # noqa: RUF012 - as Screen has it
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-short"),
+        (22, "-tall"),
+        (28, "-roomy"),
+    ]
     AUTO_FOCUS = "Stepper"
 
     def __init__(self, controller: "WhatIfController", state: WhatIfState) -> None:
@@ -263,7 +270,9 @@ class WhatIfScreen(Screen[None]):
         self.query_one(Numbers).show(total)
         counts = words.counts(total, self._state, glyphs_of(self))
         self.query_one("#counts", Static).update(counts)
-        self.query_one(WhatIfPlot).show(curve(whatif.line(wanted), wanted, self._state.measured))
+        self.query_one(WhatIfPlot).show(
+            curve(whatif.line(wanted), wanted, self._state.measured, whatif.best)
+        )
 
     @work(group="line", exclusive=True)
     async def _replay(self, whatif: WhatIf, wanted: Model) -> None:
