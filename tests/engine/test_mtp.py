@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from textual.app import App
 
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit_command
@@ -35,6 +34,7 @@ from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs, Rollback
 from spectui.tui.chat.settings import SettingsScreen
+from spectui.tui.colours import ColouredApp
 from spectui.tui.export import export_choices
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
@@ -513,7 +513,7 @@ def test_what_drafts_without_a_draft_is_exported(
 def test_the_form_of_settings_leaves_it_on(tmp_path: Path) -> None:
     target = ModelOptions(path=tmp_path / "t.gguf")
     setup = LiveSetup(target=target, draft=None, context=small_context(), speculation=mtp(2))
-    app = App[None]()
+    app = ColouredApp[None]()
     changed: list[LiveSetup | None] = []
 
     async def scenario() -> None:
