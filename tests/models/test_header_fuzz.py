@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import gguf
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -257,3 +258,31 @@ def test_bench_exits_with_3_on_a_broken_header(spectui: Spectui, tmp_path: Path,
     assert spectui("bench", "-m", path, "--spec-type", "ngram-simple", "-t", 1) == 3
     assert str(path) in spectui.err
     assert BROKEN[case][1] in spectui.err
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5_000])
+def test_large_vocabularies_of_one_length_are_each_read(cut: int, tmp_path: Path) -> None:
+    """Lists are compared with the last one of their length, which may be another."""
+
+    def written(name: str, words: list[str]) -> Path:
+        writer = gguf.GGUFWriter(tmp_path / name, "llama")
+        writer.add_token_list(words)
+        writer.add_context_length(len(name))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        writer.close()
+        return tmp_path / name
+
+    n = 20_000
+    words = [f"w{at}" for at in range(n)]
+    longer = [*words[:-1], "a longer last word"]
+    for name, own in (("a", words), ("aa", words), ("bbb", longer), ("cccc", words[::-1])):
+        found = read_header(written(name, own))
+        assert found.array_lengths["tokenizer.ggml.tokens"] == n
+        assert found.metadata["llama.context_length"] == len(name)
+        assert found.refusal is None
+    if cut:
+        path = written("short", longer)
+        path.write_bytes(path.read_bytes()[:-cut])
+        assert is_cut(path)
