@@ -51,6 +51,7 @@ from spectui.tui.mailbox import Mailbox
 from spectui.tui.terminal import private_terminal
 from spectui.tui.threads import Threads
 from spectui.tui.tune.controller import PromptSource
+from spectui.tui.tune.form import Wanted
 from tests.support.models import CLOSE_DRAFT, TARGET, write_tiny
 from tests.support.terminal import Terminal
 
@@ -319,7 +320,7 @@ class Hours:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         await self._press("f5")
         await self._until(lambda: self._app.tune.is_open)
-        self._app.tune.start(PromptSource.FILES, path, 10)
+        self._app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=10))
         await self._until(lambda: self._app.tune.is_measuring)
         if loses:
             await self._until(lambda: self._n_tried() > 0 or not self._app.tune.is_measuring)
