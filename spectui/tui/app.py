@@ -32,8 +32,6 @@ _EAGER_S = 0.005
 _QUIET_S = 1.0
 """While a trial is measured: what is measured under the screen is what a headless run gives."""
 _IDLE_SAMPLE_S = 1.0
-_SCREENS = {"export": "ExportScreen", "models": "PickerScreen", "log": "LogScreen"}
-"""Screens that actions open."""
 _SWITCH_S = 0.0005
 """Longest time that one Python thread keeps the others waiting; the default costs tokens/s."""
 
@@ -160,9 +158,7 @@ class SpectuiApp(BaseApp):
         """Offer no way to where one is."""
         del parameters
         is_open = {"tune": self.tune.is_open, "what_if": self.what_if.is_open}
-        kind = _SCREENS.get(action)
-        # By name: screens of later use are not imported to start.
-        return not is_open.get(action, any(type(one).__name__ == kind for one in self.screen_stack))
+        return not is_open.get(action, False)
 
     def action_help(self) -> None:
         """Show keys and actions."""

@@ -145,6 +145,7 @@ class _Command(TextArea):
 class ExportScreen(Screen[None]):
     """Shows one rendering; copies it or saves it."""
 
+    TITLE = "Export"
     DEFAULT_CSS = """
     ExportScreen {
         & #note { height: auto; max-height: 4; padding: 0 2; color: $text-muted; }

@@ -40,6 +40,7 @@ class LogLines:
 class LogScreen(Screen[None]):
     """Follows the log while it is open."""
 
+    TITLE = "Log"
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape,f8,q", "log.back", "Back", "Close the log", action="dismiss")
     ]

@@ -194,9 +194,10 @@ class KeyBar(Footer):
     def compose(self) -> ComposeResult:
         """The screen's own actions, the way out, then function keys by number, then the rest.
 
-        What a key of the screen does is not said again by a function key.
+        What a key of the screen does is not said again by a function key, nor how to open it.
         """
-        shown = [one for one in self.screen.active_bindings.values() if one.binding.show]
+        active, here = self.screen.active_bindings.values(), self.screen.TITLE
+        shown = [one for one in active if one.binding.show and one.binding.description != here]
         by_action = dict[str, ActiveBinding]()
         for one in shown:
             by_action.setdefault(one.binding.action, one)
