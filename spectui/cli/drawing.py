@@ -101,11 +101,16 @@ def fits(part: RenderableType) -> bool:
     return width_of(part) <= page_width()
 
 
-def wrapped(text: str) -> str:
-    """Wrap a paragraph for stdout; a number stays with its unit."""
+def wrapped(text: str, *, indent: str = "") -> str:
+    """Wrap a paragraph for stdout; a number stays with its unit.
+
+    Args:
+        text: of the paragraph.
+        indent: of its lines but the first.
+    """
     for unit in ("%", "ms"):
         text = text.replace(f" {unit}", f"\N{NO-BREAK SPACE}{unit}")
-    lines = textwrap.fill(text, page_width(), break_long_words=False)
+    lines = textwrap.fill(text, page_width(), break_long_words=False, subsequent_indent=indent)
     return lines.replace("\N{NO-BREAK SPACE}", " ")
 
 

@@ -1,6 +1,7 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -203,9 +204,13 @@ def _summary(found: Tuned) -> list[str]:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
     lines += depth_lines(result.depths)
     if result.speedup is not None:
-        lines += ["", wrapped(found.explanation.text)]
+        lines += [
+            "",
+            "Why:",
+            *(wrapped(f"- {one}", indent="  ") for one in found.explanation.reasons),
+        ]
     categories = found.categories
-    if categories:
+    if categories and result.best is not None:
         table = _categories(categories, _confirmed(result))
         lines += ["", drawn(table), wrapped(found.profiles.reason), ""]
     return lines
@@ -305,9 +310,26 @@ def _commands(found: Tuned) -> Iterator[str]:
     if result.speedup is None and result.best is not None:
         yield "# the best so far, not confirmed:"
         yield f"# {found.launch(result.best).text}"
+    yield from _next(found)
     if not result.verdict.use_speculation:
         yield "# speculation off: no speculative flag is written"
     yield found.launch(advised(result)).text
+
+
+def _next(found: Tuned) -> Iterator[str]:
+    """Yield what to do with the command below."""
+    result = found.result
+    if result.not_kept is not None:
+        return
+    if result.speedup is None:
+        yield "Next: give the same spectui command again; it goes on from here."
+        return
+    name = shlex.quote(found.tuning.name)
+    yield "Next: run the command below. Before, if you like,"
+    if result.verdict.use_speculation:
+        yield f"  spectui verify {name}  measures it on your llama-server,"
+    yield f"  spectui report {name}  makes a page of all this."
+    yield ""
 
 
 def _confirmed(result: TuneResult) -> dict[str, float]:
@@ -322,10 +344,11 @@ def _confirmed(result: TuneResult) -> dict[str, float]:
 
 def _categories(categories: Sequence[CategoryResult], confirmed: dict[str, float]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("category", no_wrap=True)
+    table.add_column("category", overflow="fold", min_width=len("category"))
     for heading in ("prompts", "tokens", "confirmed", "in trials", "best"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("best in the trials", no_wrap=True, overflow="ellipsis")
+        # A setting's width is what a narrow page takes away.
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
+    table.add_column("best in the trials", overflow="fold")
     for one in categories:
         table.add_row(
             Text(one.category),

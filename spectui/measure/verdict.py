@@ -101,7 +101,7 @@ def judge(
         raise ValueError(f"min_gain {min_gain} would call a loss a gain")
     if speedup is None:
         because = failure or "no candidate could run"
-        reason = f"Leave it off: no setting was confirmed ({because})."
+        reason = f"Nothing was decided: no setting was confirmed ({because})."
         return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
     return _Case(
         speedup,

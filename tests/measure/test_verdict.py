@@ -67,7 +67,7 @@ def test_nothing_could_run() -> None:
     result = judge(None, min_gain=0.02, failure="small.gguf: vocabularies differ")
     assert result == Verdict(
         use_speculation=False,
-        reason="Leave it off: no setting was confirmed (small.gguf: vocabularies differ).",
+        reason="Nothing was decided: no setting was confirmed (small.gguf: vocabularies differ).",
         answer=Answer.UNDECIDED,
     )
     assert "no candidate could run" in judge(None, min_gain=0.02).reason
