@@ -27,7 +27,7 @@ from spectui.cli.tune_request import (
 )
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError
-from spectui.format import counted, duration_text
+from spectui.format import counted
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.models.sampling import unmeasured_sentences
 from spectui.prompts import Prompt
@@ -65,8 +65,6 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     _warn_of_few(prompts, progress)
-    if joins is None:
-        progress.say(_plan(options, len(prompts)))
     search = Search(
         shared=shared,
         options=options,
@@ -113,20 +111,6 @@ def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
     own = {field.name for field in fields(TuneOptions)}
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
     return with_candidates(RunOptions.of(parsed)), options
-
-
-def _plan(options: TuneOptions, n_prompts: int) -> str:
-    """Tell what is going to be done, how long that takes, and that it may be interrupted."""
-    recording = "" if options.is_server else "a recording to replay every setting on, "
-    limit = options.time_budget
-    takes = "No limit of time (--time-budget sets one)"
-    if limit is not None:
-        takes = f"{duration_text(limit)} or less"
-    return (
-        f"tuning on {counted(n_prompts, 'prompt')}: the target alone, {recording}up to "
-        f"{counted(options.trials, 'trial')}, and the best against the target alone. {takes}; "
-        "Ctrl+C keeps what was measured"
-    )
 
 
 def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:

@@ -36,7 +36,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open
-from spectui.format import bytes_text
+from spectui.format import bytes_text, counted, duration_text
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
@@ -306,6 +306,19 @@ class Search:
             options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
+    def _plan(self, study: str) -> str:
+        """What is going to be done, within which time, and that it may be interrupted."""
+        options, limit = self.options, self.options.time_budget
+        recording = "" if options.is_server else "a recording to replay every setting on, "
+        takes = "No limit of time (--time-budget sets one)"
+        if limit is not None:
+            takes = f"{duration_text(limit)} or less"
+        return (
+            f"tuning on {counted(len(self.prompts), 'prompt')}: the target alone, {recording}up to "
+            f"{counted(options.trials, 'trial')}, and the best against the target alone. {takes}; "
+            f"Ctrl+C keeps what was measured (study {study})"
+        )
+
     def _run(self, tuning: Tuning) -> TuneResult:
         """Search; say what happens."""
 
@@ -317,6 +330,8 @@ class Search:
                     f"a study of the same pair with greedy sampling is there ({event.greedy_twin});"
                     " --temp 0 goes on with it"
                 )
+            if isinstance(event, StudyOpened) and self.joins is None:
+                self.progress.announce(self._plan(event.name))
             if isinstance(event, Notice):
                 self.progress.announce(event.text)
             self.progress.on_tune(event)
