@@ -53,7 +53,7 @@ def test_a_search_of_this_pair_is_told(
     spectui: Spectui, pair: list[object], prompts: Path, home: Path
 ) -> None:
     assert measured(linted(spectui, *pair[:4])) == []
-    search = ["--prompts", prompts, "--spec-type", "draft-simple", "--trials", 3, "--quiet"]
+    search = ["--prompts", prompts, "--tune", "draft_max", "--trials", 3, "--quiet"]
     assert spectui("tune", *pair, *search) == 0
     [study] = list_studies(f"sqlite:///{home}/data/studies.sqlite3")
     assert study.outcome is not None
