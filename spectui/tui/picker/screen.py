@@ -39,6 +39,7 @@ class PickerScreen(Screen[None]):
     ``show_inspection`` and ``scan_finished``.
     """
 
+    TITLE = "Models"
     HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "#targets"
     BINDINGS: ClassVar[list[BindingType]] = [
