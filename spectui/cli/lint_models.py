@@ -85,21 +85,30 @@ def model_findings(
         for path in models:
             check_is_gguf(path)
         fit = fit_of(read_options(takeover.options, catalogue.RUN))
-        measured = tuple(_measured(setup))
-        try:
-            found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
-        except MissingLibraryError as error:
-            return measured, str(error)
-        return (*measured, *found, *_unplanned(command)), None
     except SpectuiError as error:
-        return (Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY),), None
+        return (_fault(error),), None
+    measured = tuple(_measured(setup))
+    try:
+        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
+    except MissingLibraryError as error:
+        return measured, str(error)
+    except SpectuiError as error:
+        return (*measured, _fault(error)), None
+    return (*measured, *found, *_unplanned(command)), None
+
+
+def _fault(error: SpectuiError) -> Finding:
+    return Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY)
 
 
 def _measured(setup: Setup) -> Iterator[Finding]:
-    """Yield what a study has found for this pair, the latest of them."""
-    draft = setup.draft and setup.draft.absolute().path
+    """Yield what a study has found for this pair, the latest of them.
+
+    A search that tried the draft and found another way to draft best is about the pair as well.
+    """
+    draft = None if setup.draft is None else setup.draft.absolute().path
     for study, outcome in _confirmed_studies(setup.target.absolute().path):
-        if draft in _drafts(study):
+        if draft in _drafts(study) or (draft is not None and draft.name in study.drafts):
             gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
             yield Finding(
                 flag="-m" if setup.draft is None else "-md",

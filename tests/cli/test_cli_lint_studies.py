@@ -59,7 +59,7 @@ def test_a_search_of_this_pair_is_told(
     assert study.outcome is not None
     assert study.promise is not None
     [found] = measured(linted(spectui, *pair[:4]))
-    # Whatever the verdict: one against the draft is about this pair as well.
+    # Whatever the verdict: one for an n-gram drafter is about a draft that it beat as well.
     assert found["flag"] == "-md"
     assert found["severity"] == "note"
     assert study.outcome.verdict.reason in found["why"]

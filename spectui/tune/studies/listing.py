@@ -84,6 +84,8 @@ class StudyEntry:
     """Why it cannot be read; None where it can."""
     target: str | None = None
     """File name of the target; None where it is not kept."""
+    drafts: frozenset[str] = frozenset()
+    """File names of the drafts that it searched."""
 
     def state(self, storage: str | None) -> StudyState:
         """Its state now, in the storage that it was found in."""
@@ -284,7 +286,9 @@ def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEnt
         check_study(name, kept)
     except BadInputError as error:
         problem, outcome = str(error), None
-    target = kept.get(SPEC, {}).get("target", {}).get("file")
+    spec = kept.get(SPEC, {})
+    target = spec.get("target", {}).get("file")
+    drafts = (draft.get("file") for draft in spec.get("drafts", {}).values())
     return StudyEntry(
         name=name,
         changed=_last_change(storage, name) if outcome is None else outcome.ended,
@@ -292,6 +296,7 @@ def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEnt
         promise=None if problem else from_plain(kept.get(PROMISE), Promise),
         problem=problem,
         target=target if isinstance(target, str) else None,
+        drafts=frozenset(draft for draft in drafts if isinstance(draft, str)),
     )
 
 
