@@ -1,8 +1,8 @@
 """Wall times of whole commands that a user waits for, interleaved with an empty Python.
 
-``--help``; the screen's first paint; ``doctor`` of the machine; ``lint`` of a command; ``models scan``
-of a folder of 500 headers; ``report`` of a study with 10,000 trials. Each aim is what a command may
-take, of ``--help`` what it may take more than Python alone.
+``--help``; the screen's first paint; ``doctor`` of the machine; ``lint`` of a command; ``models
+scan`` of a folder of 500 headers; ``report`` of a study with 10,000 trials. Each aim is what a
+command may take, of ``--help`` what it may take more than Python alone.
 """
 
 import json
