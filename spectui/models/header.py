@@ -3,11 +3,11 @@
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from io import BufferedReader
 from math import prod
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from types import MappingProxyType
-from typing import BinaryIO
 
 from spectui.errors import BadInputError
 from spectui.models.counts import BrokenError, check_counts
@@ -28,7 +28,8 @@ _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
 _ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
 _TOKENS_KEY = "tokenizer.ggml.tokens"
-_CHUNK_BYTES = 1 << 22
+_CHUNK_BYTES = 1 << 20
+_KEPT_BYTES = 1 << 25
 
 _MAX_BYTES = 1 << 27
 """Limit of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
@@ -44,12 +45,17 @@ _MAX_NAME_BYTES = 63
 """Limit of a tensor's name: ``GGML_MAX_NAME`` less the byte that ends it."""
 _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
+_TENSORS = tuple(struct.Struct(f"<{n}QIQ") for n in range(_MAX_DIMS + 1))
+"""What follows the name of a tensor of so many dimensions: those, its type, and where it begins."""
 _MAX_NUMBER = (1 << 63) - 1
 _LARGE_VOCABULARY, _MOST_VOCABULARIES = 10_000, 8
 _vocabularies: dict[int, bytes] = {}
 """The last lists of texts that were gone over, by their lengths: models of one family have the same
 ones, and comparing megabytes takes a hundredth of the time of going over them."""
 _keeping = Lock()
+_last = local()
+"""Memory that the thread's last header was read into. Fresh memory for megabytes of each header
+takes most of the time of reading a folder of them."""
 _MAX_DEPTH = 4
 """Limit of lists in lists, which the format allows and no model has."""
 
@@ -225,11 +231,13 @@ def _checked(path: Path, on_token: Callable[[bytes], None] | None = None) -> "_W
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
 
-    file: BinaryIO
+    file: BufferedReader
     size_bytes: int
     on_token: Callable[[bytes], None] | None = None
     """Called with every text of the vocabulary."""
-    data: bytes = b""
+    data: bytearray = field(default_factory=bytearray)
+    n_read: int = 0
+    """Bytes of the file that ``data`` has; behind them it may have those of another file."""
     at: int = 0
     entries_left: int = _MAX_ENTRIES
     metadata: dict[str, Scalar] = field(default_factory=dict)
@@ -242,6 +250,15 @@ class _Walk:
 
     def go(self) -> None:
         """Read the header."""
+        self.data = _last.__dict__.pop("data", self.data)
+        try:
+            self._go()
+        finally:
+            if len(self.data) <= _KEPT_BYTES:
+                _last.data = self.data
+            self.data = bytearray()
+
+    def _go(self) -> None:
         self._need(self.at + len(_MAGIC))
         if self.data[: len(_MAGIC)] != _MAGIC:
             self._refuse("it is no GGUF")
@@ -320,8 +337,11 @@ class _Walk:
         n_dims = self._u32()
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
-        dims = [self._u64() for _ in range(n_dims)]
-        kind, offset, n_elements = self._u32(), self._u64(), prod(dims)
+        form = _TENSORS[n_dims]
+        self._need(self.at + form.size)
+        *dims, kind, offset = form.unpack_from(self.data, self.at)
+        self.at += form.size
+        n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
         name = _text(raw[: _MAX_NAME_BYTES + 1])
         if n_block == 0:
@@ -373,15 +393,15 @@ class _Walk:
                 _vocabularies.pop(n, None)
                 if len(_vocabularies) == _MOST_VOCABULARIES:
                     del _vocabularies[next(iter(_vocabularies))]
-                _vocabularies[n] = self.data[start : self.at]
+                _vocabularies[n] = bytes(memoryview(self.data)[start : self.at])
 
     def _skip_each(self, n: int) -> None:
         # Two vocabularies' worth of them per file: everything in local variables.
-        unpack, at, end = _U64.unpack_from, self.at, len(self.data)
+        unpack, at, end = _U64.unpack_from, self.at, self.n_read
         for _ in range(n):
             if at + _U64.size > end:
                 self._need(at + _U64.size)
-                end = len(self.data)
+                end = self.n_read
             at += _U64.size + unpack(self.data, at)[0]
         self.at = at
         self._allow(at)
@@ -399,15 +419,18 @@ class _Walk:
         return int(self._unpacked(_U64))
 
     def _unpacked(self, form: struct.Struct) -> Scalar:
-        self._need(self.at + form.size)
+        end = self.at + form.size
+        # The commonest step of all: a call less.
+        if end > self.n_read:
+            self._need(end)
         value: Scalar = form.unpack_from(self.data, self.at)[0]
-        self.at += form.size
+        self.at = end
         return value
 
     def _bytes(self, n: int) -> bytes:
         self._need(self.at + n)
         self.at += n
-        return self.data[self.at - n : self.at]
+        return bytes(self.data[self.at - n : self.at])
 
     def _skip(self, n_bytes: int) -> None:
         self.at += n_bytes
@@ -427,13 +450,15 @@ class _Walk:
 
     def _need(self, end: int) -> None:
         """Have the first ``end`` bytes of the file at hand."""
-        if end <= len(self.data):
+        if end <= self.n_read:
             return
         self._allow(end)
-        # Twice as much each time: a vocabulary takes megabytes.
-        wanted = max(end - len(self.data), len(self.data), _CHUNK_BYTES)
-        self.data += self.file.read(wanted)
-        if end > len(self.data):
+        wanted = max(end, self.n_read + _CHUNK_BYTES)
+        if wanted > len(self.data):
+            self.data.extend(bytes(wanted - len(self.data)))
+        with memoryview(self.data) as memory:
+            self.n_read += self.file.readinto(memory[self.n_read : wanted])
+        if end > self.n_read:
             raise _CutError
 
 
