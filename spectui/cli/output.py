@@ -4,8 +4,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -21,6 +22,8 @@ _MAGIC = b"GGUF"
 _LINES = "\n\t"
 _STYLE = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[1-3])m)")
 """Our own colours and weights: none of them hides a text."""
+_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+"""Takes what would be printed on stderr, where a screen asks for that."""
 _PLAIN = str.maketrans(
     {"α": "alpha", "×": "x", "±": "+-", "–": "-", "…": "...", "\N{MINUS SIGN}": "-"}
 )
@@ -94,6 +97,17 @@ def say(text: str) -> None:
         ) from error
 
 
+@contextmanager
+def complaints() -> Iterator[list[str]]:
+    """Collect what would be printed on stderr: a screen shows it."""
+    heard: list[str] = []
+    token = _heard.set(heard)
+    try:
+        yield heard
+    finally:
+        _heard.reset(token)
+
+
 def complain(text: str, *, is_drawn: bool = False) -> None:
     """Print on stderr; if nobody is left to read it, the exit code still reports the failure.
 
@@ -101,6 +115,9 @@ def complain(text: str, *, is_drawn: bool = False) -> None:
         text: with words of others in it.
         is_drawn: whether it has styles, and its words were sanitised when it was drawn.
     """
+    if (heard := _heard.get()) is not None:
+        heard.append(text)
+        return
     with suppress(OSError):
         click.echo(_sanitised(text) if is_drawn else printable(text, keep=_LINES), err=True)
 

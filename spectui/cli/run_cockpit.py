@@ -15,6 +15,7 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
+from spectui.cli.output import complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.cores import default_threads, threads_to_take
@@ -100,8 +101,14 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
 
     def with_preset(name: str) -> Launch:
         # What a preset says of the sampling is chosen, which the context knows.
-        with _preset_context(name) as context:
+        with _context("--preset", name) as context:
             return make_launch(dict(context.params), settings, extra=())
+
+    def with_command(text: str) -> Launch:
+        with complaints() as said, _context("--from", text) as context:
+            launch = make_launch(dict(context.params), settings, extra=given_extra())
+            notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
+            return replace(launch, notice=notice or None)
 
     pair, demo = _models(shared)
     if options.monitor_replay is not None:
@@ -109,6 +116,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     return Launch(
         make_setup=make_setup,
         with_preset=with_preset,
+        with_command=with_command,
         settings=settings,
         n_ctx=shared.context.ctx_size,
         pair=pair,
@@ -202,8 +210,12 @@ def _notice(threads: int) -> str | None:
     )
 
 
-def _preset_context(name: str) -> click.Context:
-    """The command as if only ``--preset NAME`` had been typed."""
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _context(*words: str) -> click.Context:
+    """The command as if only these words had been typed."""
     from spectui.cli.cockpit import command
 
-    return command.make_context("cockpit", ["--preset", name], help_option_names=HELP_NAMES)
+    return command.make_context("cockpit", list(words), help_option_names=HELP_NAMES)

@@ -98,6 +98,8 @@ class Launch:
     """Applies the given options to a pair, which may be chosen only on the screen."""
     with_preset: Callable[[str], "Launch"]
     """Start with a preset's models and options."""
+    with_command: Callable[[str], "Launch"]
+    """Start with those of a llama-server command, given as ``--from`` takes it."""
     settings: Settings
     n_ctx: int
     """Context size, for what a draft's cache will take."""

@@ -22,7 +22,7 @@ from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_com
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.picker.controller import PickerController
-from spectui.tui.threads import EngineStarted, ScanFinished, SessionsRead, Threads
+from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
 from spectui.tui.widgets import hidden, key, key_of
@@ -84,7 +84,9 @@ class SpectuiApp(BaseApp):
         self.what_if = WhatIfController(self)
         self._takers: Takers = {
             **self.session.takers,
-            **dict.fromkeys((FoundModel, ScanFinished, ModelInspected), self.picker.take),
+            **dict.fromkeys(
+                (FoundModel, ScanFinished, ServersFound, ModelInspected), self.picker.take
+            ),
             EngineStarted: self._take_engine,
             TuningChanged: lambda event: self.tune.take(event.state),
             ChatRecorded: self.what_if.take,

@@ -16,6 +16,7 @@ from spectui.tui.log import LogLines
 from spectui.tui.mailbox import Mailbox
 
 if TYPE_CHECKING:
+    from spectui.commands.sources.processes import RunningServer
     from spectui.live.session import LiveSession
     from spectui.monitor.sampler import Sampler
 
@@ -58,6 +59,13 @@ class SessionsRead:
     """The last stored sessions were read, the newest first."""
 
     sessions: tuple[Session, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServersFound:
+    """llama-servers that run on this machine."""
+
+    servers: "tuple[RunningServer, ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +243,16 @@ class Threads:
         for model in scan:
             self._post(model)
         self._post(ScanFinished(reasons=tuple(scan.reasons)))
+
+    def look_for_servers(self) -> None:
+        """Look which llama-servers run. Answered by ``ServersFound``."""
+        self._spawn("servers", self._look_for_servers)
+
+    def _look_for_servers(self) -> None:
+        # Loaded for who chooses models; most starts name theirs.
+        from spectui.commands.sources.processes import running_servers  # noqa: PLC0415
+
+        self._post(ServersFound(servers=tuple(running_servers())))
 
     def _spawn(self, name: str, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=f"spectui-{name}", daemon=True).start()

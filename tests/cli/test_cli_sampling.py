@@ -139,6 +139,10 @@ def test_the_screen_samples_so_too(
         # A preset that is chosen on the screen says the same as one that was typed.
         chosen = launch.with_preset("mine").make_setup(pair).sampling
         assert click.get_current_context() is context
+        of_command = launch.with_command(f"llama-server -m {pair.target} --temp 0.6 -c 512")
+        assert click.get_current_context() is context
+    assert of_command.pair == pair
+    assert of_command.make_setup(pair).sampling.temp == 0.6
     assert (found.temp, found.top_k) == expected
     assert (chosen.temp, chosen.top_k) == (0.8, 7)
     plain = launch.make_setup(Pair(target=tiny(TARGET), draft=None)).sampling

@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.commands.server_options import PREFIX, flags_of, server_option
+from spectui.commands.sources.processes import running_servers
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
+from spectui.server.kept import KeptProcess
 from tests.commands.test_export import hostile
 from tests.support.commands import typed, variables
 
@@ -571,6 +573,21 @@ def test_the_only_process_or_what_there_is(running: subprocess.Popen[str]) -> No
         # Somebody else's run here, too.
         told = str(error)
     assert shlex.quote(HOSTILE) in told or f"pid:{running.pid}" in told
+
+
+def test_those_that_run_without_those_that_spectui_measures(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    found = {server.pid: server for server in running_servers()}
+    command = found[running.pid].command
+    assert command is not None
+    assert command.value("model") == f"{tmp_path}/models/m.gguf"
+    assert read_command(found[running.pid].text) == command
+    read, written = os.pipe()
+    with os.fdopen(read), os.fdopen(written, "w") as output:
+        program = [str(tmp_path / "llama-server"), "-m", "m.gguf"]
+        with KeptProcess(program, output=output.fileno(), grace_s=0) as measured:
+            assert measured.pid not in {server.pid for server in running_servers()}
 
 
 def test_another_process() -> None:

@@ -17,6 +17,8 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
+from spectui.commands.sources.processes import RunningServer
+from spectui.commands.sources.reading import read_command
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
@@ -54,7 +56,7 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.threads import EngineStarted, Threads
+from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
 
 Post = Callable[[object], None]
@@ -74,10 +76,19 @@ def setup(pair: Pair) -> LiveSetup:
     )
 
 
+def _with_command(text: str) -> Launch:
+    """Start with the models of a command, as ``--from`` does."""
+    command = read_command(text)
+    draft = command.value("model-draft")
+    target = Path(command.value("model") or "none")
+    return launch(pair=Pair(target=target, draft=None if draft is None else Path(draft)))
+
+
 def launch(**changes: Any) -> Launch:  # noqa: ANN401 - any field of a launch
     made = Launch(
         make_setup=setup,
         with_preset=lambda name: launch(pair=Pair(target=Path(f"/{name}.gguf"), draft=None)),
+        with_command=_with_command,
         settings=Settings(keep_sessions=False),
         n_ctx=16384,
         pair=Pair(target=TARGET, draft=DRAFT),
@@ -305,6 +316,8 @@ class ScriptedThreads(Threads):
         self.script = ScriptedSession(mailbox.put)
         self.found: list[object] = []
         """What a scan finds."""
+        self.servers: tuple[RunningServer, ...] = ()
+        """Those that run."""
         self.starts = True
         self.built: list[DemoModel] = []
         self.n_stopped_builds = 0
@@ -322,6 +335,9 @@ class ScriptedThreads(Threads):
 
     def read_sessions(self) -> None:
         self._read_sessions()
+
+    def look_for_servers(self) -> None:
+        self.post(ServersFound(servers=self.servers))
 
     def scan(self, folders: Sequence[Path]) -> None:
         del folders

@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual._styles_cache import StylesCache
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
+from spectui.commands.sources.processes import RunningServer
+from spectui.commands.sources.reading import read_command
 from spectui.demo import DemoModel
 from spectui.engine.events import TokenEmitted
-from spectui.live.setup import Activity, Pair
+from spectui.live.setup import Activity, Launch, Pair
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
@@ -519,6 +522,48 @@ def test_a_preset_may_be_chosen() -> None:
         cockpit.app.picker.choose(Preset(name="small", path=Path("small.toml")))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/small.gguf")
+
+    cockpit.run(scenario)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_command_that_runs_or_is_pasted_may_be_chosen(is_running: bool) -> None:  # noqa: FBT001
+    words = "llama-server -m /mine.gguf -md /my-draft.gguf --port 8123"
+    server, start = RunningServer(pid=77, command=read_command(words)), launch(pair=None)
+
+    def with_command(text: str) -> Launch:
+        return start.with_command(words if text == server.text else text)
+
+    cockpit = Cockpit(replace(start, with_command=with_command))
+    cockpit.threads.servers = (server,) if is_running else ()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = await picker(cockpit, pilot)
+        if is_running:
+            await settled(pilot, lambda: screen.targets.value == server)
+            assert "http://127.0.0.1:8123" in str(screen.query_one("#detail", Static).content)
+            await press_keys(pilot, "enter")
+        else:
+            screen.post_message(events.Paste(f"  {words}\n"))
+        await ready(cockpit, pilot)
+        setup = setup_of(cockpit)
+        assert setup.target.path == Path("/mine.gguf")
+        assert setup.draft is not None
+        assert setup.draft.path == Path("/my-draft.gguf")
+
+    cockpit.run(scenario)
+
+
+def test_a_paste_that_is_no_command_leaves_the_picker_open() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        screen = await picker(cockpit, pilot)
+        screen.post_message(events.Paste("llama-server -c"))
+        await settled(pilot, lambda: bool(cockpit.app._notifications))
+        (toast,) = cockpit.app._notifications
+        assert "-c lacks its value" in toast.message
+        assert cockpit.app.screen is screen
 
     cockpit.run(scenario)
 

@@ -535,7 +535,7 @@ class TestFilter:
             assert [e.id for e in stage.targets.entries] == ["folder", str(GOOD.path)]
             await stage.press("escape")
             assert stage.targets.has_focus
-            assert len(stage.targets.entries) == 2 + len(MODELS)
+            assert len(stage.targets.entries) == 3 + len(MODELS)
 
         play(scenario)
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,19 +11,17 @@ from typing import Any, TypeGuard
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
-from spectui.commands.programs import is_server_today, names_server, starts_server
+from spectui.commands.programs import is_server_today, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.images import is_dockerfile, is_list, read_dockerfile, read_list
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.shell import read_shell, unwrapped
-from spectui.commands.sources.source import OF_LLAMA, below, command_of
+from spectui.commands.sources.source import PROCESS
 from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
 from spectui.severity import Severity
 
-_KIND = "pid:"
-_MOST_SHOWN = 100
 _MOST_WORDS = 10_000
 """Maximum number of words of a command."""
 _FILE = re.compile(
@@ -37,68 +34,6 @@ _UNIT = re.compile(r"(?m)^[ \t]*\[Service\]")
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
 _QUOTED = re.compile(r"'.*'|\".*\"")
-
-
-def _is_process(text: str) -> bool:
-    """Whether the text names a process: ``pid:NUMBER``, or ``pid:`` for the only one."""
-    return text.startswith(_KIND) and len(text.split()) == 1
-
-
-def _read_process(text: str) -> ServerCommand:
-    """Read ``pid:NUMBER``, or ``pid:`` for the only running llama-server.
-
-    Raises:
-        BadInputError: there is no such process, it is no llama-server, none or several run, or its
-            environment may not be read.
-    """
-    number = text.removeprefix(_KIND)
-    if number and not (number.isascii() and number.isdigit()):
-        raise BadInputError(f"{text} names no process; write pid: and its number, or pid: alone")
-    import psutil
-
-    pid = int(number) if number else _only()
-    try:
-        process = psutil.Process(pid)
-        words, folder, environment = process.cmdline(), process.cwd(), process.environ()
-    except (psutil.NoSuchProcess, OverflowError, ValueError) as error:
-        raise BadInputError(
-            f"there is no process {pid}; give the number of a llama-server that runs"
-        ) from error
-    except psutil.AccessDenied as error:
-        raise BadInputError(
-            f"the environment of process {pid} may not be read; run spectui as the user that "
-            f"started it"
-        ) from error
-    if not names_server(words[:1]) and not names_server(words):
-        program = words[0] if words else "a part of the kernel"
-        raise BadInputError(
-            f"process {pid} is no llama-server but {program}; give the number of one"
-        )
-    variables = {name: v for name, v in environment.items() if name.startswith(OF_LLAMA)}
-    return below(command_of(words, variables), folder)
-
-
-def _only() -> int:
-    import psutil
-
-    found = {
-        process.pid: shlex.join(process.info["cmdline"] or ())
-        for process in psutil.process_iter(["name", "cmdline"])
-        if is_server_today(process.info["name"] or "")
-        or names_server((process.info["cmdline"] or ())[:1])
-    }
-    if not found:
-        raise BadInputError(
-            "no llama-server runs on this machine; start one, or give its command instead of pid:"
-        )
-    if len(found) > 1:
-        listed = "\n".join(f"  pid:{pid}  {_short(found[pid])}" for pid in sorted(found))
-        raise BadInputError(f"{len(found)} llama-servers run; give one of them:\n{listed}")
-    return next(iter(found))
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= _MOST_SHOWN else f"{command[:_MOST_SHOWN]}…"
 
 
 def read_command(text: str) -> ServerCommand:
@@ -156,8 +91,11 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
 
 
 def _read(text: str) -> ServerCommand:
-    if _is_process(text):
-        return _read_process(text)
+    if text.startswith(PROCESS) and len(text.split()) == 1:
+        # It loads what lists processes.
+        from spectui.commands.sources.processes import read_process
+
+        return read_process(text)
     found = _file_and_name(text)
     if found is None:
         if text == "-":

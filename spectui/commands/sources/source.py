@@ -38,6 +38,8 @@ OF_LLAMA = (
     *("MUSA_", "SYCL_", "ONEAPI_", "ZE_", "VK_", "OMP_", "GOMP_", "KMP_"),
 )
 """Prefixes of variables that llama-server, its backends and their libraries read."""
+PROCESS = "pid:"
+"""What stands before the number of a process, in place of a command."""
 _WRAPPERS = frozenset({"env", "exec"})
 _OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
 """Variables of the session rather than of the command."""

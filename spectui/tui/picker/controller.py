@@ -1,18 +1,18 @@
 """Leads the choice of models: feeds the picker, and loads what is chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.demo import DemoModel
 from spectui.errors import SpectuiError
-from spectui.live.setup import Pair
+from spectui.live.setup import Launch, Pair
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset, list_presets
 from spectui.sessions import Session
-from spectui.tui.threads import ScanFinished
+from spectui.tui.threads import ScanFinished, ServersFound
 
 if TYPE_CHECKING:
     from spectui.tui.app import SpectuiApp
@@ -59,6 +59,7 @@ class PickerController:
         self._app.push_screen(self._screen, self._closed)
         self._app.threads.scan(folders)
         self._app.threads.read_sessions()
+        self._app.threads.look_for_servers()
 
     def offer(self, sessions: Sequence[Session]) -> None:
         """Take the stored sessions, the newest first."""
@@ -94,26 +95,48 @@ class PickerController:
 
     def choose(self, choice: Choice) -> None:
         """Load what was chosen."""
-        if self._screen is not None:
-            self._screen.dismiss()
         loader = self._app.session.loader
         match choice:
             case Pair():
+                self._close()
                 loader.load(choice)
             case Session(header=header):
+                self._close()
                 draft = None if header.draft is None else Path(header.draft)
                 loader.resume(choice, Pair(target=Path(header.target), draft=draft))
             case Preset():
-                try:
-                    launch = loader.launch.with_preset(choice.name)
-                    launch = replace(launch, from_disk=loader.launch.from_disk)
-                    loader.begin(replace(launch, settings=self._app.settings))
-                except SpectuiError as error:
-                    self.open(str(error))
+                self._begin(lambda: loader.launch.with_preset(choice.name))
             case DemoModel():
-                loader.begin(replace(loader.launch, pair=None, demo=choice))
+                self._begin(lambda: replace(loader.launch, pair=None, demo=choice))
 
-    def take(self, event: FoundModel | ScanFinished | ModelInspected) -> None:
+    def choose_command(self, text: str) -> None:
+        """Load the models of a llama-server command, with its options.
+
+        Args:
+            text: as ``--from`` takes it.
+        """
+        self._begin(lambda: self._app.session.loader.launch.with_command(text))
+
+    def _begin(self, make: Callable[[], Launch]) -> None:
+        """Start anew, or say why not; then the picker stays open."""
+        loader = self._app.session.loader
+        try:
+            launch = make()
+        except SpectuiError as error:
+            self.open(str(error))
+            return
+        self._close()
+        if launch.notice is not None:
+            self._app.warn(launch.notice)
+        loader.begin(
+            replace(launch, from_disk=loader.launch.from_disk, settings=self._app.settings)
+        )
+
+    def _close(self) -> None:
+        if self._screen is not None:
+            self._screen.dismiss()
+
+    def take(self, event: FoundModel | ScanFinished | ServersFound | ModelInspected) -> None:
         """Process a result of the scan or the engine; ignored once the picker is closed."""
         screen = self._screen
         if screen is None:
@@ -123,6 +146,8 @@ class PickerController:
                 screen.add_model(event)
             case ScanFinished():
                 screen.scan_finished(event.reasons)
+            case ServersFound():
+                screen.targets.show_running(event.servers)
             case ModelInspected():
                 screen.show_inspection(event)
 

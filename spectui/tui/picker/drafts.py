@@ -1,10 +1,12 @@
 """The right list: drafts for one target, the promising ones first; all that is known of a row."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from textual.widgets.option_list import Option
 
+from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.format import bytes_text, count_text, counted
 from spectui.models.facts import ModelFacts
@@ -156,6 +158,8 @@ def path_of(value: object) -> str:
             return str(value.model.path)
         case Session(header=header):
             return f"{header.target} + {header.draft}" if header.draft else header.target
+        case RunningServer(command=command) if command is not None:
+            return shlex.join((*command.prelude, *command.arguments))
         case _:
             return ""
 
@@ -164,6 +168,8 @@ def hint(value: object) -> str:
     """Say why the value of a target's row leaves no draft to choose."""
     if isinstance(value, Preset | Session | DemoModel):
         return "Brings its own draft."
+    if isinstance(value, RunningServer):
+        return "Drafts as its command says."
     return ""
 
 

@@ -11,6 +11,7 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 
+from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
@@ -21,7 +22,7 @@ from spectui.tui.glyphs import glyphs_of
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import PickerList, Row
-from spectui.tui.picker.targets import OPEN_FOLDER, Scans, TargetList
+from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, Scans, TargetList
 from spectui.tui.widgets import KeyBar, hidden, key
 
 if TYPE_CHECKING:
@@ -203,12 +204,21 @@ class PickerScreen(Screen[None]):
         value = self.targets.value
         if isinstance(value, Preset | DemoModel | Session):
             self._controller.choose(value)
+        elif isinstance(value, RunningServer):
+            self._controller.choose_command(value.text)
         elif value == OPEN_FOLDER:
             self.action_folder()
+        elif value == PASTE:
+            self.notify("Paste the command now, with Ctrl+Shift+V in most terminals.")
         elif self._drafts.target_problem is None:
             self._drafts.focus()
         else:
             self.app.bell()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Take a pasted llama-server command over."""
+        if event.text.strip():
+            self._controller.choose_command(event.text.strip())
 
     @on(OptionList.OptionSelected, "#drafts")
     def _choose_draft(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual.widgets.option_list import Option
 
+from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.format import bytes_text, counted
 from spectui.models.files import FoundModel
@@ -26,16 +27,23 @@ from spectui.tui.picker.list import (
 
 _SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
 _PROSE_CELLS, _SAID_CELLS = 48, 20
+_PROCESS_CELLS = 15
+_PORT = "8080"
+"""Where llama-server listens if its command does not say."""
 _DAY = "%m-%d %H:%M"
 """Format that is as wide as its output."""
-OPEN_FOLDER = "open a folder"
-"""Value of the row that asks for one."""
+OPEN_FOLDER, PASTE = "open a folder", "paste a command"
+"""Values of the rows that ask for one."""
 
 
 def fixed_sections(
-    recent: Sequence[Session], presets: Sequence[Preset], glyphs: Glyphs
+    running: Sequence[RunningServer],
+    recent: Sequence[Session],
+    presets: Sequence[Preset],
+    glyphs: Glyphs,
 ) -> Iterator[tuple[str, list[tuple[str, Entry]]]]:
     """Titles and rows, each with the text that a filter looks at."""
+    yield "Running llama-server", [_running_entry(server, glyphs) for server in running]
     yield "Last used", [_recent_entry(one, index, glyphs) for index, one in enumerate(recent)]
     yield (
         "Presets",
@@ -43,12 +51,37 @@ def fixed_sections(
     )
     about = "SmolLM2-135M and a target made from it; built in seconds the first time"
     yield "Demo", [_entry(DemoModel.DENSE, "Demo pair", about, glyphs)]
+    about = "Ctrl+Shift+V here, in most terminals: takes over its models and options"
+    yield "Your llama-server command", [_entry(PASTE, "Paste it", about, glyphs)]
 
 
-def _entry(value: Choice, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
+def _entry(value: Choice | str, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
     cells = (Cell(about, _PROSE_CELLS, share=4, is_prose=True),)
     row = Row(name, cells, glyphs=glyphs)
     return f"{name} {about}", Entry(value, row, f"{type(value).__name__} {name}", about)
+
+
+def _running_entry(server: RunningServer, glyphs: Glyphs) -> tuple[str, Entry]:
+    command = server.command
+    if command is None:
+        target, draft, port, about = "not readable", "", "", f"{server.problem}."
+    else:
+        target = Path(command.value("model") or "no file of a target").stem
+        drafts = command.value("model-draft")
+        draft = f"with {Path(drafts).stem}" if drafts else "alone"
+        port = command.value("port") or _PORT
+        about = (
+            "Takes over its models and options, to chat with them and to tune them here. Both need "
+            f"memory meanwhile. To watch it instead: spectui attach http://127.0.0.1:{port}"
+        )
+    cells = (
+        Cell(draft, _LABEL_CELLS, share=1),
+        Cell(f"process {server.pid}", _PROCESS_CELLS),
+        Cell(f"port {port}" if port else "", _PROCESS_CELLS),
+    )
+    row = Row(target, cells, glyphs=glyphs, style="" if command else "dim")
+    entry = Entry(server, row, f"running {server.pid}", about)
+    return f"{target} {draft} {server.pid}", entry
 
 
 def _recent_entry(session: Session, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
@@ -98,6 +131,7 @@ class TargetList(PickerList):
         super().__init__(id="targets", markup=False)
         self._recent = tuple(recent)
         self._presets = tuple(presets)
+        self._servers: tuple[RunningServer, ...] = ()
         self._folders: tuple[Path, ...] = ()
         self._models: dict[Path, FoundModel] = {}
         self._words: tuple[str, ...] = ()
@@ -127,6 +161,13 @@ class TargetList(PickerList):
         elif self._matches(searched_text(model)):
             self.add_option(model_entry(model, glyphs_of(self)))
         return True
+
+    def show_running(self, running: Sequence[RunningServer]) -> None:
+        """Offer what these llama-servers run. The first row stays the highlighted one."""
+        is_first = self.entries[:1] == [self.entry]
+        self._servers = tuple(running)
+        if self.is_mounted and self._servers:
+            self.show_rows(self._rows(), None if is_first else self.key)
 
     def show_recent(self, recent: Sequence[Session]) -> None:
         """Offer other pairs as the last used ones. The first row stays the highlighted one."""
@@ -163,7 +204,7 @@ class TargetList(PickerList):
 
     def _rows(self) -> Iterator[Option]:
         glyphs = glyphs_of(self)
-        for title, entries in fixed_sections(self._recent, self._presets, glyphs):
+        for title, entries in fixed_sections(self._servers, self._recent, self._presets, glyphs):
             matching = [entry for text, entry in entries if self._matches(text)]
             if matching:
                 yield heading(title, (), glyphs)
