@@ -10,6 +10,7 @@ from rich.text import Text
 from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import Finding, n_cpu_moe_text
+from spectui.doctor.headers import HeaderLook
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
@@ -17,6 +18,7 @@ from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.library import install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.llama.rpc import Link
+from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
@@ -33,7 +35,7 @@ _KINDS = {
 
 def told(
     around: Surroundings,
-    examination: Examination | None,
+    examination: Examination | HeaderLook | None,
     found: Sequence[Finding],
     preset: Preset | None,
 ) -> str:
@@ -41,7 +43,8 @@ def told(
 
     Args:
         around: the machine.
-        examination: None if no target was given, or the preset's target is missing.
+        examination: None if no target was given, or the preset's target is missing; what headers
+            say where there is no llama.cpp library.
         found: what is to be said of the examination.
         preset: the named preset; None without one.
     """
@@ -50,15 +53,48 @@ def told(
 
 def _parts(
     around: Surroundings,
-    examination: Examination | None,
+    examination: Examination | HeaderLook | None,
     found: Sequence[Finding],
     preset: Preset | None,
 ) -> Iterator[RenderableType]:
     yield from _section("Machine", _machine(around))
     if preset is not None:
         yield from _section(f"Preset {preset.name}", _preset_lines(preset))
-    if examination is None:
-        return
+    match examination:
+        case HeaderLook():
+            yield from _by_headers(examination)
+        case Examination():
+            yield from _examined(examination)
+        case None:
+            return
+    yield Text("Findings", style="bold")
+    yield from (_finding(one) for one in found)
+    if not found:
+        yield Text("nothing speaks against it")
+
+
+def _by_headers(look: HeaderLook) -> Iterator[RenderableType]:
+    yield from _section("Target, by its header", iter([_facts(look.target)]))
+    for draft in look.drafts:
+        lines = [] if draft.facts is None else [_facts(draft.facts)]
+        if draft.read_share is not None:
+            share = percent_text(draft.read_share)
+            lines.append(f"a token of it reads {share} of the weights that the target's reads")
+        if draft.reason is None:
+            lines.append("its vocabulary is as llama.cpp wants it beside the target's")
+        yield from _section(f"Draft {draft.name}, by its header", iter(lines))
+
+
+def _facts(facts: ModelFacts) -> str:
+    text = (
+        f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
+        f"{bytes_text(facts.size_bytes)}, {facts.n_layers} layers, trained for "
+        f"{facts.n_ctx_train} tokens, vocabulary of {facts.n_vocab}"
+    )
+    return f"{text}, {facts.n_experts} experts" if facts.n_experts else text
+
+
+def _examined(examination: Examination) -> Iterator[RenderableType]:
     yield from _section("Target", _target_lines(examination))
     has_experts = examination.traffic.n_experts > 0
     for draft in examination.drafts:
@@ -67,10 +103,6 @@ def _parts(
     yield _memory_table(examination)
     yield from _paragraphs(_what_fits(examination))
     yield Text("")
-    yield Text("Findings", style="bold")
-    yield from (_finding(one) for one in found)
-    if not found:
-        yield Text("nothing speaks against it")
 
 
 def _section(title: str, lines: Iterator[str | Text]) -> Iterator[RenderableType]:

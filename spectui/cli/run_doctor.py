@@ -19,14 +19,22 @@ from spectui.doctor.examination import (
     surroundings,
 )
 from spectui.doctor.findings import Finding, findings
+from spectui.doctor.headers import HeaderLook, look_at_headers
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.demand import Demand
 from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.errors import (
+    BadInputError,
+    DoesNotFitError,
+    MissingLibraryError,
+    SpectuiError,
+    UsageError,
+)
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import ModelPlan, PlanRequest
+from spectui.models.facts import ModelFacts
 from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
@@ -61,15 +69,20 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     try:
         around = surroundings(planner, this_machine())
         examination: Examination | None = None
+        headers: HeaderLook | None = None
         notes: tuple[Finding, ...] = ()
         if options.demo or options.model is not None:
-            examination, notes = _examine(planner, options, draft_max, around, progress)
+            try:
+                examination, notes = _examine(planner, options, draft_max, around, progress)
+            except MissingLibraryError as missing:
+                headers, notes = _by_headers(options, missing, progress)
     finally:
         progress.close()
-    found = () if examination is None else (*findings(examination), *notes)
-    document = _document(around, examination, found, preset)
-    write_result(document, told(around, examination, found, preset), given.json_path)
-    error = _verdict(examination, found)
+    found = (*(() if examination is None else findings(examination)), *notes)
+    looked_at = headers or examination
+    document = _document(around, looked_at, found, preset)
+    write_result(document, told(around, looked_at, found, preset), given.json_path)
+    error = _verdict(looked_at, found)
     if error is not None:
         raise error
 
@@ -119,16 +132,37 @@ def _examine(
     return examiner.examine(request, drafts, mtp=_mtp(options)), notes
 
 
+def _by_headers(
+    options: RunOptions, missing: MissingLibraryError, progress: Progress
+) -> tuple[HeaderLook, tuple[Finding, ...]]:
+    """Look at the headers alone; return why no more was done as well."""
+    models = find_models(options, progress, needs_draft=False)
+    look = look_at_headers(models.target, models.drafts)
+    findings_ = [
+        Finding(severity=Severity.ERROR, text=f"{one.name} cannot be the draft: {one.reason}")
+        for one in look.drafts
+        if one.reason is not None
+    ]
+    text = f"memory, speed and the rules of BOS and EOS were not examined: {missing}"
+    return look, (*findings_, Finding(severity=Severity.WARNING, text=text))
+
+
 def _mtp(options: RunOptions) -> bool | None:
     if options.names_mtp and not options.model_draft:
         return True
     return None if options.takes_mtp else False
 
 
-def _verdict(examination: Examination | None, found: Sequence[Finding]) -> SpectuiError | None:
+def _verdict(
+    examination: Examination | HeaderLook | None, found: Sequence[Finding]
+) -> SpectuiError | None:
     """The error that determines the exit code; None for success."""
     if examination is None:
         return None
+    if isinstance(examination, HeaderLook):
+        drafts = examination.drafts
+        is_unusable = bool(drafts) and all(one.reason is not None for one in drafts)
+        return BadInputError(found[0].text) if is_unusable else None
     errors = [one for one in found if one.severity is Severity.ERROR]
     if any(not demand.can_load for demand in examination.demands):
         return DoesNotFitError(errors[0].text)
@@ -138,12 +172,17 @@ def _verdict(examination: Examination | None, found: Sequence[Finding]) -> Spect
     return None
 
 
+_COUNTS = (
+    *("arch", "name", "n_params", "size_bytes", "n_layers", "n_ctx_train", "n_vocab", "n_experts"),
+    *("mtp_layers", "has_chat_template"),
+)
+_BYTES = ("kv_bytes_per_token", "read_bytes_per_token")
 _UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
 
 
 def _document(
     around: Surroundings,
-    examination: Examination | None,
+    examination: Examination | HeaderLook | None,
     found: Sequence[Finding],
     preset: Preset | None,
 ) -> Json:
@@ -168,7 +207,7 @@ def _document(
             around.bandwidth.gpu_bytes_per_s,
             "no NVIDIA driver tells it of a GPU that llama.cpp uses",
         ),
-        **(_nothing(preset) if examination is None else _examined(examination, preset)),
+        **_looked_at(examination, preset),
         "findings": [{"severity": str(one.severity), "text": one.text} for one in found],
     }
 
@@ -179,6 +218,41 @@ def _gpu(gpu: DeviceMemory) -> Json:
         "description": gpu.description,
         "in_ram": gpu.in_ram,
         **fields_of(gpu, "the device does not tell", "free_bytes", "total_bytes"),
+    }
+
+
+def _looked_at(examination: Examination | HeaderLook | None, preset: Preset | None) -> Json:
+    match examination:
+        case None:
+            return _nothing(preset)
+        case HeaderLook():
+            return _read(examination)
+        case Examination():
+            return _examined(examination, preset)
+
+
+def _read(look: HeaderLook) -> Json:
+    """What headers say; a target's examination has more."""
+    return {
+        "target": _facts(look.target),
+        "drafts": [
+            {
+                "name": one.name,
+                "path": str(one.path),
+                **or_reason("reason", one.reason, "its header does not speak against it"),
+                **or_reason("model", one.facts and _facts(one.facts), "it is unusable"),
+                **or_reason("read_share_of_target", one.read_share, "a file has no weights"),
+            }
+            for one in look.drafts
+        ],
+    }
+
+
+def _facts(facts: ModelFacts) -> Json:
+    return {
+        **{name: getattr(facts, name) for name in _COUNTS},
+        "path": str(facts.path),
+        **fields_of(facts, "no single number holds, or the file has no weights", *_BYTES),
     }
 
 

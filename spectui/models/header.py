@@ -205,13 +205,27 @@ def has_whole_vocabulary(path: Path) -> bool:
         BadInputError: as ``read_header``.
         OSError: the file cannot be read.
     """
-    tokens: list[bytes] = []
-    walk = _checked(path, on_token=tokens.append)
+    walk, tokens = _with_tokens(path)
     if _TOKENS_KEY in walk.metadata or walk.array_lengths.get(_TOKENS_KEY, 0) != len(tokens):
         return False
     # C's strings end at the first zero.
     texts = list(filter(None, (token.partition(b"\0")[0] for token in tokens)))
     return len(set(texts)) == len(texts)
+
+
+def tokens_of(path: Path) -> list[bytes]:
+    """Texts of the vocabulary, by id; none where the file has no list of them.
+
+    Raises:
+        BadInputError: as ``read_header``.
+        OSError: the file cannot be read.
+    """
+    return _with_tokens(path)[1]
+
+
+def _with_tokens(path: Path) -> "tuple[_Walk, list[bytes]]":
+    tokens: list[bytes] = []
+    return _checked(path, on_token=tokens.append), tokens
 
 
 def _checked(path: Path, on_token: Callable[[bytes], None] | None = None) -> "_Walk":

@@ -1,5 +1,6 @@
 """What works without a built llama.cpp library, and whose library may take its place."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from spectui.llama.library import BINDING_COMMIT, LIBRARY_VARIABLE, llama_cpp_commit
-from tests.support.models import TARGET, write_tiny
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
 from tests.support.scripted_server import write_server
 
 COMMAND = "llama-server -m target.gguf -fa on -c 256"
-REFUSED = 2
+REFUSED, UNUSABLE = 2, 3
 
 
 class Bare:
@@ -79,6 +80,26 @@ def test_doctor_says_how_to_get_one(bare: Bare) -> None:
     told = " ".join(bare.run("doctor").stdout.split())
     assert "no llama.cpp library" in told
     assert "pip install --force-reinstall" in told
+
+
+def test_doctor_reads_the_headers_of_a_pair(bare: Bare) -> None:
+    write_tiny(CLOSE_DRAFT, bare.folder / "draft.gguf")
+    done = bare.run("doctor", "-m", "target.gguf", "-md", "draft.gguf", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["target"]["arch"] == "llama"
+    [draft] = told["drafts"]
+    assert draft["reason"] is None
+    assert draft["read_share_of_target"] == 1.0
+    [finding] = told["findings"]
+    assert finding["text"].startswith("memory, speed and the rules of BOS and EOS were not")
+
+
+def test_doctor_refuses_a_draft_by_its_header(bare: Bare) -> None:
+    write_tiny(Tiny(n_extra=200), bare.folder / "draft.gguf")
+    done = bare.run("doctor", "-m", "target.gguf", "-md", "draft.gguf")
+    assert done.returncode == UNUSABLE, done.stderr
+    assert "draft cannot be the draft: the vocabularies differ in size" in done.stderr
 
 
 def test_lint_says_that_models_were_not_looked_at(bare: Bare) -> None:
