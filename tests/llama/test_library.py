@@ -84,7 +84,7 @@ def test_doctor_says_how_to_get_one(bare: Bare) -> None:
 
 def test_doctor_reads_the_headers_of_a_pair(bare: Bare) -> None:
     write_tiny(CLOSE_DRAFT, bare.folder / "draft.gguf")
-    done = bare.run("doctor", "-m", "target.gguf", "-md", "draft.gguf", "--json")
+    done = bare.run("doctor", "-m", "target.gguf", "-md", "draft.gguf", "--json", "-")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["target"]["arch"] == "llama"
