@@ -86,7 +86,7 @@ def test_a_chat_and_a_search_in_a_browser(served: Served, tmp_path: Path) -> Non
         page.open(served.address, width=1400, height=900)
         assert page.value("location.search") == ""
         page.see("Ask something")
-        page.see("baseline")
+        page.see("target alone")
         page.value("document.querySelector('textarea').focus()")
         page.type("hello there")
         page.see("hello there")
