@@ -113,7 +113,7 @@ def _measured(setup: Setup) -> Iterator[Finding]:
             yield Finding(
                 flag="-m" if setup.draft is None else "-md",
                 severity=Severity.NOTE,
-                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {gain:+.0%}",
+                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {100 * gain:+.0f} %",
                 why=f"{outcome.verdict.reason}; spectui export {study.name} writes its flags",
             )
             return

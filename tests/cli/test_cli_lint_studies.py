@@ -72,7 +72,7 @@ def test_the_gain_of_the_pair_is_told(spectui: Spectui, pair: list[object], home
     _m, target, _md, draft = pair[:4]
     store(home, "first", target, draft, 8)
     [found] = measured(linted(spectui, "-m", target, "-md", draft))
-    assert found["what"].endswith(": +25%")
+    assert found["what"].endswith(": +25 %")
     assert found["why"].startswith("The verdict of first.; spectui export first ")
     assert measured(linted(spectui, "-m", target)) == []
 
