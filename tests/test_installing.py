@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from spectui import __version__
+from tests.support.markdown import ROOT, Document, programs
 from tests.support.pythons import PROGRAMS, python_of
 from tools.build_llama_server import cache_root
 
 pytestmark = pytest.mark.ci
 
-ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+WITHOUT_LIBRARY = "-DLLAMA_BUILD=OFF"
 LINT = "llama-server -m a.gguf"
 _OWN = ("UV_TOOL", "PIPX_", "PIP_FIND_LINKS", "PYTHON", "VIRTUAL_ENV", "SPECTUI_", "COVERAGE_")
 
@@ -43,7 +44,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(_OWN)},
         "PATH": PROGRAMS,
-        "CMAKE_ARGS": "-DLLAMA_BUILD=OFF",
+        "CMAKE_ARGS": WITHOUT_LIBRARY,
         "UV_CACHE_DIR": str(caches / "uv"),
         "UV_TOOL_DIR": str(tmp_path / "tools"),
         "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
@@ -64,7 +65,9 @@ def program(name: str) -> str:
 
 def said(environment: Mapping[str, str], *command: str | Path) -> str:
     """What a command prints; its error, if it fails."""
-    run = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    run = subprocess.run(
+        command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -96,6 +99,26 @@ def test_uv_tool_install(
     assert here.startswith(version)
     assert_works(environment, Path(environment["UV_TOOL_BIN_DIR"]) / "spectui")
     assert pages(tool / "share" / "man" / "man1") == pages(ROOT / "man")
+
+
+_DOCUMENTED = [
+    line
+    for page in ("README.md", "docs/quick-start.md")
+    for line in Document(ROOT / page).lines
+    if WITHOUT_LIBRARY in line and any(words[0] in {"uv", "pipx"} for words in programs(line))
+]
+
+
+def test_a_way_of_installing_is_documented_for_both() -> None:
+    assert {words[0] for line in _DOCUMENTED for words in programs(line)} == {"uv", "pipx"}
+
+
+@pytest.mark.parametrize("line", [*dict.fromkeys(_DOCUMENTED)])
+def test_what_pages_say_installs(line: str, environment: dict[str, str]) -> None:
+    for words in programs(line):
+        program(words[0])
+    said(environment, "bash", "-c", line)
+    assert_works(environment, Path(environment["PIPX_BIN_DIR"]) / "spectui")
 
 
 def test_uvx_from_the_wheel(built: Mapping[str, Path], environment: dict[str, str]) -> None:
