@@ -184,7 +184,10 @@ def test_the_vulkan_backend_is_built_once_beside_a_driver(environment: dict[str,
 @pytest.mark.parametrize(
     ("lacking", "sentence"),
     [
-        ({"MIRROR": ""}, "the Vulkan device is made of Debian's packages, and apt knows no mirror"),
+        (
+            {"MIRROR": ""},
+            "glslc, libshaderc1 and others are Debian's packages, and apt knows no mirror",
+        ),
         ({"DRIVER": __file__}, "`apt-get install mesa-vulkan-drivers` installs what the driver"),
     ],
 )

@@ -57,6 +57,7 @@ VULKAN_PACKAGES = (
 )
 
 Run = Callable[..., None]
+Builder = Callable[[Path, Run], Path]
 
 
 class BuildError(Exception):
@@ -147,7 +148,8 @@ def build_vulkan(workspace: Path, run: Run) -> Path:
 
     ``GGML_BACKEND_PATH`` names its ``libggml-vulkan.so``, ``VK_DRIVER_FILES`` its ``driver.json``.
     """
-    packages, result = debian_packages(workspace / "packages", run), workspace / "result"
+    packages, result = workspace / "packages", workspace / "result"
+    unpack_debian(VULKAN_PACKAGES, packages, run)
     libraries = next(packages.glob("usr/lib/*/libvulkan.so.1")).parent
     result.mkdir()
     driver = result / "libvulkan_lvp.so"
@@ -205,8 +207,13 @@ def quick_glslc(packages: Path, libraries: Path) -> Path:
     return script
 
 
-def debian_packages(folder: Path, run: Run) -> Path:
-    """Unpack ``VULKAN_PACKAGES`` from the mirror that this machine uses; nothing is installed.
+def unpack_debian(packages: Sequence[str], folder: Path, run: Run) -> None:
+    """Unpack packages from the mirror that this machine uses; nothing is installed.
+
+    Args:
+        packages: each as ``NAME/RELEASE``.
+        folder: where to; it is made.
+        run: runs the programs.
 
     Raises:
         BuildError: it uses none of Debian's.
@@ -224,15 +231,15 @@ def debian_packages(folder: Path, run: Run) -> Path:
         text=True,
     ).stdout.split()
     if not mirrors:
-        raise BuildError("the Vulkan device is made of Debian's packages, and apt knows no mirror")
-    releases = ("bookworm", "trixie")
+        names = ", ".join(package.partition("/")[0] for package in packages[:2])
+        raise BuildError(f"{names} and others are Debian's packages, and apt knows no mirror")
+    releases = sorted({package.partition("/")[2] for package in packages})
     sources.write_text("".join(f"deb {mirrors[0]} {release} main\n" for release in releases))
     apt += [f"-oDir::Etc::sourcelist={sources}", "-oDir::Etc::sourceparts=-"]
     run(*apt, "update")
-    run("env", "--chdir", folder, *apt, "download", *VULKAN_PACKAGES)
+    run("env", "--chdir", folder, *apt, "download", *packages)
     for package in folder.glob("*.deb"):
         run("dpkg-deb", "--extract", package, folder)
-    return folder
 
 
 def unpacked(workspace: Path, run: Run) -> Path:
@@ -262,7 +269,7 @@ def build_wheels(workspace: Path, run: Run) -> Path:
     return result
 
 
-BUILDERS: dict[str, Callable[[Path, Run], Path]] = {
+BUILDERS: dict[str, Builder] = {
     "parser": build_parser,
     "rpc": build_rpc,
     "server": build_server,
@@ -287,7 +294,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def ensure_built(what: str, home: Path) -> None:
+def ensure_built(what: str, home: Path, build: Builder | None = None) -> None:
     """Build ``home/what`` unless it is there.
 
     It comes into being by one rename at the end: an interrupted build leaves nothing that looks
@@ -303,7 +310,7 @@ def ensure_built(what: str, home: Path) -> None:
         workspace.mkdir()
         log.unlink(missing_ok=True)
         try:
-            build = BUILDERS[what.partition("-")[0]]
+            build = build or BUILDERS[what.partition("-")[0]]
             build(workspace, functools.partial(run_logged, log)).replace(final)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)

@@ -14,7 +14,7 @@ from tests.support.markdown import ROOT, Document, programs, spectui_commands, w
 pytest_plugins = ["tests.support.cli_fixtures"]
 
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-_INSTALLERS = frozenset({"python3", "pip", "pytest"})
+_INSTALLERS = frozenset({"python3", "pip", "pytest", "uv", "pipx"})
 """Other programs that stand in blocks of ``sh``; all else has another language."""
 _EXTRA = re.compile(r"\.\[([\w,]+)\]")
 _COMMANDS = spectui_commands(*written())

@@ -8,12 +8,12 @@ from tests.golden.support import Place, Said, compute_bound, document_text, memo
 from tests.golden.test_tune import MODEL, PAIR
 
 _TODAY = re.compile(r"20\d\d-\d\d-\d\d( \d\d:\d\d)?")
+_VERSION = re.compile(rf"(?<![\w.]){re.escape(__version__)}(?!\.?\w)")
 _TOOK = re.compile(r"(the search took \|)[^|]*")
 
 
 def _said(said: Said) -> str:
-    text = said.text.replace(f"spectui {__version__}", "spectui <spectui>")
-    text = text.replace(f"spectui | {__version__}", "spectui | <spectui>")
+    text = _VERSION.sub("<spectui>", said.text)
     return _TOOK.sub(r"\1 <s> ", _TODAY.sub("<date>", text))
 
 

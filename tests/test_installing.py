@@ -1,0 +1,133 @@
+"""The wheel and the sdist, installed as users do, on every Python that can be had."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from spectui import __version__
+from tests.support.markdown import ROOT, Document, programs
+from tests.support.pythons import PROGRAMS, python_of
+from tools.build_llama_server import cache_root
+
+pytestmark = pytest.mark.ci
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+WITHOUT_LIBRARY = "-DLLAMA_BUILD=OFF"
+LINT = "llama-server -m a.gguf"
+_OWN = ("UV_TOOL", "PIPX_", "PIP_FIND_LINKS", "PYTHON", "VIRTUAL_ENV", "SPECTUI_", "COVERAGE_")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Wheel and sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return {"wheel": wheel, "sdist": sdist}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A user's who wants no llama.cpp library.
+
+    The caches are kept, apart from the user's own: neither uv nor pip asks whether a wheel in them
+    was built with another ``CMAKE_ARGS``.
+    """
+    caches = cache_root(os.environ) / "without-library"
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(_OWN)},
+        "PATH": PROGRAMS,
+        "CMAKE_ARGS": WITHOUT_LIBRARY,
+        "UV_CACHE_DIR": str(caches / "uv"),
+        "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
+        "PIP_CACHE_DIR": str(caches / "pip"),
+        "PIPX_HOME": str(tmp_path / "tools"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+        "PIPX_MAN_DIR": str(tmp_path / "man"),
+        "SPECTUI_HOME": str(tmp_path / "home"),
+    }
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path=PROGRAMS)
+    if found is None:
+        pytest.skip(f"no {name} here: run pip install {name}")
+    return found
+
+
+def said(environment: Mapping[str, str], *command: str | Path) -> str:
+    """What a command prints; its error, if it fails."""
+    run = subprocess.run(
+        command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def assert_works(environment: Mapping[str, str], *spectui: str | Path) -> None:
+    assert said(environment, *spectui, "--version") == f"spectui, version {__version__}\n"
+    assert "\n  tune " in said(environment, *spectui, "--help")
+    assert said(environment, *spectui, "lint", LINT).startswith("No problems found.")
+    machine = json.loads(said(environment, *spectui, "doctor", "--json", "-"))
+    assert machine["schema"] == "spectui.doctor/1"
+
+
+def pages(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("spectui*.1")}
+
+
+@pytest.mark.parametrize("artifact", ["wheel", "sdist"])
+@pytest.mark.parametrize("version", PYTHONS)
+def test_uv_tool_install(
+    version: str, artifact: str, built: Mapping[str, Path], environment: dict[str, str]
+) -> None:
+    uv = program("uv")
+    python, reason = python_of(version)
+    if python is None:
+        pytest.skip(reason)
+    said(environment, uv, "tool", "install", "--python", python, built[artifact])
+    tool = Path(environment["UV_TOOL_DIR"]) / "spectui"
+    here = said(environment, tool / "bin" / "python", "-c", "import sys; print(sys.version)")
+    assert here.startswith(version)
+    assert_works(environment, Path(environment["UV_TOOL_BIN_DIR"]) / "spectui")
+    assert pages(tool / "share" / "man" / "man1") == pages(ROOT / "man")
+
+
+_DOCUMENTED = [
+    line
+    for page in ("README.md", "docs/quick-start.md")
+    for line in Document(ROOT / page).lines
+    if WITHOUT_LIBRARY in line and any(words[0] in {"uv", "pipx"} for words in programs(line))
+]
+
+
+def test_a_way_of_installing_is_documented_for_both() -> None:
+    assert {words[0] for line in _DOCUMENTED for words in programs(line)} == {"uv", "pipx"}
+
+
+@pytest.mark.parametrize("line", [*dict.fromkeys(_DOCUMENTED)])
+def test_what_pages_say_installs(line: str, environment: dict[str, str]) -> None:
+    for words in programs(line):
+        program(words[0])
+    said(environment, "bash", "-c", line)
+    assert_works(environment, Path(environment["PIPX_BIN_DIR"]) / "spectui")
+
+
+def test_uvx_from_the_wheel(built: Mapping[str, Path], environment: dict[str, str]) -> None:
+    uv = program("uv")
+    assert_works(environment, uv, "tool", "run", "--from", built["wheel"], "spectui")
+
+
+def test_pipx_install(built: Mapping[str, Path], environment: dict[str, str]) -> None:
+    pipx = program("pipx")
+    said(environment, pipx, "install", "--python", sys.executable, built["wheel"])
+    assert_works(environment, Path(environment["PIPX_BIN_DIR"]) / "spectui")
+    assert pages(Path(environment["PIPX_MAN_DIR"]) / "man1") == pages(ROOT / "man")
