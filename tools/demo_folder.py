@@ -13,7 +13,7 @@ from spectui.paths import HOME_VARIABLE
 ROOT = Path(__file__).resolve().parent.parent
 PAIR = ("-m", "models/demo-target.gguf", "-md", "models/demo-draft.gguf")
 """The options that name the models, from inside of the folder."""
-_HOME = "/home/you"
+HOME = "/home/you"
 _OF_THE_USER = (HOME_VARIABLE, "XDG_CONFIG_HOME", "NO_COLOR", "COLUMNS", "LINES", "TEXTUAL_FPS")
 """Variables of whoever draws: where files are kept, and how a screen looks."""
 
@@ -51,6 +51,6 @@ def demo_folder(target: DemoModel = DemoModel.DENSE) -> Iterator[DemoFolder]:
         kept = {key: value for key, value in os.environ.items() if key not in _OF_THE_USER}
         yield DemoFolder(
             path=folder,
-            environment=kept | {"HOME": _HOME, "XDG_DATA_HOME": name, "XDG_CACHE_HOME": name},
+            environment=kept | {"HOME": HOME, "XDG_DATA_HOME": name, "XDG_CACHE_HOME": name},
             private=(Path.home(), ROOT, folder, *(path.parent for path in models.values())),
         )

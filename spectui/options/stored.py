@@ -58,15 +58,20 @@ def schema_of(kept: object) -> object:
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
+_NESTED = (dict, list, tuple)
+
+
 def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     """Plain data in which every way of drafting has today's form (``Speculation``)."""
-    match kept:
-        case dict():
-            return {key: _of_key(key, value) for key, value in kept.items()}
-        case list() | tuple():
-            return [current(value) for value in kept]
-        case _:
-            return kept
+    # Most of thousands of trials are numbers and texts: no call for them.
+    if isinstance(kept, dict):
+        return {
+            key: _of_key(key, value) if isinstance(value, _NESTED) else value
+            for key, value in kept.items()
+        }
+    if isinstance(kept, list | tuple):
+        return [current(value) if isinstance(value, _NESTED) else value for value in kept]
+    return kept
 
 
 def _of_key(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
