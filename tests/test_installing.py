@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from spectui import __version__
 from tests.support.markdown import ROOT, Document, programs
 from tests.support.pythons import PROGRAMS, python_of
-from tools.build_llama_server import cache_root
+from tools.build_llama_server import cache_root, pinned_requirement
 
 pytestmark = pytest.mark.ci
 
@@ -33,18 +33,47 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     return {"wheel": wheel, "sdist": sdist}
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """A user's who wants no llama.cpp library.
+@pytest.fixture(scope="module")
+def binding(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with llama-cpp-python without its library, which each install would build anew."""
+    folder = tmp_path_factory.mktemp("binding")
+    wheel = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "--wheel-dir"]
+    subprocess.run(
+        [*wheel, str(folder), pinned_requirement()],
+        env={**_users(), "CMAKE_ARGS": WITHOUT_LIBRARY},
+        check=True,
+        capture_output=True,
+    )
+    return folder
 
-    The caches are kept, apart from the user's own: neither uv nor pip asks whether a wheel in them
-    was built with another ``CMAKE_ARGS``.
+
+def _users() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+
+
+@pytest.fixture(scope="module")
+def caches() -> Iterator[Path]:
+    """Caches of uv and pip that are kept, without spectui, of which each run has another one.
+
+    They are apart from the user's own: neither program asks whether a wheel in them was built with
+    another ``CMAKE_ARGS``.
     """
-    caches = cache_root(os.environ) / "without-library"
+    folder = cache_root(os.environ) / "without-library"
+    yield folder
+    if (uv := shutil.which("uv", path=PROGRAMS)) is not None:
+        clean = [uv, "cache", "clean", "spectui", "--cache-dir", str(folder / "uv")]
+        subprocess.run(clean, check=True, capture_output=True)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, binding: Path, caches: Path) -> dict[str, str]:
+    """A user's who wants no llama.cpp library."""
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(_OWN)},
+        **_users(),
         "PATH": PROGRAMS,
         "CMAKE_ARGS": WITHOUT_LIBRARY,
+        "UV_FIND_LINKS": str(binding),
+        "PIP_FIND_LINKS": str(binding),
         "UV_CACHE_DIR": str(caches / "uv"),
         "UV_TOOL_DIR": str(tmp_path / "tools"),
         "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
