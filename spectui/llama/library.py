@@ -9,6 +9,8 @@ import ctypes
 import importlib
 import os
 import re
+import shlex
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -186,12 +188,17 @@ def binding_version() -> str:
 
 
 def install_command(options: str = "") -> str:
-    """The command that builds the library anew, with CMake options such as ``-DGGML_CUDA=on``."""
+    """The command that builds the library anew, with CMake options such as ``-DGGML_CUDA=on``.
+
+    It is for the environment that spectui runs in, whoever made that.
+    """
     given = f'CMAKE_ARGS="{options}" ' if options else ""
-    return (
-        f"{given}pip install --force-reinstall --no-deps --no-cache-dir "
-        f"llama-cpp-python=={binding_version()}"
-    )
+    python = shlex.quote(sys.executable)
+    install = f"{python} -m pip install --force-reinstall --no-cache-dir"
+    if find_spec("pip") is None:
+        # As uv makes them.
+        install = f"uv pip install --python {python} --reinstall --no-cache"
+    return f"{given}{install} --no-deps llama-cpp-python=={binding_version()}"
 
 
 def llama_cpp_version() -> str:

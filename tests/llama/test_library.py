@@ -79,7 +79,7 @@ def test_commands_that_load_no_model_need_no_library(bare: Bare, arguments: tupl
 def test_doctor_says_how_to_get_one(bare: Bare) -> None:
     told = " ".join(bare.run("doctor").stdout.split())
     assert "no llama.cpp library" in told
-    assert "pip install --force-reinstall" in told
+    assert f"{sys.executable} -m pip install --force-reinstall" in told
 
 
 def test_doctor_reads_the_headers_of_a_pair(bare: Bare) -> None:
