@@ -80,7 +80,8 @@ def _by_headers(look: HeaderLook) -> Iterator[RenderableType]:
         if draft.read_share is not None:
             share = percent_text(draft.read_share)
             lines.append(f"a token of it reads {share} of the weights that the target's reads")
-        if draft.reason is None:
+        # A file of MTP layers alone has no vocabulary to compare.
+        if draft.reason is None and draft.facts is not None and draft.facts.draft_kind is None:
             lines.append("its vocabulary is as llama.cpp wants it beside the target's")
         yield from _section(f"Draft {draft.name}, by its header", iter(lines))
 

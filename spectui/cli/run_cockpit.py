@@ -10,14 +10,15 @@ import click
 from msgspec import structs
 
 from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.defaults import given_extra
+from spectui.cli.defaults import given_extra, taken_command
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
-from spectui.cli.output import complaints
+from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
+from spectui.commands.measured import tuning_variables
 from spectui.cores import default_threads, threads_to_take
 from spectui.demo.recipes import DemoModel
 from spectui.errors import UsageError
@@ -107,6 +108,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     def with_command(text: str) -> Launch:
         with complaints() as said, _context("--from", text) as context:
             launch = make_launch(dict(context.params), settings, extra=given_extra())
+            _complain_of_late_variables()
             notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
             return replace(launch, notice=notice or None)
 
@@ -208,6 +210,14 @@ def _notice(threads: int) -> str | None:
         f"{threads} compute threads leave no core to the screen: whatever it draws costs tokens/s. "
         f"-t {fewer} leaves it one, and is the default here."
     )
+
+
+def _complain_of_late_variables() -> None:
+    """Say which variables of a command the libraries have read already, at spectui's start."""
+    command = taken_command()
+    names = () if command is None else tuple(tuning_variables(command.start.environment))
+    if names:
+        complain(f"{', '.join(names)} may take effect only with spectui --from at the start")
 
 
 def _sentence(text: str) -> str:

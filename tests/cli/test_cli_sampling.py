@@ -127,8 +127,14 @@ def test_a_trace_is_of_the_same(spectui: Spectui, asking: list[object], tmp_path
     [([], (0.5, 7)), (["--temp", "0.8"], (0.8, 7)), (["--preset", "mine"], (0.8, 7))],
 )
 def test_the_screen_samples_so_too(
-    tiny: TinyPath, home: Path, arguments: list[str], expected: tuple[float, int]
+    tiny: TinyPath,
+    home: Path,
+    arguments: list[str],
+    expected: tuple[float, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # The command sets it.
+    monkeypatch.setenv("GGML_CUDA_FORCE_MMQ", "0")
     folder = home / "config" / "presets"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
@@ -139,7 +145,9 @@ def test_the_screen_samples_so_too(
         # A preset that is chosen on the screen says the same as one that was typed.
         chosen = launch.with_preset("mine").make_setup(pair).sampling
         assert click.get_current_context() is context
-        of_command = launch.with_command(f"llama-server -m {pair.target} --temp 0.6 -c 512")
+        words = f"GGML_CUDA_FORCE_MMQ=1 llama-server -m {pair.target} --temp 0.6 -c 512"
+        of_command = launch.with_command(words)
+        assert "GGML_CUDA_FORCE_MMQ may take effect only" in (of_command.notice or "")
         assert click.get_current_context() is context
     assert of_command.pair == pair
     assert of_command.make_setup(pair).sampling.temp == 0.6
