@@ -9,7 +9,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.taken import mind_defaults, taken, taken_setup
 from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
-from spectui.measure.arm import Arm
+from spectui.measure.arm import OFF, Arm
 from spectui.measure.statistics import Speedup
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
@@ -155,7 +155,13 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     told = f"{_percent(estimate)} in its trial"
     if standing.confirmed is not None:
         told = gain_text(standing.confirmed)
-    rest = "off was faster, and no other setting was" if is_best else found
+    others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, present.arm}
+    if not is_best:
+        rest = found
+    elif others:
+        rest = "off was faster, and no other setting that was tried"
+    else:
+        rest = "off was faster; no other setting was tried: allow more time or --trials"
     return f"Your present setting ({present.arm.label}): {told}; {rest}."
 
 

@@ -27,6 +27,7 @@ from spectui.measure.measurer import measurements
 from spectui.measure.requests import Request, requests_document
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.slots import slots_document
+from spectui.measure.verdict import Answer
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
 from spectui.tune.categories import (
@@ -323,6 +324,11 @@ def _next(found: Tuned) -> Iterator[str]:
         return
     if result.speedup is None:
         yield "Next: give the same spectui command again; it goes on from here."
+        return
+    if result.verdict.answer is Answer.UNDECIDED:
+        yield "Next: give the same spectui command again, with more time if it had a limit:"
+        yield "it goes on from here, and may decide it. Until then, the command below."
+        yield ""
         return
     name = shlex.quote(found.tuning.name)
     yield "Next: run the command below. Before, if you like,"
