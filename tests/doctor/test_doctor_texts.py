@@ -257,7 +257,7 @@ def test_a_target_that_fits_alone_is_told_of(examination: Examination) -> None:
 def test_unused_gpus_are_the_builds_or_the_drivers_fault() -> None:
     without = text_of(None)
     assert "built without CUDA" in without
-    assert "--no-deps --no-cache-dir llama-cpp-python==0.3" in without
+    assert "--no-cache-dir --no-deps llama-cpp-python==0.3" in without
     with_cuda = text_of(None, replace(AROUND, backend=replace(BACKEND, backends=("cpu", "cuda"))))
     assert "built without CUDA" not in with_cuda
     assert "CUDA_VISIBLE_DEVICES" in with_cuda
