@@ -89,18 +89,15 @@ def _processors(path: Path) -> frozenset[int]:
     )
 
 
-def threads_to_take(reserved: int = 0) -> int:
+def threads_to_take() -> int:
     """Threads to measure with where nobody chose: 0 for llama-server's own number.
 
     More threads than processors wait for each other in every step. So it is another number where
-    this process may not use as many processors as llama-server counts on the machine, or leaves
-    some of them to others. That number then has to stand in a command: the server would not know.
-
-    Args:
-        reserved: processors left to others.
+    this process may not use as many processors as llama-server counts on the machine. That number
+    then has to stand in a command: the server would not know.
     """
     own = default_threads()
-    found = max(1, min(own, usable_processors()) - reserved)
+    found = min(own, usable_processors())
     return 0 if found == own else found
 
 

@@ -167,20 +167,11 @@ def test_a_limit_that_is_none_is_passed_over(quota: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("own", "usable", "reserved", "expected"),
-    [
-        (8, 16, 0, 0),
-        (8, 8, 0, 0),
-        (8, 4, 0, 4),
-        (8, 16, 1, 7),
-        (8, 4, 1, 3),
-        (2, 1, 1, 1),
-        (1, 1, 1, 0),
-    ],
+    ("own", "usable", "expected"), [(8, 16, 0), (8, 8, 0), (8, 4, 4), (2, 1, 1), (1, 1, 0)]
 )
 def test_another_number_is_named_exactly_where_llama_server_would_not_take_it(
-    own: int, usable: int, reserved: int, expected: int, monkeypatch: pytest.MonkeyPatch
+    own: int, usable: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cores, "default_threads", lambda: own)
     monkeypatch.setattr(cores, "usable_processors", lambda: usable)
-    assert threads_to_take(reserved) == expected
+    assert threads_to_take() == expected

@@ -19,7 +19,7 @@ from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.commands.measured import tuning_variables
-from spectui.cores import default_threads, threads_to_take
+from spectui.cores import threads_to_take
 from spectui.demo.recipes import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -92,8 +92,7 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     speculation, others = take_drafting(parsed)
     options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
     given = {key: value for key, value in others.items() if key not in own}
-    chosen = given["threads"]
-    shared = RunOptions.of({**given, "threads": chosen or threads_beside_a_screen()})
+    shared = RunOptions.of({**given, "threads": given["threads"] or threads_to_take()})
     check_drafting(shared, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
@@ -124,7 +123,6 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
         pair=pair,
         demo=demo,
         monitor_replay=options.monitor_replay,
-        notice=_notice(chosen),
         theme=options.theme,
         ascii=options.ascii,
         isolate=settings.isolate if options.isolate is None else options.isolate,
@@ -192,24 +190,6 @@ def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:
     if not isinstance(own, ModelDrafter) or is_layers is isinstance(own, DraftMtp):
         return speculation
     return Speculation(with_kind(own, MTP_KIND if is_layers else MODEL_KIND), speculation.ahead)
-
-
-def threads_beside_a_screen() -> int:
-    """One compute thread less than there could be; 0 where llama-server takes no more.
-
-    With as many as cores, ggml's threads wait for the one that the screen has put off its core.
-    """
-    return threads_to_take(reserved=1)
-
-
-def _notice(threads: int) -> str | None:
-    fewer = threads_beside_a_screen()
-    if threads < default_threads() or not 0 < fewer < threads:
-        return None
-    return (
-        f"{threads} compute threads leave no core to the screen: whatever it draws costs tokens/s. "
-        f"-t {fewer} leaves it one, and is the default here."
-    )
 
 
 def _complain_of_late_variables() -> None:

@@ -55,26 +55,26 @@ class Estimates:
         over the best measured setting or over off, whichever is faster. None if forecasts or their
         scatter are not known, 0 if all of them have been tried.
         """
-        untried = self._untried()
+        untried = self.untried()
         if not untried:
             return 0.0 if self.predicted else None
         if self.scatter is None:
             return None
         incumbent = max(0.0, *(self.value(arm) for arm in self.measured))
-        z = (max(untried) - incumbent) / self.scatter
+        z = (max(untried.values()) - incumbent) / self.scatter
         return self.scatter * (z * _NORMAL.cdf(z) + _NORMAL.pdf(z))
 
-    def _untried(self) -> list[float]:
+    def untried(self) -> dict[Arm, float]:
         """Forecasts that are above those of what was measured in their place."""
         tried: dict[tuple[str, int], float] = {}
         for arm in self.measured.keys() & self.predicted.keys():
             place = _place(arm)
             tried[place] = max(tried.get(place, -math.inf), self.predicted[arm])
-        return [
-            value
+        return {
+            arm: value
             for arm, value in self.predicted.items()
             if arm not in self.measured and value > tried.get(_place(arm), -math.inf) + _SAME
-        ]
+        }
 
 
 def _place(arm: Arm) -> tuple[str, int]:
@@ -112,19 +112,23 @@ def finalists(
     """Return the best setting, and a rival if there is one.
 
     A rival may be better by more than ``min_gain`` for all that the trials' prompts say, and is not
-    forecast to do practically the same. Where no trial of a setting could be afforded, the best
-    forecast stands alone. Empty if there is neither.
+    forecast to do practically the same; or it was not tried, and is forecast to be better by more
+    than ``min_gain``. Where no trial of a setting could be afforded, or all were slower than off,
+    the best forecast stands alone. Empty if there is neither.
     """
-    known = estimates(records, forecasts)
+    unmeasurable = {TrialState.FAIL, TrialState.PRUNED}
+    tried = {record.arm for record in records if record.state in unmeasurable}
+    known = estimates(records, [one for one in forecasts if one.arm not in tried])
     if not known.measured:
-        unmeasurable = {TrialState.FAIL, TrialState.PRUNED}
-        tried = {record.arm for record in records if record.state in unmeasurable}
         return promising([one for one in forecasts if one.arm not in tried], n=1)
     by_arm = {one.arm: one for one in levelled(records) if one.state is TrialState.COMPLETE}
     best, *others = known.ranking
+    ahead = _ahead(known, max(0.0, known.value(best)) + math.log1p(min_gain))
     if known.value(best) <= 0:
         # Off is faster: which of the slower ones is best decides nothing.
-        return (best,)
+        return ahead or (best,)
+    if ahead:
+        return (best, *ahead)
     rivals = [
         arm
         for arm in others
@@ -132,6 +136,13 @@ def finalists(
         and _is_open(by_arm[best], by_arm[arm], min_gain)
     ]
     return (best, *rivals[:1])
+
+
+def _ahead(known: Estimates, least: float) -> tuple[Arm, ...]:
+    """The best forecast of what was not tried, if it is above ``least``: trials may end early."""
+    untried = known.untried()
+    best = max(untried, key=lambda arm: untried[arm], default=None)
+    return () if best is None or untried[best] <= least else (best,)
 
 
 def _practically_same(known: Estimates, one: Arm, other: Arm, min_gain: float) -> bool:

@@ -139,6 +139,18 @@ def test_where_off_is_faster_there_is_nothing_to_race_for() -> None:
     assert finalists(records, (), min_gain=0.02) == (arm(6),)
 
 
+def test_what_was_not_tried_is_raced_if_it_is_forecast_to_be_faster() -> None:
+    lost, forecasts = trial(arm(3), 0.80), [forecast(arm(3), 0.9), forecast(arm(6), 1.5)]
+    assert finalists([OFF_TRIAL, lost], forecasts, min_gain=0.02) == (arm(6),)
+    # What forecasts of the trials were wrong by is taken off first.
+    slower = [forecast(arm(3), 0.9), forecast(arm(6), 1.1)]
+    assert finalists([OFF_TRIAL, lost], slower, min_gain=0.02) == (arm(3),)
+    won = trial(arm(3), 1.1, spread=0.0)
+    assert finalists([OFF_TRIAL, won], forecasts, min_gain=0.02) == (arm(3), arm(6))
+    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
+    assert finalists([OFF_TRIAL, lost, failed], forecasts, min_gain=0.02) == (arm(3),)
+
+
 def test_without_a_trial_of_a_setting_the_best_forecast_is_the_finalist() -> None:
     forecasts = [forecast(arm(6), 1.3), forecast(arm(3), 1.2)]
     assert finalists([OFF_TRIAL], forecasts, min_gain=0.02) == (arm(6),)
