@@ -14,6 +14,7 @@ _MINUS = "\N{MINUS SIGN}"
 _LARGE_PERCENT = 1000.0
 """From which on a gain is told as a speedup."""
 _MINUTE_S = 60
+_HOUR_MIN = 60
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 _NONE = "–"
 _HARMLESS = frozenset("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\u200c\u200d")
@@ -113,6 +114,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Write minutes and seconds."""
+    """Write the two units that matter: hours and minutes, or minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
+    if minutes >= _HOUR_MIN:
+        return f"{minutes // _HOUR_MIN} h {minutes % _HOUR_MIN:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

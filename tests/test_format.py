@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.format import factor, gain_percent
+from spectui.format import duration_text, factor, gain_percent
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import judge
 from spectui.verify.comparison import gain_text, interval_text, verdict
@@ -35,6 +35,21 @@ def test_a_large_gain_is_told_as_a_speedup(gain: float, text: str) -> None:
 )
 def test_a_speedup_has_the_digits_that_it_is_worth(value: float, text: str) -> None:
     assert factor(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (125, "2 min 05 s"),
+        (3599.7, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+    ],
+)
+def test_a_duration_has_its_two_units_that_matter(seconds: float, expected: str) -> None:
+    assert duration_text(seconds) == expected
 
 
 @given(gain=st.floats(-100, 1e12), decimals=st.integers(0, 3))

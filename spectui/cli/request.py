@@ -15,6 +15,7 @@ from spectui.options import placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
 from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Schedule
+from spectui.paths import text_of
 
 _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
@@ -122,6 +123,19 @@ class RunOptions:
         found = model_sampling(target).items()
         own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
         return replace(self.sampling, **own)
+
+    def temperature_origin(self, target: Path) -> str:
+        """Whose choice the temperature is, in words."""
+        if "temp" not in self.chosen_sampling:
+            is_models = "temp" in model_sampling(target)
+            return f"{text_of(target.name)} asks for it" if is_models else "llama-server's default"
+        context = click.get_current_context(silent=True)
+        if (
+            context is None
+            or context.get_parameter_source("temp") is not ParameterSource.DEFAULT_MAP
+        ):
+            return "--temp"
+        return "the demo's" if self.demo else "the preset's" if self.preset else "your command's"
 
     @property
     def fit(self) -> Fit | None:

@@ -147,7 +147,7 @@ def _ranked(found: Tuned, served: Finalists | None, search: Search) -> Tuned:
     if ranked is not found.result:
         ranked = found.tuning.keep(ranked)
         if ranked.not_kept is not None:
-            search.progress.say(ranked.not_kept)
+            search.progress.announce(ranked.not_kept)
     served_s = 0.0 if served is None else served.took_s
     return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
 

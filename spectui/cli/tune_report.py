@@ -184,7 +184,7 @@ def report(
     lines += _commands(found)
     document, text = found.document(unmeasured, served), "\n".join(lines)
     # Of a storage that does not have the verdict, it was told before.
-    if found.result.not_kept is None:
+    if found.result.not_kept is None and found.result.earlier is None:
         not_kept = found.tuning.keep_report(click.unstyle(text), document)
         if not_kept is not None:
             complain(not_kept)
@@ -308,6 +308,11 @@ def _in_trial(result: TuneResult) -> str:
 def _commands(found: Tuned) -> Iterator[str]:
     """Yield the commands to run; the last line is the verdict's, for ``tail -n 1``."""
     result = found.result
+    if result.earlier is not None:
+        yield wrapped(f"The study keeps its earlier verdict: {result.earlier}")
+        name = shlex.quote(found.tuning.name)
+        yield f"Next: spectui export {name}  writes the command of that verdict."
+        return
     if result.speedup is None and result.best is not None:
         yield "# the best so far, not confirmed:"
         yield f"# {found.launch(result.best).text}"

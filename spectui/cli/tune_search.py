@@ -306,17 +306,19 @@ class Search:
             options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
-    def _plan(self, study: str) -> str:
+    def _plan(self, study: str, setup: TuningSetup) -> str:
         """What is going to be done, within which time, and that it may be interrupted."""
         options, limit = self.options, self.options.time_budget
+        sampling = setup.workload.sampling.label
+        origin = self.shared.temperature_origin(setup.off.target.path)
         recording = "" if options.is_server else "a recording to replay every setting on, "
         takes = "No limit of time (--time-budget sets one)"
         if limit is not None:
             takes = f"{duration_text(limit)} or less"
         return (
-            f"tuning on {counted(len(self.prompts), 'prompt')}: the target alone, {recording}up to "
-            f"{counted(options.trials, 'trial')}, and the best against the target alone. {takes}; "
-            f"Ctrl+C keeps what was measured (study {study})"
+            f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): the target "
+            f"alone, {recording}up to {counted(options.trials, 'trial')}, and the best against the "
+            f"target alone. {takes}; Ctrl+C keeps what was measured (study {study})"
         )
 
     def _run(self, tuning: Tuning) -> TuneResult:
@@ -331,14 +333,14 @@ class Search:
                     " --temp 0 goes on with it"
                 )
             if isinstance(event, StudyOpened) and self.joins is None:
-                self.progress.announce(self._plan(event.name))
+                self.progress.announce(self._plan(event.name, tuning.setup))
             if isinstance(event, Notice):
                 self.progress.announce(event.text)
             self.progress.on_tune(event)
 
         result = tuning.run(on_event)
         if result.not_kept is not None:
-            self.progress.say(result.not_kept)
+            self.progress.announce(result.not_kept)
         return result
 
 

@@ -84,6 +84,11 @@ class TemperatureStarted:
     sampling: SamplingConfig
     n_prompts: int
 
+    @property
+    def n_runs(self) -> int:
+        """Runs with speculation."""
+        return self.n_prompts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResumed:

@@ -67,6 +67,9 @@ class TuneResult:
     """Conditions of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
+    earlier: str | None = None
+    """The study's earlier verdict, which stays since nothing was confirmed; None where this one is
+    kept."""
 
     def baseline_document(self) -> Json:
         """Throughput of the target alone as JSON."""

@@ -250,10 +250,10 @@ class Search:
         return [] if best is None else [best.arm]
 
     def _seconds_left(self) -> float | None:
-        """Estimate until the end. None before the first trial has ended."""
+        """Most seconds until the end, by what trials took; before the first, by the budget."""
         trial_s = self._pace.trial_s
         if not trial_s:
-            return None
+            return max(0.0, self._pace.left_s) if self._pace.is_bounded else None
         left = self._confirmation.left_s(self._best_arms())
         if not self._confirmation.has_begun:
             n_left = max(0, self._setup.limits.n_trials - self._trials.n_tried)

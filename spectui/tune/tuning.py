@@ -41,7 +41,7 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
-from spectui.tune.studies.listing import has_study, keep_report
+from spectui.tune.studies.listing import has_study, keep_report, kept_outcome
 from spectui.tune.studies.machines import MachineResult, compare_machines, several
 from spectui.tune.studies.sampling import importance
 from spectui.tune.studies.study import StudyOptions, TuningStudy
@@ -290,7 +290,10 @@ class Tuning:
         return name if has_study(self.setup.study.storage, name) else None
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
-        """Store the verdict and what is promised; a storage that fails costs neither."""
+        """Store the verdict and what is promised; a storage that fails costs neither.
+
+        Where nothing was confirmed, an earlier verdict on the same conditions stays.
+        """
         setup, command = self.setup, self.setup.command
         arm = advised(result)
         outcome = outcome_of(
@@ -300,6 +303,10 @@ class Tuning:
             dialect=command.dialect,
         )
         try:
+            if result.speedup is None:
+                earlier = kept_outcome(setup.study.storage, study.name)
+                if earlier is not None and earlier.is_confirmed:
+                    return replace(result, earlier=earlier.verdict.reason)
             predictions = predictions_of(result.forecasts) if result.forecasts else None
             study.keep(outcome, self.promise_of(result), predictions)
         except BadInputError as error:

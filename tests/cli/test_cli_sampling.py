@@ -155,3 +155,23 @@ def test_the_screen_samples_so_too(
     assert (chosen.temp, chosen.top_k) == (0.8, 7)
     plain = launch.make_setup(Pair(target=tiny(TARGET), draft=None)).sampling
     assert plain == SamplingConfig(temp=expected[0] if arguments else 0.8)
+
+
+def test_tune_says_whose_temperature_it_measures(
+    spectui: Spectui, asking: list[object], tiny: TinyPath, home: Path
+) -> None:
+    folder = home / "config" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[options]\ntemp = 0\n")
+    name, own = tiny(ASKING).name, asking[asking.index("-n") : asking.index("--json")]
+    command = f"llama-server -m {tiny(ASKING)} -md {tiny(CLOSE_DRAFT)} -c 256 --temp 0.3"
+    plain = [tiny(TARGET) if one == tiny(ASKING) else one for one in asking]
+    for arguments, told in (
+        (asking, f"temperature 0.5 ({name} asks for it)"),
+        (plain, "temperature 0.8 (llama-server's default)"),
+        ([*asking, "--temp", 0.7], "temperature 0.7 (--temp)"),
+        ([*asking, "--preset", "mine"], "greedy (the preset's)"),
+        (["--from", command, *own], "temperature 0.3 (your command's)"),
+    ):
+        assert spectui("tune", *arguments, "--trials", 1) == 0, spectui.err
+        assert f"prompts, {told}: the target alone" in spectui.err

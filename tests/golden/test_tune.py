@@ -63,6 +63,12 @@ def test_interrupted(golden: Golden, place: Place) -> None:
     texts = place.both("interrupted", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "mine")
     place.interrupt_at("trial 0")
     texts |= place.both("at-once", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "other")
+    place.time.cost = memory_bound
+    again = ("tune", *PAIR, *MODEL, "--trials", 3, "--study", "third")
+    place.run(*again)
+    place.interrupt_at("confirming")
+    texts |= place.both("keeps-its-verdict", *again)
+    texts["export.txt"] = place.run("export", "third").text
     golden("tune/interrupted", texts)
 
 
@@ -124,7 +130,10 @@ def test_time_ends_on_llama_server(
     found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
     texts = tuned(place, memory_bound, name, *found, "--time-budget", "1h")
     # The search took a few seconds of the real clock.
-    told = {file: re.sub(r"it took \d+ min \d+ s", "it took <time>", texts[file]) for file in texts}
+    told = {
+        file: re.sub(r"it took \d+ (h|min) \d+ (min|s)", "it took <time>", texts[file])
+        for file in texts
+    }
     golden(f"tune/cut-{name}", told)
 
 

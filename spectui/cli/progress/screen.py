@@ -16,7 +16,7 @@ from rich.text import Text
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused, RoundFinished
-from spectui.format import duration_text, percent_text, rate_text, times_text
+from spectui.format import percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
@@ -34,6 +34,7 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
+from spectui.tune.progress import left_text
 from spectui.tune.trials import TrialRecord, best_trial, speedup_estimate
 
 _REPAINT_S = 1.0
@@ -52,7 +53,9 @@ class Screen(Progress):
         self._task = ""
         """The current step of the search, which loading a model interrupts."""
         self._status = "starting"
-        self._left_s: float | None = None
+        self._n_done = self._n_prompts = 0
+        self._ends_s: float | None = None
+        """Time on the clock at which the search ends at the latest, by its last estimate."""
         self._n_recorded = 0
         self._live_counters = Counters()
         self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -95,8 +98,7 @@ class Screen(Progress):
             case ForecastMade(forecasts=forecasts):
                 self._status = words.forecast(forecasts)
             case TrialStarted(number=number, arm=arm):
-                self._live_counters = Counters()
-                self._status = self._task = f"trial {number}: {arm.label}"
+                self._begin(f"trial {number}: {arm.label}", event.n_prompts)
             case TrialFinished(record=record):
                 self._records.append(record)
             case ForecastFailed():
@@ -104,13 +106,21 @@ class Screen(Progress):
             case SearchDecided():
                 self._status = words.decided(event)
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
-                self._live_counters = Counters()
-                self._status = self._task = words.confirming(event)
+                self._begin(words.confirming(event), event.n_runs)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):
+                self._n_done += 1
+                # A race that goes faster than planned takes more prompts. The count comes first: a
+                # narrow terminal cuts the end.
+                done = f"{self._n_done} of {max(self._n_done, self._n_prompts)}"
                 rate = rate_text(result.tokens_per_s)
-                self._status = f"{self._task} · {prompt}: {rate} tokens/s"
-                self._left_s = left
+                self._status = f"{done} · {self._task} · {prompt}: {rate} tokens/s"
+                self._ends_s = None if left is None else self._clock() + left
         self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
+
+    def _begin(self, task: str, n_prompts: int) -> None:
+        self._live_counters = Counters()
+        self._status = self._task = task
+        self._n_done, self._n_prompts = 0, n_prompts
 
     def _trace(self, event: TraceProgress) -> None:
         if event.step is None:
@@ -158,14 +168,23 @@ class Screen(Progress):
         rate = self._live_counters.acceptance_rate
         if self._records or rate is not None:
             facts.append(f"acceptance now {percent_text(rate)}")
-        if self._left_s is not None:
-            facts.append(f"about {duration_text(self._left_s)} left")
-        best = best_trial(self._records)
+        if self._ends_s is not None:
+            facts.append(left_text(self._ends_s - self._clock()))
+        best = _leader(self._records)
         if best is not None:
             gain = speedup_estimate(best, self._records)
             facts.append(f"best so far {times_text(gain)} ({best.arm.label})")
+        elif best_trial(self._records) is not None:
+            facts.append("nothing faster than off so far")
         text.append(" · ".join(facts), style="not bold")
         return text
+
+
+def _leader(records: list[TrialRecord]) -> TrialRecord | None:
+    """The fastest trial, unless off is faster."""
+    best = best_trial(records)
+    gain = None if best is None else speedup_estimate(best, records)
+    return None if gain is not None and gain <= 1 else best
 
 
 def _table(records: list[TrialRecord]) -> Table:
@@ -173,7 +192,7 @@ def _table(records: list[TrialRecord]) -> Table:
     for heading in ("trial", "tokens/s", "speedup", "acceptance"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("setting", no_wrap=True, overflow="ellipsis", ratio=1)
-    best = best_trial(records)
+    best = _leader(records)
     for record in records[-_SHOWN_TRIALS:]:
         style = "bold green" if record is best else "dim" if record.arm.is_off else ""
         table.add_row(

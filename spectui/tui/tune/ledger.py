@@ -41,6 +41,12 @@ class Ledger:
     n_tried: int = 0
     """Trials that were measured or cannot be."""
 
+    @property
+    def leader(self) -> Row | None:
+        """``best``, unless off is faster."""
+        speedup = None if self.best is None else self.speedup(self.best)
+        return None if speedup is not None and speedup <= 1 else self.best
+
     def speedup(self, row: Row) -> float | None:
         """The row's ``spectui.tune.trials.speedup_estimate``: for ranking, without interval."""
         return row.relative / self.off_level if row.relative and self.off_level else None

@@ -87,7 +87,7 @@ def _relative(row: Row) -> float:
 
 
 class HistoryPlot(Vertical):
-    """Each trial's speedup, the best so far, and the off arm's level at 1."""
+    """Each trial's speedup, the fastest so far, and the off arm's level at 1."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"history--trial", "history--best", "history--off"}
     DEFAULT_CSS = """
@@ -173,7 +173,7 @@ class HistoryPlot(Vertical):
         best = self._history.best[-1][1]
         return Text.assemble(
             (f"{glyphs.bullet} speedup of a trial", self._color("trial")),
-            (f"   steps: best so far, {best:.2f}{glyphs.times}", self._color("best")),
+            (f"   steps: fastest so far, {best:.2f}{glyphs.times}", self._color("best")),
             (f"   level: off, 1.00{glyphs.times}", self._color("off")),
         )
 
@@ -188,7 +188,7 @@ class HistoryPlot(Vertical):
             [
                 Text("speedup of a trial", self._color("trial")),
                 Text(self._spark(values, low, high, glyphs), self._color("trial")),
-                Text(f"best so far, {best[-1][1]:.2f}{times}", self._color("best")),
+                Text(f"fastest so far, {best[-1][1]:.2f}{times}", self._color("best")),
                 Text(self._spark(so_far, low, high, glyphs), self._color("best")),
                 Text(f"from {low:.2f}{times} to {high:.2f}{times}; off is 1.00{times}"),
             ]

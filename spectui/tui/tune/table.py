@@ -146,7 +146,7 @@ def _state(row: Row, ledger: Ledger) -> str:
     if row.record.state is not TrialState.COMPLETE:
         return "failed" if row.record.state is TrialState.FAIL else row.record.state.value
     noisy = "noisy" if row.record.noisy else ""
-    if row is ledger.best:
+    if row is ledger.leader:
         return "best, noisy" if noisy else "best"
     return noisy or "done"
 
@@ -169,7 +169,7 @@ def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> S
 
 def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str:
     """Return one trial's cells; the best one's line begins with a mark."""
-    cells = glyphs.bullet if row is ledger.best else " "
+    cells = glyphs.bullet if row is ledger.leader else " "
     for slot in slots:
         content = text(row, slot.column, ledger, glyphs)
         right = not slot.column.is_text
@@ -343,7 +343,7 @@ class TrialsTable(ScrollView, can_focus=True):
     def _row_style(self, row: Row) -> Style:
         if row.number == self._selected:
             return self.get_component_rich_style("trials--selected")
-        if row is self._ledger.best:
+        if row is self._ledger.leader:
             return self.get_component_rich_style("trials--best")
         if row.record.state is TrialState.COMPLETE:
             return Style.null()

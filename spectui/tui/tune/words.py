@@ -3,19 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spectui.format import counted, duration_text, gain_percent
+from spectui.format import counted, gain_percent
 from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune.explain import explain_result
-from spectui.tune.progress import Phase, TuningState
+from spectui.tune.progress import Phase, TuningState, left_text
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
 
 _INTRODUCTION = """\
 It measures what speculation is worth with this pair here. The chat has priority; every \
 trial is kept, so stop and go on at will."""
-_MINUTE_S, _HOUR_S = 60, 3600
 
 
 def introduction(start_key: str) -> str:
@@ -63,18 +62,10 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return how far it is, how long it will take and which study it is."""
     facts = [progress(state, ledger)[0]]
     if state.is_running and state.seconds_left is not None:
-        facts.append(f"about {duration(state.seconds_left)} left")
+        facts.append(left_text(state.seconds_left))
     if state.study is not None:
         facts += [f"study {glyphs.one_line(state.study)}", f"{state.schedule} schedule"]
     return f" {glyphs.bullet} ".join(facts)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in the two units that matter."""
-    whole = max(0, round(seconds))
-    if whole < _HOUR_S:
-        return duration_text(whole)
-    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02d} min"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +99,8 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
     # The verdict advises to leave it off, which nothing has shown.
     best = f"; {so_far.advice[:1].lower()}{so_far.advice[1:]}: {so_far.because}"
     because = f"no setting was confirmed{best if so_far.because else ''}"
+    if result.earlier is not None:
+        because = f"{because}; the earlier verdict stays: {result.earlier}"
     return replace(so_far, advice="Nothing was decided", because=because)
 
 
@@ -117,6 +110,9 @@ def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline
         estimate = ledger.speedup(ledger.best)
         if estimate is None:
             return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
+        if estimate <= 1:
+            because = f"best setting so far: {label}"
+            return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
         return Headline(advice="Best so far, not confirmed", because=label, speedup=estimate)
     if not state.forecasts:
         return Headline(advice="No setting was measured yet")

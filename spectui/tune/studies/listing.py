@@ -199,6 +199,17 @@ def has_study(storage: str | None, name: str) -> bool:
         return name in optuna.get_all_study_names(studies)
 
 
+def kept_outcome(storage: str | None, name: str) -> Outcome | None:
+    """The verdict that a study keeps; None without one that this spectui reads.
+
+    Raises:
+        BadInputError: the storage cannot be used.
+    """
+    with opened(storage) as (_url, studies):
+        study = optuna.load_study(study_name=name, storage=studies)
+        return from_plain(study.user_attrs.get(OUTCOME), Outcome)
+
+
 def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[TrialRecord, ...]]:
     """All trials of studies that have begun, by the study's name.
 
