@@ -221,6 +221,11 @@ class LiveTally:
         self._ram_bytes_per_s = measured.bytes_per_s
 
     @property
+    def baseline_tokens_per_s(self) -> float | None:
+        """Speed of the target alone; None before it was measured."""
+        return self._throughput.baseline_tokens_per_s
+
+    @property
     def has_gpu(self) -> bool:
         """Whether the last reading of the machine has one of NVIDIA's GPUs."""
         gpus = () if self._snapshot is None else self._snapshot.gpus

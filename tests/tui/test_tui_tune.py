@@ -427,6 +427,16 @@ def test_depths_that_are_none_are_refused(wrong: str) -> None:
     assert drive(fill).heard == []
 
 
+def test_the_form_says_how_long_a_trial_may_take() -> None:
+    async def learn(app: Host, pilot: Pilot[None]) -> None:
+        assert "in all; earlier ones count" in app.text()
+        app.tune.trial_s = 125.0
+        await handled(pilot)
+        assert "in all, some 2 min 05 s each here; " in app.text()
+
+    drive(learn)
+
+
 def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
     async def choose(app: Host, pilot: Pilot[None]) -> None:
         app.tune.n_chat_turns = 0

@@ -98,10 +98,15 @@ class TuneController:
             self._app.live.tuning = word
 
     def look_at_chat(self) -> None:
-        """Tell the screen whether a turn holds the search back, and how many there are."""
+        """Tell the screen whether a turn holds the search back, how many there are, and a speed."""
+        # Imported here: it brings the search, which is not needed to start.
+        from spectui.live.pair import trial_s  # noqa: PLC0415
+
         if self._screen is not None:
             self._screen.chat_is_busy = self._app.live.activity is Activity.ANSWERING
             self._screen.n_chat_turns = self._app.session.conversation.chat.n_turns
+            baseline = self._app.session.tally.baseline_tokens_per_s
+            self._screen.trial_s = None if baseline is None else trial_s(baseline)
 
     def start(self, wanted: "Wanted") -> None:
         """Begin a search, or go on with the study of the same prompts."""

@@ -17,6 +17,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
+from spectui.format import duration_text
 from spectui.options.option import INT_MAX
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.controller import PromptSource
@@ -26,6 +27,7 @@ DEFAULT_TRIALS = 30
 MAX_TRIALS = 10_000
 MAX_MINUTES = 10_000
 _MARK = "(x) "
+_EARLIER = "earlier ones count"
 _MINUTE_S = 60
 
 
@@ -200,7 +202,7 @@ class TuneSetup(Vertical):
                 compact=True,
                 max_length=len(str(MAX_TRIALS)),
             )
-            yield Label("in all; those of an earlier search like this count", classes="hint")
+            yield Label(f"in all; {_EARLIER}", classes="hint", id="trials-hint")
         with Horizontal():
             yield Label("depths")
             yield Input(
@@ -261,6 +263,11 @@ class TuneSetup(Vertical):
         if not (trials.isdecimal() and 1 <= int(trials) <= MAX_TRIALS):
             return f"The number of trials must be 1 to {MAX_TRIALS}."
         return None
+
+    def show_trial_s(self, seconds: float | None) -> None:
+        """Say how long a trial may take here; None if that is not known."""
+        each = "" if seconds is None else f", some {duration_text(seconds)} each here"
+        self.query_one("#trials-hint", Label).update(f"in all{each}; {_EARLIER}")
 
     def refuse(self, reason: str) -> None:
         """Say why nothing was started."""

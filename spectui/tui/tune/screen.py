@@ -163,6 +163,8 @@ class TuneScreen(Screen[Filled]):
     """Whether a turn of the chat has the engine."""
     n_chat_turns: var[int | None] = var(None)
     """Turns of the chat that could be tuned on; None if that is not known."""
+    trial_s: var[float | None] = var(None, init=False)
+    """Seconds that a trial may take here; None if that is not known."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
 
@@ -197,6 +199,7 @@ class TuneScreen(Screen[Filled]):
         self._show_state()
         for shown in ("chat_is_busy", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
+        self.watch(self, "trial_s", self.query_one(TuneSetup).show_trial_s)
 
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
