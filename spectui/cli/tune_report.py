@@ -15,7 +15,7 @@ from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import PresentArm, present_document, present_lines
-from spectui.commands.launch import Launch
+from spectui.commands.launch import OFF, Launch
 from spectui.cores import default_threads, threads_to_take
 from spectui.documents import Json, encoded, or_reason
 from spectui.format import duration_text, times_text
@@ -37,6 +37,7 @@ from spectui.tune.categories import (
     per_category,
     per_category_rows,
 )
+from spectui.tune.estimates import estimates, forecast_error
 from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.outcome import advised
 from spectui.tune.pace import Spent
@@ -246,6 +247,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
+    if (error := forecast_error(estimates(result.trials, result.forecasts).errors)) is not None:
+        yield f"{error}."
     if result.conditions is not None:
         yield from result.conditions.notes
     yield from _time_notes(result.spent, interrupted=result.interrupted)
@@ -318,7 +321,7 @@ def _commands(found: Tuned) -> Iterator[str]:
         yield f"# {found.launch(result.best).text}"
     yield from _next(found)
     if not result.verdict.use_speculation:
-        yield "# speculation off: no speculative flag is written"
+        yield f"# {OFF if result.speedup else 'not decided; without speculation'}"
     yield found.launch(advised(result)).text
 
 

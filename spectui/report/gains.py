@@ -1,5 +1,7 @@
 """Sections on what is gained: how surely, in requests, by setting, depth, temperature, category."""
 
+import math
+
 from spectui.format import (
     counted,
     percent_text,
@@ -14,6 +16,7 @@ from spectui.report.section import MOST, Cells, Section, Table
 from spectui.report.settings import arm_of
 from spectui.report.settings_map import settings_map
 from spectui.report.words import interval_text, label_of, short, time_text
+from spectui.tune.estimates import forecast_error
 
 _SHORTEST = 2
 """Tokens of the shortest answer of which anything is decoded."""
@@ -121,6 +124,12 @@ def map_section(content: Content) -> Known[Section]:
         notes.append(
             f"An older spectui kept only the best {found.n_predicted} of {n_all:,} predictions."
         )
+    pairs = [(one.speedup, one.predicted) for one in content.tried]
+    errors = [
+        math.log(speedup / predicted) for speedup, predicted in pairs if speedup and predicted
+    ]
+    if (error := forecast_error(errors)) is not None:
+        notes.append(f"{error[:1].upper()}{error[1:]}.")
     if found.n_left_out:
         notes.append(f"{counted(found.n_left_out, 'drafter')} with lower speedups left out.")
     return Known(Section(map=found, notes=tuple(notes)))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from spectui.format import counted, gain_percent
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import PairedMeasurement, paired_speedup
 from spectui.tune.forecast import Forecast, promising
@@ -19,6 +20,7 @@ from spectui.tune.trials import TrialRecord, TrialState, levelled, speedup_estim
 _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""
 _MIN_SCATTER = 0.01
+_LARGE_ERROR = 0.1
 _SAME = 0.005
 """Difference of logarithms: forecasts that differ by under half a per cent have the same speed."""
 _NORMAL = NormalDist()
@@ -32,6 +34,8 @@ class Estimates:
     """Mean over the arm's trials."""
     predicted: dict[Arm, float]
     """Forecasts, their common bias taken out."""
+    errors: tuple[float, ...]
+    """Measured minus forecast, of each setting that has both."""
     scatter: float | None
     """Standard deviation of measured minus predicted; None while too few arms have both."""
 
@@ -90,6 +94,7 @@ def estimates(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> 
     bias = statistics.fmean(both) if both else 0.0
     enough = len(both) >= _MIN_COMPARED
     return Estimates(
+        errors=tuple(both),
         measured=measured,
         predicted={arm: value + bias for arm, value in raw.items()},
         scatter=max(_MIN_SCATTER, statistics.stdev(both)) if enough else None,
@@ -104,6 +109,21 @@ def _measured(records: Sequence[TrialRecord]) -> dict[Arm, float]:
         if is_measured and speedup:
             found.setdefault(record.arm, []).append(math.log(speedup))
     return {arm: statistics.fmean(values) for arm, values in found.items()}
+
+
+def forecast_error(errors: Sequence[float]) -> str | None:
+    """By how much forecasts of a search are off, in words; None within 10 %, or without a trial.
+
+    Args:
+        errors: logarithms of measured over forecast speedups, one per setting.
+    """
+    if not errors or abs(gain := math.expm1(statistics.median(errors))) < _LARGE_ERROR:
+        return None
+    settings = counted(len(errors), "setting")
+    return (
+        f"{settings} did {gain_percent(100 * gain, 0)} in trials against the forecast (median): "
+        "forecasts rank settings, and what was measured decides"
+    )
 
 
 def finalists(

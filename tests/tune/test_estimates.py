@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.estimates import estimates, finalists
+from spectui.tune.estimates import estimates, finalists, forecast_error
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
@@ -69,6 +69,17 @@ def test_without_forecasts_the_trials_stand_alone() -> None:
     known = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0)], ())
     assert known.value(arm(3)) == pytest.approx(math.log(1.3))
     assert known.expected_improvement() is None
+
+
+def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
+    records = [OFF_TRIAL, *(trial(arm(n), 1.2, spread=0.0) for n in range(1, 4))]
+    forecasts = [forecast(arm(n), 0.8) for n in range(1, 3)]
+    told = forecast_error(estimates(records, [*forecasts, forecast(arm(3), 1.1)]).errors)
+    assert told is not None
+    assert told.startswith("3 settings did +50 % in trials against the forecast")
+    right = [forecast(arm(n), 1.15) for n in range(1, 4)]
+    assert forecast_error(estimates(records, right).errors) is None
+    assert forecast_error(estimates([OFF_TRIAL], right).errors) is None
 
 
 def test_failed_trials_and_off_do_not_count() -> None:

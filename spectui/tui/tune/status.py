@@ -186,6 +186,7 @@ class TuneStatus(Vertical):
             more = (
                 ("output", words.lossless(result, glyphs)),
                 ("depths", words.depths(result)),
+                ("forecasts", words.forecast_error(result)),
                 ("machine", words.machine(result)),
             )
             facts += [(label, glyphs.own_line(text), None) for label, text in more if text]

@@ -7,6 +7,7 @@ from spectui.format import counted, gain_percent
 from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
+from spectui.tune import estimates
 from spectui.tune.explain import explain_result
 from spectui.tune.progress import Phase, TuningState, left_text
 from spectui.tune.result import TuneResult
@@ -132,6 +133,11 @@ def ended_early(result: TuneResult) -> str | None:
         f"{counted(len(result.trials), 'trial')} were enough: the best setting not tried yet is "
         f"expected to add {100 * result.expected_improvement:.1f} %"
     )
+
+
+def forecast_error(result: TuneResult) -> str | None:
+    """Return by how much forecasts were off; None if they were right."""
+    return estimates.forecast_error(estimates.estimates(result.trials, result.forecasts).errors)
 
 
 def why(result: TuneResult) -> tuple[str, ...]:
