@@ -31,6 +31,7 @@ _SHOWN = (
     "temperatures",
     "slots",
     "trials",
+    "machines",
     "conditions",
     "machine",
 )
