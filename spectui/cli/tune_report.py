@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import drawn, sentence, wrapped
 from spectui.cli.machines_report import machines_document, machines_table
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
@@ -193,12 +193,13 @@ def report(
 
 def _summary(found: Tuned) -> list[str]:
     result = found.result
-    lines = [result.verdict.reason, *present_lines(found.present, result)]
-    lines += [f"NOTE: {note}" for note in _notes(found)]
+    told = [result.verdict.reason, *present_lines(found.present, result)]
+    told += [f"NOTE: {note}" for note in _notes(found)]
     if result.lossless is not None:
-        lines += _lossless_line(result.lossless)
+        told += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
-        lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+        told.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+    lines = [*map(sentence, told)]
     if (predicted := temperatures_sentence(result.temperatures)) is not None:
         lines.append(wrapped(predicted))
     if result.requests.value:
@@ -261,7 +262,8 @@ def _slots(found: Tuned) -> list[str]:
     if not results:
         return []
     left = f"NOTE: for want of time not measured: -np {','.join(map(str, left_out))}."
-    return [*slots_lines(results), wrapped(SLOTS_LEGEND), *([left] if left_out else []), ""]
+    told = [sentence(left)] if left_out else []
+    return [*slots_lines(results), wrapped(SLOTS_LEGEND), *told, ""]
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:
