@@ -7,6 +7,7 @@ from statistics import median
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.documents import Json, or_reason
@@ -44,6 +45,8 @@ class BenchRun:
     """Further remarks."""
     cause: str = NOISE
     """Cause of a speedup that speculation cannot have given."""
+    next_words: tuple[str, ...] = ()
+    """The command to run next; none where none follows."""
     untold: str | None = None
     """Reason why the number of drafted tokens is unknown; None if it is known."""
     requests: tuple[RequestShape, ...] = ()
@@ -142,7 +145,10 @@ def report(run: BenchRun, json_path: str | None, *, is_sweep: bool) -> None:
     document = documents[0]
     if is_sweep:
         document = {**header("benches", machine), "runs": documents}
-    write_result(document, "\n".join(_lines(run, is_sweep=is_sweep)), json_path)
+    lines = _lines(run, is_sweep=is_sweep)
+    if run.next_words and run.ended is None:
+        lines += ["", *next_lines("search for the fastest setting", run.next_words)]
+    write_result(document, "\n".join(lines), json_path)
 
 
 def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
