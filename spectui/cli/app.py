@@ -76,6 +76,16 @@ class _Commands(Group):
         with reader.awaited():
             return super().invoke(ctx)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            # click looks among those that are imported.
+            name = error.command_name
+            raise click.NoSuchCommand(name, possibilities=_COMMANDS, ctx=ctx) from None
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)
 

@@ -5,9 +5,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.click_options import listed
+from spectui.cli.click_options import Repeatable, listed
 from spectui.cli.drafting import MEASURED
-from spectui.cli.help import Command
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_common import (
     BACKEND,
@@ -46,7 +45,7 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="bench", cls=Command, examples=_EXAMPLES)
+@click.command(name="bench", cls=Repeatable, examples=_EXAMPLES)
 @sweep_options
 @add_options(*MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
 @click.option(

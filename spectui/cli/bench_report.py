@@ -6,7 +6,8 @@ from statistics import median
 
 from rich.table import Table
 
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.documents import Json, or_reason
@@ -44,6 +45,8 @@ class BenchRun:
     """Further remarks."""
     cause: str = NOISE
     """Cause of a speedup that speculation cannot have given."""
+    next_words: tuple[str, ...] = ()
+    """The command to run next; none where none follows."""
     untold: str | None = None
     """Reason why the number of drafted tokens is unknown; None if it is known."""
     requests: tuple[RequestShape, ...] = ()
@@ -101,6 +104,8 @@ class BenchRun:
         }
 
 
+_BESIDE = " " * len("acceptance  ")
+"""What goes on below a heading's line stands beside it."""
 _COUNTS = ("n_drafted", "n_accepted", "n_rounds")
 _RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "alpha")
 
@@ -140,7 +145,10 @@ def report(run: BenchRun, json_path: str | None, *, is_sweep: bool) -> None:
     document = documents[0]
     if is_sweep:
         document = {**header("benches", machine), "runs": documents}
-    write_result(document, "\n".join(_lines(run, is_sweep=is_sweep)), json_path)
+    lines = _lines(run, is_sweep=is_sweep)
+    if run.next_words and run.ended is None:
+        lines += ["", *next_lines("search for the fastest setting", run.next_words)]
+    write_result(document, "\n".join(lines), json_path)
 
 
 def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
@@ -161,7 +169,8 @@ def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
         lines = _summary(run, first, first.speedup)
     seen = [one.disturbance.value for one in run.comparisons]
     disturbed = [note for one in seen if one is not None for note in one.notes]
-    return [*lines, *(f"NOTE: {note}." for note in run.notes), *(f"NOTE: {n}" for n in disturbed)]
+    told = [*(f"NOTE: {note}." for note in run.notes), *(f"NOTE: {one}" for one in disturbed)]
+    return [*lines, *map(sentence, told)]
 
 
 def _heading(one: Comparison) -> str:
@@ -255,15 +264,16 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
     if run.untold is None:
         because = doubt(speedup, run.cause)
         because = because if counters.n_drafted else _nothing_drafted(run.cause)
-    return [
+    lines = [
         f"off         {one.baseline_tokens_per_s or 0:.2f} tokens/s",
         f"on          {one.speculative_tokens_per_s or 0:.2f} tokens/s",
         f"speedup     {factor(told.estimate, 3)}× {interval}",
         f"acceptance  {run.untold or drafted}",
         f"lossless    {_lossless(one)}",
         *_requests(run.requests_of(one).value or ()),
-        *(f"NOTE: {note}." for note in (because, run.alteration) if note is not None),
     ]
+    notes = [f"NOTE: {note}." for note in (because, run.alteration) if note is not None]
+    return [*(sentence(line, indent=_BESIDE) for line in lines), *map(sentence, notes)]
 
 
 def _requests(requests: Sequence[Request]) -> Iterator[str]:

@@ -130,7 +130,7 @@ class Repeatable(Command):
                 found += names[-1:]
                 continue
             for one in value if isinstance(value, list) else [value]:
-                found += [parameter.opts[-1], str(one)]
+                found += [parameter.opts[0], str(one)]
         return found
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.help import Command
+from spectui.cli.click_options import Repeatable
 from spectui.cli.options import add_options, candidate_options
 from spectui.cli.values import WholeNumber
 from spectui.options.option import INT_MAX
@@ -33,7 +33,7 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="doctor", cls=Command, examples=_EXAMPLES, without_effect=_WITHOUT_EFFECT)
+@click.command(name="doctor", cls=Repeatable, examples=_EXAMPLES, without_effect=_WITHOUT_EFFECT)
 @candidate_options
 @add_options(_LONGEST)
 def command(*, draft_max: int, **shared: Any) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import textwrap
 from io import StringIO
 
 from rich.bar import Bar
@@ -18,6 +17,7 @@ from rich.console import (
 from rich.measure import Measurement
 from rich.text import Text
 
+from spectui.cli.output import filled
 from spectui.format import printable
 
 _WIDTH = 100
@@ -55,7 +55,7 @@ class _Sanitised:
 
 def make_console() -> Console:
     """Make a console with the width and styles of stdout, which draws into a buffer."""
-    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    is_terminal = _is_terminal()
     is_asked = os.environ.get("COLUMNS", "").isdigit()
     console = Console(
         file=_Page(),
@@ -68,6 +68,10 @@ def make_console() -> Console:
     )
     console.push_render_hook(Sanitised())
     return console
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def drawn(*parts: RenderableType) -> str:
@@ -108,10 +112,17 @@ def wrapped(text: str, *, indent: str = "") -> str:
         text: of the paragraph.
         indent: of its lines but the first.
     """
-    for unit in ("%", "ms"):
-        text = text.replace(f" {unit}", f"\N{NO-BREAK SPACE}{unit}")
-    lines = textwrap.fill(text, page_width(), break_long_words=False, subsequent_indent=indent)
-    return lines.replace("\N{NO-BREAK SPACE}", " ")
+    return filled(text, page_width(), indent=indent)
+
+
+def sentence(text: str, *, indent: str = "") -> str:
+    """A line for stdout, wrapped on a terminal alone: whoever else reads it gets one line.
+
+    Args:
+        text: of the line.
+        indent: of what does not fit on it.
+    """
+    return wrapped(text, indent=indent) if _is_terminal() else text
 
 
 def bar(value: float, largest: float) -> RenderableType:

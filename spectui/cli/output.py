@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -22,6 +23,11 @@ _MAGIC = b"GGUF"
 _LINES = "\n\t"
 _STYLE = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[1-3])m)")
 """Our own colours and weights: none of them hides a text."""
+_HELD = re.compile(
+    r" (?=%|ms)|(?:(?<=\bspectui)|(?<=\bspectui models)|(?<=\bspectui studies)) (?=[a-z])"
+)
+"""Blanks at which no line is broken: a number stays with its unit, a command is copied."""
+_HOLD = "\N{NO-BREAK SPACE}"
 _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
 _PLAIN = str.maketrans(
@@ -118,8 +124,46 @@ def complain(text: str, *, is_drawn: bool = False) -> None:
     if (heard := _heard.get()) is not None:
         heard.append(text)
         return
+    shown = _sanitised(text) if is_drawn else _fitted(printable(text, keep=_LINES))
     with suppress(OSError):
-        click.echo(_sanitised(text) if is_drawn else printable(text, keep=_LINES), err=True)
+        click.echo(shown, err=True)
+
+
+def _fitted(text: str) -> str:
+    """Text in lines that a terminal at stderr need not break; as it is for a file or a program."""
+    width = _stderr_width()
+    if width is None:
+        return text
+    # What is indented is to be copied, or was put in place by click.
+    lines = text.split("\n")
+    return "\n".join(one if one.startswith(" ") else filled(one, width) for one in lines)
+
+
+def _stderr_width() -> int | None:
+    """Columns of the terminal that stderr is; None where it is none."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except (AttributeError, OSError, ValueError):
+        # It may be closed, or be no file.
+        return None
+
+
+def filled(text: str, width: int, *, indent: str = "") -> str:
+    """Break a paragraph into lines at its blanks, and nowhere else.
+
+    Args:
+        text: of the paragraph.
+        width: columns of a line; a longer word stays whole.
+        indent: of its lines but the first.
+    """
+    lines = textwrap.fill(
+        _HELD.sub(_HOLD, text),
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines.replace(_HOLD, " ")
 
 
 def say_exactly(text: str) -> None:

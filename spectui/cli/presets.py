@@ -22,10 +22,14 @@ def command() -> None:
 @command.command(name="list")
 def list_() -> None:
     """List the shipped presets and your own."""
+    # It loads rich.
+    from spectui.cli.drawing import sentence
+
     presets = list_presets(lambda reason: complain(f"passed over: {reason}"))
     width = max((len(preset.name) for preset in presets), default=0)
     for preset in presets:
-        say(f"{preset.name:<{width}}  {preset.description}")
+        line = f"{preset.name:<{width}}  {preset.description}"
+        say(sentence(line, indent=" " * (width + 2)))
 
 
 @command.command(name="show")

@@ -11,6 +11,7 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
 from spectui.cli.given import as_its_file, find_pair
 from spectui.cli.interrupts import interrupts, raise_ended
+from spectui.cli.next_step import tune_words
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
@@ -126,6 +127,8 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
     finally:
         progress.close()
     run = replace(run, notes=(*minded, *run.notes), requests=parsed["requests"])
+    if not is_running:
+        run = replace(run, next_words=tuple(tune_words()))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
     raise_ended(
         run.ended,

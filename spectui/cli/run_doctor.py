@@ -6,6 +6,7 @@ from typing import Any
 
 from spectui.cli.doctor_view import told
 from spectui.cli.given import find_models, of_named_kinds
+from spectui.cli.next_step import next_lines, tune_words
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
@@ -19,7 +20,7 @@ from spectui.doctor.examination import (
     surroundings,
 )
 from spectui.doctor.findings import Finding, findings
-from spectui.doctor.headers import HeaderLook, look_at_headers
+from spectui.doctor.headers import HeaderDraft, HeaderLook, look_at_headers
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.demand import Demand
@@ -81,10 +82,25 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
     found = (*(() if examination is None else findings(examination)), *notes)
     looked_at = headers or examination
     document = _document(around, looked_at, found, preset)
-    write_result(document, told(around, looked_at, found, preset), given.json_path)
+    text = told(around, looked_at, found, preset)
     error = _verdict(looked_at, found)
+    if error is None:
+        text = "\n".join((text.rstrip("\n"), "", *_next(options, looked_at)))
+    write_result(document, text, given.json_path)
     if error is not None:
         raise error
+
+
+def _next(options: RunOptions, looked_at: Examination | HeaderLook | None) -> list[str]:
+    """Lines on what to run after a diagnosis that found no error."""
+    if looked_at is None and options.preset is not None:
+        return next_lines("fetch its models", ["spectui", "models", "pull", options.preset])
+    if looked_at is None:
+        return next_lines("find the models of this machine", ["spectui", "models", "scan"])
+    if not any(map(_is_usable, looked_at.drafts)):
+        scan = ["spectui", "models", "scan", "-m", str(options.model)]
+        return next_lines("find drafts for it", scan)
+    return next_lines("measure whether a draft pays", tune_words())
 
 
 def _with_models(given: RunOptions) -> RunOptions:
@@ -170,6 +186,12 @@ def _verdict(
     if wanted and not any(one.is_compatible for one in wanted):
         return BadInputError(errors[0].text)
     return None
+
+
+def _is_usable(draft: ExaminedDraft | HeaderDraft) -> bool:
+    if isinstance(draft, ExaminedDraft):
+        return draft.is_compatible is not False
+    return draft.reason is None
 
 
 _COUNTS = (

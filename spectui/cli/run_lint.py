@@ -12,6 +12,7 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
+from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
@@ -100,7 +101,7 @@ def run(
     ]
     if fix:
         reports = [_corrected(report) for report in reports]
-    _print(reports, json_path, fix=fix)
+    _print(reports, json_path, _next(reports[0], command_line), fix=fix)
     has_errors = any(finding.severity is Severity.ERROR for one in reports for finding in one.left)
     return BadInputError.exit_code if has_errors else 0
 
@@ -227,7 +228,21 @@ def _missing(command: ServerCommand) -> str | None:
     return None if missing is None else f"{missing} is not here"
 
 
-def _print(reports: list[Report], json_path: str | None, *, fix: bool) -> None:
+def _next(report: Report, given: str | None) -> list[str]:
+    """Lines on what to run after the check; none where the server would stop at the command."""
+    if any(one.severity is Severity.ERROR for one in _corrected(report).left):
+        return []
+    source = f"{given}:{report.name}" if report.name else given
+    # What was pasted is told as it is corrected; a file or a process stays where it is.
+    is_named = given not in {None, "-"} and not any(map(str.isspace, str(given)))
+    words = ["spectui", "tune", "--from", str(source) if is_named else report.fixed.text]
+    does = "search for something faster"
+    if report.unseen is not None and report.asked:
+        does += ", where its models are"
+    return next_lines(does, words)
+
+
+def _print(reports: list[Report], json_path: str | None, next_: list[str], *, fix: bool) -> None:
     first = reports[0]
     documents = [_lint_document(report) for report in reports]
     document = documents[0] if len(documents) == 1 else _of_several(reports, documents)
@@ -236,7 +251,8 @@ def _print(reports: list[Report], json_path: str | None, *, fix: bool) -> None:
             "a value of the command is not valid UTF-8, which cannot be printed; rename the file"
         )
     if not fix:
-        write_result(document, _render(reports), json_path)
+        text = "\n".join((_render(reports), *(["", *next_] if next_ else [])))
+        write_result(document, text, json_path)
         return
     for line in _render(reports, with_fixed=False).splitlines():
         complain(line, is_drawn=True)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.drawing import drawn
+from spectui.cli.drawing import drawn, sentence
 from spectui.cli.interrupts import interrupts
 from spectui.cli.machines_report import machines_document, machines_table
 from spectui.cli.output import check_writable, complain, say, write_result
@@ -74,7 +74,9 @@ def run_list(storage: str | None, json_path: str | None) -> None:
     }
     text = drawn(_table(rows)) if rows else _NOTHING
     problems = [one.problem for one in studies if one.problem is not None]
-    write_result(document, "\n".join([text, *(f"NOTE: {one}" for one in problems)]), json_path)
+    write_result(
+        document, "\n".join([text, *(sentence(f"NOTE: {one}") for one in problems)]), json_path
+    )
 
 
 _Row = tuple[StudyEntry, StudyState, Sequence[TrialRecord]]
@@ -186,6 +188,7 @@ def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord]) -> str:
         )
     else:
         head = f"{outcome.verdict.reason}\n{study.name}, with {n}; its report was not kept."
+    head = "\n".join(map(sentence, head.split("\n")))
     if not trials:
         return head
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -215,7 +218,7 @@ def run_export(name: str, path: Path, storage: str | None) -> None:
     """
     study = find_study(list_studies(storage), name)
     found = export_study(storage, study.name, path)
-    say(f"{path}: {study.name}, {counted(len(found.trials), 'trial')}")
+    say(sentence(f"{path}: {study.name}, {counted(len(found.trials), 'trial')}"))
     if paths := paths_in(found):
         complain(f"it says where your models are: {', '.join(paths)}")
 
@@ -270,7 +273,7 @@ def run_repair(storage: str | None, *, dry_run: bool) -> None:
         UsageError: a process is working on it.
     """
     interrupts.hold()
-    say("\n".join(repair(storage, dry_run=dry_run)))
+    say("\n".join(map(sentence, repair(storage, dry_run=dry_run))))
 
 
 def _file(storage: str | None) -> Path | None:

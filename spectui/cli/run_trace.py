@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli.costs_view import costs_view
-from spectui.cli.drawing import drawn
+from spectui.cli.drawing import drawn, sentence
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress, words
@@ -159,8 +159,8 @@ def _write(
         "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
-    text = _summary(tracing, n_tokens) + ("" if problem else f"\n{path}")
-    text = "\n".join((*notes, text))
+    told = (*notes, _summary(tracing, n_tokens))
+    text = "\n".join((*map(sentence, told), *([] if problem else [str(path)])))
     if tracing.costs:
         text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
     write_result(document, text, options.json_path)

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from spectui.cli.click_options import given_words
+from spectui.cli.drawing import sentence
 from spectui.cli.machines_report import machines_document, machines_table
 from spectui.cli.output import complain, write_result
 from spectui.cli.repeated_options import repeated_options
@@ -58,13 +59,9 @@ def work(parsed: dict[str, Any]) -> None:
         "n_measured_here": found.result.spent.n_tried,
         **machines_document(rows),
     }
-    text = "\n".join(
-        (
-            f"Measured {counted(found.result.spent.n_tried, 'trial')} of {found.tuning.name}"
-            + (_ENDED if _found_nothing(found.result) else "."),
-            *([machines_table(rows)] if rows else []),
-        )
-    )
+    ended = _ENDED if _found_nothing(found.result) else "."
+    told = f"Measured {counted(found.result.spent.n_tried, 'trial')} of {found.tuning.name}{ended}"
+    text = "\n".join((sentence(told), *([machines_table(rows)] if rows else [])))
     write_result(document, text, parsed["json_path"])
     if found.result.error is not None:
         raise found.result.error

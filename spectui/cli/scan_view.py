@@ -1,9 +1,7 @@
 """Text output of ``spectui models scan``: a table with notes."""
 
-import os
-import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, is_ascii_only, page_width, width_of, wrapped
+from spectui.cli.next_step import shell_line
 from spectui.format import bytes_text, counted, percent_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
@@ -64,26 +63,6 @@ def tune_command(found: Findings) -> str:
         raise ValueError("there is no draft to try")
     target, draft = str(found.target.path), str(found.first.model.path)
     return shell_line(["spectui", "tune", "-m", target, "-md", draft, "-c", str(found.n_ctx)])
-
-
-def shell_line(words: Iterable[str]) -> str:
-    r"""Quote ``words`` for a shell, in printable characters.
-
-    What a terminal would obey, and bytes that are no text, are written as ``$'\x1b'``, which bash
-    and zsh read.
-    """
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    if word.isprintable():
-        return shlex.quote(word)
-    printable = (chr(byte) if _is_plain(byte) else f"\\x{byte:02x}" for byte in os.fsencode(word))
-    return f"$'{''.join(printable)}'"
-
-
-def _is_plain(byte: int) -> bool:
-    return chr(byte).isascii() and chr(byte).isprintable() and chr(byte) not in "'\\"
 
 
 _N_PASSED_OVER = 10

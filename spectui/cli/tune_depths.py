@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import drawn, sentence, wrapped
 from spectui.format import gain_percent, percent_text, seconds_text
 from spectui.measure.reading import PromptTimes
 from spectui.tune.depths import Depth, Depths
@@ -22,12 +22,14 @@ def depth_lines(depths: Depths) -> list[str]:
         lines += [drawn(_table(depths.found)), wrapped(_legend(depths.limit))]
     if depths.left_out:
         lengths = ", ".join(f"{n:,}" for n in depths.left_out)
-        lines.append(f"NOTE: the time budget had no room for a depth of {lengths} tokens.")
+        left = f"NOTE: the time budget had no room for a depth of {lengths} tokens."
+        lines.append(sentence(left))
     if any(one.repeats_text for one in depths.found):
-        lines.append(
+        short = (
             "NOTE: all prompts together are shorter than the deepest one, in which they repeat; "
             "give longer prompts."
         )
+        lines.append(sentence(short))
     return lines
 
 

@@ -9,8 +9,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import drawn, sentence, wrapped
 from spectui.cli.machines_report import machines_document, machines_table
+from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
@@ -30,6 +31,7 @@ from spectui.measure.slots import slots_document
 from spectui.measure.verdict import Answer
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import Schedule
+from spectui.server.search import find_server
 from spectui.tune.categories import (
     CategoryResult,
     Profiles,
@@ -51,6 +53,7 @@ from spectui.tune.tuning import Tuning, TuningSetup
 
 _FORECASTS = 50
 """Number of replayed settings that a document lists: the best ones."""
+_BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
 _OVER = 1.1
 """Factor of the time budget above which the excess is reported."""
 
@@ -182,7 +185,7 @@ def report(
     lines += _slots(found)
     if found.tuning.machines:
         lines += [machines_table(found.tuning.machines), ""]
-    lines += _commands(found)
+    lines += _commands(found, has_server=served is not None or _has_server(found))
     document, text = found.document(unmeasured, served), "\n".join(lines)
     # Of a storage that does not have the verdict, it was told before.
     if found.result.not_kept is None and found.result.earlier is None:
@@ -194,12 +197,13 @@ def report(
 
 def _summary(found: Tuned) -> list[str]:
     result = found.result
-    lines = [result.verdict.reason, *present_lines(found.present, result)]
-    lines += [f"NOTE: {note}" for note in _notes(found)]
+    told = [result.verdict.reason, *present_lines(found.present, result)]
+    told += [f"NOTE: {note}" for note in _notes(found)]
     if result.lossless is not None:
-        lines += _lossless_line(result.lossless)
+        told += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
-        lines.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+        told.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+    lines = [*map(sentence, told)]
     if (predicted := temperatures_sentence(result.temperatures)) is not None:
         lines.append(wrapped(predicted))
     if result.requests.value:
@@ -264,7 +268,8 @@ def _slots(found: Tuned) -> list[str]:
     if not results:
         return []
     left = f"NOTE: for want of time not measured: -np {','.join(map(str, left_out))}."
-    return [*slots_lines(results), wrapped(SLOTS_LEGEND), *([left] if left_out else []), ""]
+    told = [sentence(left)] if left_out else []
+    return [*slots_lines(results), wrapped(SLOTS_LEGEND), *told, ""]
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:
@@ -308,7 +313,12 @@ def _in_trial(result: TuneResult) -> str:
     return f", {times_text(gain)} in its trial{', slower than off' if gain < 1 else ''}"
 
 
-def _commands(found: Tuned) -> Iterator[str]:
+def _has_server(found: Tuned) -> bool:
+    """Whether there is a llama-server to run what is advised."""
+    return found.backend != ENGINE or find_server() is not None
+
+
+def _commands(found: Tuned, *, has_server: bool) -> Iterator[str]:
     """Yield the commands to run; the last line is the verdict's, for ``tail -n 1``."""
     result = found.result
     if result.earlier is not None:
@@ -319,13 +329,13 @@ def _commands(found: Tuned) -> Iterator[str]:
     if result.speedup is None and result.best is not None:
         yield "# the best so far, not confirmed:"
         yield f"# {found.launch(result.best).text}"
-    yield from _next(found)
+    yield from _next(found, has_server=has_server)
     if not result.verdict.use_speculation:
         yield f"# {OFF if result.speedup else 'not decided; without speculation'}"
     yield found.launch(advised(result)).text
 
 
-def _next(found: Tuned) -> Iterator[str]:
+def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
     """Yield what to do with the command below."""
     result = found.result
     if result.not_kept is not None:
@@ -339,10 +349,12 @@ def _next(found: Tuned) -> Iterator[str]:
         yield ""
         return
     name = shlex.quote(found.tuning.name)
+    if not has_server:
+        yield f"No llama-server was found here; {_BUILDS} has it."
     yield "Next: run the command below. Before, if you like,"
-    if result.verdict.use_speculation:
-        yield f"  spectui verify {name}  measures it on your llama-server,"
-    yield f"  spectui report {name}  makes a page of all this."
+    if result.verdict.use_speculation and has_server:
+        yield described(f"spectui verify {name}", "measures it on your llama-server,")
+    yield described(f"spectui report {name}", "makes a page of all this.")
     yield ""
 
 

@@ -16,6 +16,7 @@ from spectui.commands.server_options import (
     TRUE,
     Arity,
     canonical,
+    every_flag,
     server_option,
 )
 from spectui.options.dialect import Dialect
@@ -81,6 +82,20 @@ def likely_flag(flag: str, reader: Reader) -> str | None:
         return next((one for one in ends if one in reader.flags), None)
     alike = get_close_matches(bare, known, 1, _ALIKE)
     return next(iter(alike), None)
+
+
+def likely_old(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
+    """The option of other builds whose name is the most similar, then the reader's words for it.
+
+    Nothing where an option of the reader's is as similar, or it has no words for the other one.
+    """
+    known = sorted(reader.flags | every_flag())
+    alike = get_close_matches(canonical(item.flag), known, 1, _ALIKE)
+    if not item.flag.startswith("--") or not alike or alike[0] in reader.flags:
+        return ()
+    meant, *others = divide((*alike, *item.values))
+    words = None if others else instead_of(meant, command, reader)
+    return (*alike, *words) if words else ()
 
 
 def likely_variable(name: str, reader: Reader) -> str | None:

@@ -158,6 +158,12 @@ def option_of_variable(variable: str) -> ServerOption | None:
 
 
 @cache
+def every_flag() -> frozenset[str]:
+    """Every flag that some build takes, or did."""
+    return frozenset(_by_flag())
+
+
+@cache
 def flags_of(dialect: Dialect) -> frozenset[str]:
     """Every flag that a dialect is known to take."""
     return frozenset(flag for line in _lines() if _is_taken(line, dialect) for flag in line.names)

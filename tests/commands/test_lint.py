@@ -59,6 +59,22 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert found("-m t -ngl 99 -fa -fmoe", bare) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "reader", "told"),
+    [
+        ("--ctx-sise 8", CURRENT, (ERROR, "--ctx-sise", "--ctx-size 8")),
+        ("--draft-mx 8", CURRENT, (ERROR, "--draft-mx", "--spec-draft-n-max 8")),
+        ("--draf-min 2", CURRENT, (ERROR, "--draf-min", "--spec-draft-n-min 2")),
+        ("--draf-min 2", LEGACY, (ERROR, "--draf-min", "--draft-min 2")),
+        ("--zzzzz 3", CURRENT, (ERROR, "--zzzzz", None)),
+    ],
+)
+def test_a_mistyped_option_is_told_the_nearest_that_the_reader_takes(
+    text: str, reader: Reader, told: tuple[Severity, str, str | None]
+) -> None:
+    assert told in found(f"{PAIR} {text}", reader)
+
+
 def test_the_example_of_the_documentation() -> None:
     text = "llama-server -m big.gguf -md small.gguf --draft-max 16 -ot exps=CPU"
     assert found(text) == [

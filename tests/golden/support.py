@@ -187,6 +187,7 @@ _MEASURED = {
     "spectui.monitor.machine._gpus": ((), None, None),
     "spectui.server.watch.locator.name_of": "python",
     "spectui.cores.usable_processors": 1 << 16,
+    "spectui.cli.tune_report.find_server": Path("llama-server"),
     "spectui.server.search._running": (),
     "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,
 }

@@ -122,7 +122,9 @@ class Lines(Progress):
     def say(self, text: str) -> None:
         """Print one line."""
         self._said_s = self._clock()
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        # Of a terminal the console knows the width, and breaks at blanks.
+        is_log = not self._console.is_terminal
+        self._console.print(text, markup=False, highlight=False, soft_wrap=is_log)
 
     def _murmur(self, text: str) -> None:
         if self._clock() - self._said_s >= _SILENT_S:

@@ -159,7 +159,10 @@ class Screen(Progress):
         parts: list[RenderableType] = [self._headline()]
         if self._records:
             parts.append(_table(self._records))
-        return Panel(Group(*parts), title="spectui", title_align="left", border_style="dim")
+        panel = Panel(Group(*parts), title="spectui", title_align="left", border_style="dim")
+        # The ^C of a terminal goes to the empty line: behind the panel's edge it would begin
+        # another one, and what is removed would be a line too low.
+        return Group(panel, Text())
 
     def _headline(self) -> Text:
         text = Text(self._status, style="bold", no_wrap=True, overflow="ellipsis")

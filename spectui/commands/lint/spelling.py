@@ -14,6 +14,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.rewriting import (
     instead_of,
     likely_flag,
+    likely_old,
     likely_variable,
     meant_by,
     together,
@@ -138,16 +139,21 @@ def _odd(item: Item) -> str:
     return "".join(f"; it holds {named(one)}" for one in [*signs][:1])
 
 
-def _unknown(at: int, item: Item, reader: Reader) -> Finding:
-    words = meant_by(item)
-    likely = None if words is not None else likely_flag(item.flag, reader)
+def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
+    words, alike = meant_by(item), ""
+    likely: tuple[str, ...] | None = None
+    if words is None and (found := likely_old(item, command, reader)):
+        old, *likely_words = found
+        likely = tuple(likely_words)
+        alike = f"; {old} has the most similar name, and is {likely[0]} here"
+    elif words is None and (flag := likely_flag(item.flag, reader)) is not None:
+        likely = (flag, *item.values)
+        alike = f"; {flag} is the option with the most similar name"
     return error(
         (at, item),
         f"{reader.name} does not know {item.flag}",
-        f"it stops at it{_odd(item)}"
-        if likely is None
-        else f"it stops at it; {likely} is the option with the most similar name{_odd(item)}",
-        write=None if likely is None else (likely, *item.values),
+        f"it stops at it{alike}{_odd(item)}",
+        write=likely,
         fix=words,
     )
 
@@ -158,7 +164,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
         case True:
             yield from _deprecated(at, item, reader)
         case None:
-            yield _unknown(at, item, reader)
+            yield _unknown(at, item, command, reader)
         case False:
             words = instead_of(item, command, reader)
             shared = together(item, command, reader)

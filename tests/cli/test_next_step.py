@@ -1,0 +1,86 @@
+"""Each command ends with the next one, which can be copied and runs."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Spectui
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+_SHORT = ("--trials", "2", "--quiet")
+
+
+def next_words(spectui: Spectui) -> list[str]:
+    """The command on the last line, without the program's name."""
+    says, line = spectui.out.splitlines()[-2:]
+    assert says.startswith("Next: ")
+    program, *words = shlex.split(line)
+    assert program == "spectui"
+    return words
+
+
+def test_bench_names_the_search_with_the_same_models_and_options(
+    spectui: Spectui, pair: list[object], prompts: Path
+) -> None:
+    several = ["--temp", "0,0.8", "--json", str(prompts.with_name("result.json"))]
+    assert spectui("bench", *pair[:-2], *several, "--prompts", prompts) == 0
+    words = next_words(spectui)
+    assert words[0] == "tune"
+    assert str(prompts) in words
+    assert not {"--temp", "--json"} & {*words}
+    assert spectui(*words, *_SHORT) == 0, spectui.err
+
+
+def test_doctor_names_a_scan_and_then_the_search(
+    spectui: Spectui, tiny: TinyPath, pair: list[object]
+) -> None:
+    assert spectui("doctor") == 0
+    assert next_words(spectui) == ["models", "scan"]
+    target, draft = str(tiny(TARGET)), str(tiny(CLOSE_DRAFT))
+    assert spectui("doctor", *pair[:2], "-c", 256) == 0
+    assert next_words(spectui) == ["models", "scan", "-m", target]
+    assert spectui("doctor", *pair[:4], "-c", 256, "--draft-max", 4) == 0
+    words = next_words(spectui)
+    assert words == ["tune", "-m", target, "-md", draft, "-c", "256"]
+
+
+def test_doctor_names_nothing_next_to_an_error(spectui: Spectui, pair: list[object]) -> None:
+    assert spectui("doctor", *pair[:4], "-c", 100_000_000) == 4
+    assert "Next" not in spectui.out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("llama-server -m a.gguf -np 1", ["tune", "--from", "llama-server -m a.gguf -np 1"]),
+        ("llama-server -m a.gguf --ctx 5", None),
+    ],
+)
+def test_lint_names_the_search_from_what_it_has_corrected(
+    spectui: Spectui, command: str, words: list[str] | None
+) -> None:
+    spectui("lint", command)
+    assert ("Next: " in spectui.out) is (words is not None)
+    assert words is None or next_words(spectui) == words
+
+
+def test_lint_names_the_search_from_the_file(spectui: Spectui, tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text("llama-server -m a.gguf --draft-max 8\n")
+    assert spectui("lint", script, "--no-models") == 3
+    assert next_words(spectui) == ["tune", "--from", str(script)]
+
+
+def test_tune_names_verify_only_where_there_is_a_llama_server(
+    spectui: Spectui, pair: list[object], prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ["tune", *pair, "--prompts", prompts, *_SHORT, "--ignore-eos", "--min-gain", 0]
+    for found in (None, Path("llama-server")):
+        monkeypatch.setattr("spectui.cli.tune_report.find_server", lambda found=found: found)
+        assert spectui(*run) == 0, spectui.err
+        is_decided = "Before, if you like" in spectui.out
+        assert ("llama.cpp/releases" in spectui.out) is (is_decided and found is None)
+        assert found is not None or "spectui verify" not in spectui.out
