@@ -6,17 +6,11 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn
-from spectui.documents import Json
 from spectui.format import rate_text, times_text
 from spectui.measure.statistics import Speedup
 from spectui.tune.studies.machines import MachineResult
 
 _NAME_WIDTH = 8
-
-
-def machines_document(machines: Sequence[MachineResult]) -> Json:
-    """The rows as a part of a document; nothing where there are none."""
-    return {"machines": [row.document() for row in machines]} if machines else {}
 
 
 def machines_table(machines: Sequence[MachineResult]) -> str:

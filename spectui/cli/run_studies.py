@@ -11,7 +11,7 @@ from rich.text import Text
 from spectui import __version__
 from spectui.cli.drawing import drawn, sentence
 from spectui.cli.interrupts import interrupts
-from spectui.cli.machines_report import machines_document, machines_table
+from spectui.cli.machines_report import machines_table
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -28,7 +28,12 @@ from spectui.tune.studies.listing import (
     kept_trials,
     list_studies,
 )
-from spectui.tune.studies.machines import MachineResult, compare_machines, several
+from spectui.tune.studies.machines import (
+    MachineResult,
+    compare_machines,
+    machines_document,
+    several,
+)
 from spectui.tune.studies.repair import repair
 from spectui.tune.studies.storage import file_of, usual_storage
 from spectui.tune.studies.transfer import (
@@ -149,7 +154,7 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    _write(report.document, report.text, machines, json_path)
+    _write(report.document, report.text or _bare_text(study, trials), machines, json_path)
 
 
 def _write(
@@ -187,7 +192,7 @@ def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord]) -> str:
             "tune command goes on from there."
         )
     else:
-        head = f"{outcome.verdict.reason}\n{study.name}, with {n}; its report was not kept."
+        head = f"{outcome.verdict.reason}\n{study.name}, with {n}."
     head = "\n".join(map(sentence, head.split("\n")))
     if not trials:
         return head

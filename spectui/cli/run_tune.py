@@ -18,7 +18,7 @@ from spectui.cli.session import (
     with_candidates,
 )
 from spectui.cli.taken import mind_unmeasured
-from spectui.cli.tune_report import Tuned, report
+from spectui.cli.tune_report import report
 from spectui.cli.tune_request import (
     TuneOptions,
     measuring_binary,
@@ -32,6 +32,7 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.models.sampling import unmeasured_sentences
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
+from spectui.tune.document import Tuned
 from spectui.tune.served import Served as Finalists
 from spectui.tune.served import failure_of, final, serve
 from spectui.tune.served_time import search_budget_s, with_time

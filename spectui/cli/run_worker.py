@@ -5,7 +5,7 @@ from typing import Any
 
 from spectui.cli.click_options import given_words
 from spectui.cli.drawing import sentence
-from spectui.cli.machines_report import machines_document, machines_table
+from spectui.cli.machines_report import machines_table
 from spectui.cli.output import complain, write_result
 from spectui.cli.repeated_options import repeated_options
 from spectui.cli.run_tune import tune
@@ -14,7 +14,7 @@ from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.conducting import study_arguments
-from spectui.tune.studies.machines import compare_machines
+from spectui.tune.studies.machines import compare_machines, machines_document
 from spectui.tune.studies.storage import usual_storage
 from spectui.tune.studies.study import StudyOptions
 

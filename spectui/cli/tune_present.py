@@ -7,19 +7,15 @@ from pathlib import Path
 from spectui.cli.given import as_its_file
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import mind_defaults, taken, taken_setup
-from spectui.documents import Json, or_reason
 from spectui.format import gain_percent
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.statistics import Speedup
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
+from spectui.tune.present import PresentArm, standing_of
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
-from spectui.tune.trials import speedup_estimate
 from spectui.verify.comparison import gain_text
-
-NO_COMMAND = "no command was given with --from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +33,6 @@ class Present:
     def longest(self) -> int:
         """Maximum number of tokens per draft."""
         return 0 if self.speculation is None else self.speculation.longest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresentArm:
-    """The present setting as an arm of a study."""
-
-    arm: Arm | None
-    """None if the setting cannot be measured, or the command does not draft."""
-    reason: str | None
-    """Reason why there is no arm."""
-    drafts: bool
-    """Whether the command drafts at all."""
 
 
 def present_of() -> Present | None:
@@ -114,27 +98,6 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Measurements of the present setting."""
-
-    estimate: float | None
-    """Estimate of the speedup; None if it was not measured."""
-    confirmed: Speedup | None
-    """Speedup from the last race, if the setting took part."""
-
-
-def standing_of(present: Arm, result: TuneResult) -> Standing:
-    """Look up the setting in the last race, and in the trials."""
-    arms = {one.arm: one.speedup for one in result.finalists}
-    confirmed = arms.get(present)
-    if confirmed is not None:
-        return Standing(estimate=confirmed.estimate, confirmed=confirmed)
-    trials = [one for one in result.trials if one.arm == present and one.tokens_per_s]
-    estimate = speedup_estimate(trials[-1], result.trials) if trials else None
-    return Standing(estimate=estimate, confirmed=None)
-
-
 def present_lines(present: PresentArm | None, result: TuneResult) -> tuple[str, ...]:
     """Lines that compare the found setting with the present one; none without a command."""
     return () if present is None else (_line(present, result),)
@@ -178,23 +141,3 @@ def _found_text(result: TuneResult) -> str:
 
 def _percent(speedup: float) -> str:
     return gain_percent(100 * (speedup - 1), 0)
-
-
-def present_document(present: PresentArm | None, result: TuneResult) -> Json:
-    """The field ``present`` of ``spectui.tune/1``."""
-    if present is None:
-        return or_reason("present", None, NO_COMMAND)
-    if present.arm is None:
-        return or_reason("present", None, present.reason or "")
-    standing = standing_of(present.arm, result)
-    speedup: Json = or_reason("speedup", standing.estimate, "it was not measured")
-    speedup |= or_reason("speedup_ci95", None, "the last race was without it")
-    if standing.confirmed is not None:
-        speedup = standing.confirmed.document()
-    return {
-        "present": {
-            "params": present.arm.document(),
-            **speedup,
-            "is_best": result.best == present.arm,
-        }
-    }

@@ -24,8 +24,7 @@ from spectui.cli.session import (
     tokenized,
 )
 from spectui.cli.taken import taken
-from spectui.cli.tune_present import PresentArm, arm_of, present_of
-from spectui.cli.tune_report import Tuned
+from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import (
     TuneOptions,
     space_of,
@@ -53,8 +52,10 @@ from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
+from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_experts
+from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
 from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft

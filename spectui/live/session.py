@@ -257,7 +257,9 @@ class LiveSession:
                         # The machine is not what it was when the search began.
                         self.measure_baseline()
 
-        self.tuning = BackgroundTuning(self._engine, prepare, on_change, n_trials=n_trials)
+        self.tuning = BackgroundTuning(
+            self._engine, prepare, on_change, n_trials=n_trials, target=target.document()
+        )
 
     def close(self) -> None:
         """Cancel everything and free the models."""

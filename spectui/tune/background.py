@@ -8,14 +8,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from spectui.documents import Json
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, MemoryPaused
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.device_locks import devices_held_for
+from spectui.tune.document import Tuned
 from spectui.tune.events import TrialFinished, TuneEvent
 from spectui.tune.progress import Phase, TuningState, advance
+from spectui.tune.result import TuneResult
 from spectui.tune.tuning import Tuning
 
 
@@ -29,6 +32,7 @@ class BackgroundTuning:
         sink: Callable[[TuningState], None],
         *,
         n_trials: int,
+        target: Json,
     ) -> None:
         """Start it.
 
@@ -37,8 +41,10 @@ class BackgroundTuning:
             prepare: makes the search, on its own thread: its prompts have to be tokenized.
             sink: called with every change, on the search's thread or on the caller's.
             n_trials: trials asked for.
+            target: document of the target, for the study's report.
         """
         self._prepare = prepare
+        self._target = target
         self._sink = sink
         self._lock = threading.RLock()
         self._state = TuningState(phase=Phase.STARTING, n_trials=n_trials)
@@ -97,6 +103,13 @@ class BackgroundTuning:
         finally:
             self._engine.close()
 
+    def _reported(self, tuning: Tuning, result: TuneResult) -> TuneResult:
+        """The result, once its document is kept, which reports are made of."""
+        if result.not_kept is not None or result.earlier is not None:
+            return result
+        found = Tuned(tuning=tuning, result=result, target=self._target)
+        return replace(result, not_kept=tuning.keep_report("", found.document()))
+
     def _tune(self) -> None:
         tuning = self._prepare(self._engine)
 
@@ -110,7 +123,7 @@ class BackgroundTuning:
                 self._sink(self._state)
 
         with devices_held_for(tuning.setup.off):
-            result = tuning.run(on_event)
+            result = self._reported(tuning, tuning.run(on_event))
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED,

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import pytest
 
+from spectui.documents import Json
 from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
@@ -589,6 +590,28 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     assert "spectui export and verify will not know of this verdict: the storage" in reason
 
 
+def test_a_search_of_the_screen_has_a_report(
+    watched: Watched,
+    setup: LiveSetup,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    watched.load(setup)
+    state = tuned(watched, setup)
+    assert state.result is not None
+    assert state.result.not_kept is None
+    spectui = Spectui(monkeypatch, capsys)
+    assert spectui("report", "--format", "md") == 0, spectui.err
+    for section in ("A whole request", "Where the time goes", "Machine, models and versions"):
+        assert f"<summary>{section}</summary>" in spectui.out
+    assert spectui("studies", "show", "--json", "-") == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["study"] == state.study
+    assert found["verdict"]["reason"] == state.result.verdict.reason
+    assert spectui("studies", "show") == 0, spectui.err
+    assert spectui.out.startswith(state.result.verdict.reason[:20])
+
+
 @pytest.mark.ci
 def test_a_promise_of_the_screen_is_verified(
     watched: Watched,
@@ -686,6 +709,7 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
             sink: Callable[[TuningState], None],
             *,
             n_trials: int,
+            target: Json,
         ) -> None:
             def tell(state: TuningState) -> None:
                 if state.current is not None and not telling.is_set():
@@ -693,7 +717,7 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
                     assert stopping.wait(PATIENCE_S)
                 sink(state)
 
-            super().__init__(engine, prepare, tell, n_trials=n_trials)
+            super().__init__(engine, prepare, tell, n_trials=n_trials, target=target)
 
         def stop(self) -> None:
             stopping.set()

@@ -32,7 +32,7 @@ class StoredStudy:
     outcome: Outcome | None
     promise: Promise | None
     report: Report | None
-    """What ``tune`` printed in the end; the screen keeps none."""
+    """What ``tune`` printed in the end; of the screen, the document alone."""
     predictions: Predictions | None
     arguments: Mapping[str, Any]
     """Options of its search as they were typed; empty where they are not kept."""

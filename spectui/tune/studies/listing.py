@@ -63,7 +63,7 @@ class StudyState(StrEnum):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The report that ``tune`` printed at the end."""
+    """The report that ``tune`` printed at the end, or the screen's without a text."""
 
     schema: Literal["spectui.report/1"] = "spectui.report/1"
     text: str

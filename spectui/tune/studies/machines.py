@@ -50,6 +50,11 @@ class MachineResult:
         }
 
 
+def machines_document(machines: Sequence[MachineResult]) -> Json:
+    """The rows as a part of a document; nothing where there are none."""
+    return {"machines": [row.document() for row in machines]} if machines else {}
+
+
 def compare_machines(storage: str | None, name: str) -> tuple[MachineResult, ...]:
     """Results by machine of a study, or of that which a group is beside, and of its groups.
 

@@ -1,0 +1,145 @@
+"""A search that has ended, as the document ``spectui.tune/1``."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spectui.commands.launch import Launch
+from spectui.documents import Json, encoded, or_reason
+from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
+from spectui.measure.header import header
+from spectui.measure.lossless import lossless_document
+from spectui.measure.requests import requests_document
+from spectui.measure.slots import slots_document
+from spectui.monitor.machine import this_machine
+from spectui.tune.categories import (
+    CategoryResult,
+    Profiles,
+    judge_profiles,
+    per_category,
+    per_category_rows,
+)
+from spectui.tune.explain import Explanation, explain_result
+from spectui.tune.outcome import advised
+from spectui.tune.present import PresentArm, present_document
+from spectui.tune.result import TuneResult
+from spectui.tune.served import Served
+from spectui.tune.slots import SlotsMeasured
+from spectui.tune.studies.machines import machines_document
+from spectui.tune.temperatures import temperatures_document
+from spectui.tune.trials import TrialRecord
+from spectui.tune.tuning import Tuning, TuningSetup
+
+_FORECASTS = 50
+"""Number of replayed settings that a document lists: the best ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """A search that has ended, and what its document says beside its result."""
+
+    tuning: Tuning
+    result: TuneResult
+    target: Json
+    """Document of the target."""
+    backend: Json = field(default_factory=lambda: ENGINE)
+    """Document of what measured."""
+    alteration: str | None = None
+    """How the target was altered, in a sentence; None if it was not."""
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Estimates of drafts that were not loaded, by name."""
+    present: PresentArm | None = None
+    """The present setting of the command of ``--from``; None without one."""
+    by_slots: SlotsMeasured = field(default_factory=SlotsMeasured)
+    """The best setting by the number of slots, as far as several were asked for."""
+
+    def document(self, unmeasured: Sequence[str] = (), served: Served | None = None) -> Json:
+        """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
+
+        Args:
+            unmeasured: parts of the ``--from`` command that are not measured.
+            served: results on llama-server.
+        """
+        result, setup, placements = self.result, self.tuning.setup, self.tuning.space.placements
+        unknown = "no speculative setting could be measured"
+        advice = self.launch(advised(result))
+        best_command = None if result.best is None else self.launch(result.best).text
+        not_ended = "the trials were not ended by forecasts"
+        not_placed = "n_cpu_moe was not searched"
+        met = result.conditions and result.conditions.document()
+        return {
+            **header("tune", this_machine()),
+            "study": self.tuning.name,
+            "target": self.target,
+            "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
+            "config": _config(setup),
+            **or_reason("placements", placements and encoded(placements), not_placed),
+            "baseline": {"params": result.off.document(), **result.baseline_document()},
+            "trials": [record.document(result.trials) for record in result.trials],
+            "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
+            "n_replayed": len(result.forecasts),
+            **or_reason("expected_improvement", result.expected_improvement, not_ended),
+            "time": result.spent.document(),
+            **or_reason("best", result.best_document(), unknown),
+            **or_reason("best_command", best_command, unknown),
+            "finalists": [one.document() for one in result.finalists],
+            **requests_document(result.requests),
+            **result.depths.document(),
+            **temperatures_document(result.temperatures),
+            "per_category": per_category_rows(result.pairs, self.categories),
+            "profiles": self.profiles.document(),
+            **self.explanation.document(),
+            **or_reason("conditions", met, "the machine was not watched"),
+            "prompts": [pair.document() for pair in result.pairs],
+            **lossless_document(result.lossless),
+            "verdict": result.verdict.document(),
+            "interrupted": result.interrupted,
+            "flags": list(advice.arguments),
+            "command": advice.text,
+            "notes": list(unmeasured),
+            **self.backend,
+            **({} if served is None else served.document()),
+            **present_document(self.present, result),
+            **(slots_document(self.by_slots.results) if self.by_slots.results else {}),
+            **self._machines_document(),
+        }
+
+    def launch(self, arm: Arm) -> Launch:
+        """The llama-server to start for an arm."""
+        return self.tuning.setup_of(arm).launch(self.tuning.setup.command.dialect)
+
+    def _machines_document(self) -> Json:
+        machines = machines_document(self.tuning.machines)
+        return {"verdict_host": os.uname().nodename, **machines} if machines else {}
+
+    @property
+    def explanation(self) -> Explanation:
+        """Why the best setting pays, or does not."""
+        return explain_result(self.result)
+
+    @property
+    def categories(self) -> tuple[CategoryResult, ...]:
+        """Results of the trials by category."""
+        return per_category(self._trials, self.result.best)
+
+    @property
+    def profiles(self) -> Profiles:
+        """Whether a profile per category is worth it."""
+        return judge_profiles(self._trials, min_gain=self.tuning.setup.min_gain)
+
+    @property
+    def _trials(self) -> list[TrialRecord]:
+        # A study may hold what this dialect has no words for.
+        allows = self.tuning.space.allows
+        return [record for record in self.result.trials if allows(record.arm)]
+
+
+def _config(setup: TuningSetup) -> Json:
+    """How it was measured."""
+    return {
+        "schedule": str(setup.schedule),
+        **setup.workload.document(),
+        "n_prompts": len(setup.workload.items),
+        "min_gain": setup.min_gain,
+    }
