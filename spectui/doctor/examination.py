@@ -33,7 +33,7 @@ from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.llama.rpc import Link, RpcServer
 from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
-from spectui.monitor.dram import ram_bytes_per_s
+from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
@@ -153,7 +153,7 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(
-        ram_bytes_per_s=ram_bytes_per_s(machine.n_cores),
+        ram_bytes_per_s=ram_limit(machine.fingerprint, machine.n_cores),
         gpu_bytes_per_s=gpu_bytes_per_s(backend.gpus),
     )
     free = free_memory(backend.gpus)

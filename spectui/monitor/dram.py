@@ -162,6 +162,29 @@ def _is_idle() -> bool:
     return psutil.cpu_percent(interval=_LOOK_S) <= _IDLE_PERCENT
 
 
+def ram_limit(
+    machine: str, n_threads: int, *, is_idle: Callable[[], bool] = _is_idle
+) -> float | None:
+    """Return the kept limit; measure it where there is none, and keep that of an idle machine.
+
+    On a virtual machine measuring may take seconds: memory is touched for the first time.
+
+    Args:
+        machine: fingerprint of this one.
+        n_threads: threads that read.
+        is_idle: asked after it was measured: what runs beside slows it.
+
+    Returns:
+        Bytes per second; None where there is no room to measure.
+    """
+    limit = kept_limit(machine, n_threads)
+    if limit is None:
+        limit = ram_bytes_per_s(n_threads)
+        if limit is not None and is_idle():
+            keep_limit(machine, n_threads, limit)
+    return limit
+
+
 class RamGauge:
     """Tells the limit of this machine's RAM, which is measured once, when nothing else runs."""
 

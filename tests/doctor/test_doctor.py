@@ -221,7 +221,7 @@ def texts(found: dict[str, Any], severity: str) -> list[str]:
 def test_without_models_it_examines_the_machine(
     spectui: Spectui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.doctor.examination.ram_bytes_per_s", lambda _n_threads: 12.5e9)
+    monkeypatch.setattr("spectui.doctor.examination.ram_limit", lambda _machine, _n_threads: 12.5e9)
     found = document(spectui)
     assert found["target"] is None
     assert found["target_reason"] == "no target was given"

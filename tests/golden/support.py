@@ -189,7 +189,7 @@ _MEASURED = {
     "spectui.cores.usable_processors": 1 << 16,
     "spectui.cli.tune_report.find_server": Path("llama-server"),
     "spectui.server.search._running": (),
-    "spectui.doctor.examination.ram_bytes_per_s": 12.5e9,
+    "spectui.doctor.examination.ram_limit": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""
 _TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LINES")

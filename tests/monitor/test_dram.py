@@ -104,6 +104,14 @@ def test_a_file_that_holds_something_else_is_nothing_and_is_written_anew(content
     assert kept_limit("abc", 8) == 5e10
 
 
+def test_a_limit_is_measured_until_the_machine_was_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = iter((1e10, 2e10))
+    monkeypatch.setattr(dram, "ram_bytes_per_s", lambda _n_threads: next(measured))
+    assert dram.ram_limit("abc", 8, is_idle=lambda: False) == 1e10
+    assert dram.ram_limit("abc", 8, is_idle=lambda: True) == 2e10
+    assert dram.ram_limit("abc", 8) == 2e10
+
+
 def test_a_folder_that_takes_no_file_costs_nothing_but_the_next_measurement() -> None:
     cache_dir().parent.mkdir(parents=True)
     cache_dir().write_text("not a folder")
