@@ -139,7 +139,13 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None or ctx.resilient_parsing:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.taken import adopt, mind_container, of_llama_cpp, opened_here
+    from spectui.cli.taken import (
+        adopt,
+        mind_container,
+        mind_old_names,
+        of_llama_cpp,
+        opened_here,
+    )
     from spectui.commands.sources.reading import read_command
     from spectui.commands.takeover import take_over
 
@@ -154,6 +160,9 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     )
     adopt(taken.start)
     mind_container(command)
+    # What is set aside leaves no draft whose lengths would matter.
+    if not taken.elsewhere:
+        mind_old_names(command)
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
         for name, value in default_map(taken.settled.options).items()

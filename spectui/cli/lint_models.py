@@ -110,11 +110,12 @@ def _measured(setup: Setup) -> Iterator[Finding]:
     for study, outcome in _confirmed_studies(setup.target.absolute().path):
         if draft in _drafts(study) or (draft is not None and draft.name in study.drafts):
             gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
+            told = outcome.verdict.reason.rstrip(".")
             yield Finding(
                 flag="-m" if setup.draft is None else "-md",
                 severity=Severity.NOTE,
                 what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {100 * gain:+.0f} %",
-                why=f"{outcome.verdict.reason}; spectui export {study.name} writes its flags",
+                why=f"{told}; spectui export {study.name} writes its flags",
             )
             return
 

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
-from spectui.commands.drafting import OLD_LENGTHS
+from spectui.commands.drafting import OLD_LENGTHS, old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.measured import held_back, tuning_variables, unmeasured
@@ -142,6 +142,17 @@ def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None
         if name not in given:
             value = f"{numbers[name.replace('-', '_')]:g} (until spring 2026 it was {old})"
             complain(f"mind that the command gives no --{name}: today's default is {value}")
+
+
+def mind_old_names(command: ServerCommand) -> None:
+    """Say which defaults of older builds a command is read with, since its names are theirs."""
+    lengths = old_lengths(command)
+    if lengths:
+        told = ", ".join(f"--{name} {value}" for name, value in lengths.items())
+        complain(
+            f"the command has names of builds before spring 2026, and is read with their defaults: "
+            f"{told}; spectui lint writes it for today's"
+        )
 
 
 def mind_unmeasured(

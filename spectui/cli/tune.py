@@ -27,8 +27,8 @@ _TUNE = (
         metavar="TIME",
         help=(
             "Stop trying in time to confirm the best by then, from when the models are loaded: "
-            "90s, 30m, 2h. The prompt at work is finished, and the first ones that confirm it may "
-            "take half the time again."
+            "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones that "
+            "confirm it may take half the time again."
         ),
     ),
     click.option(

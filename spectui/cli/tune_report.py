@@ -234,31 +234,39 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
     yield ""
 
 
-def _confirmed(result: TuneResult) -> dict[str, float]:
-    """Speedup of the winner in the race, by category."""
+def _confirmed(result: TuneResult) -> dict[str, tuple[float, int]]:
+    """Speedup of the winner in the race, and the number of its prompts, by category."""
     seconds: dict[str, list[float]] = {}
+    prompts: dict[str, set[str]] = {}
     for one in measurements(result.pairs):
         off, on = seconds.setdefault(one.category, [0.0, 0.0])
         per_token = one.baseline_tokens / one.speculative_tokens
         seconds[one.category] = [off + one.baseline_s, on + one.speculative_s * per_token]
-    return {category: off / on for category, (off, on) in seconds.items()}
+        prompts.setdefault(one.category, set()).add(one.prompt_id)
+    return {name: (off / on, len(prompts[name])) for name, (off, on) in seconds.items()}
 
 
-def _categories(categories: Sequence[CategoryResult], confirmed: dict[str, float]) -> Table:
+def _categories(
+    categories: Sequence[CategoryResult], confirmed: Mapping[str, tuple[float, int]]
+) -> Table:
+    """The race and the trials, each with the number of its own prompts."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("category", overflow="fold", min_width=len("category"))
-    for heading in ("prompts", "tokens", "confirmed", "in trials", "best"):
+    for heading in ("confirmed", "prompts", "in trials", "best", "prompts"):
         # A setting's width is what a narrow page takes away.
         table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     table.add_column("best in the trials", overflow="fold")
     for one in categories:
+        speedup, n_prompts = confirmed.get(one.category, (None, 0))
+        # Off alone is the fastest of nothing.
+        is_compared = one.n_settings > 1
         table.add_row(
             Text(one.category),
-            str(one.n_prompts),
-            str(one.n_tokens),
-            times_text(confirmed.get(one.category)),
+            times_text(speedup),
+            str(n_prompts),
             times_text(one.winner_speedup),
-            times_text(one.best_speedup),
-            Text(one.best.label),
+            times_text(one.best_speedup if is_compared else None),
+            str(one.n_prompts),
+            Text(one.best.label if is_compared else "only off was tried"),
         )
     return table

@@ -180,11 +180,11 @@ class RequestLengths(click.ParamType[RequestShape]):
 
 _FEWEST_OF_ANSWER = 2
 _LONGEST = 1e9
-_UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+_UNIT_S = {"s": 1, "m": 60, "h": 3600}
 
 
 class Duration(click.ParamType[float]):
-    """A duration in seconds, written as ``90``, ``90s``, ``30m`` or ``2h``."""
+    """A duration in seconds, written as ``90s``, ``30m`` or ``2h``: 2 alone may mean minutes."""
 
     name = "TIME"
 
@@ -197,6 +197,9 @@ class Duration(click.ParamType[float]):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
         if match is None or not 0 < float(match[1]) <= _LONGEST:
             self.fail(f"{value!r} is no duration; write 90s, 30m or 2h", param, ctx)
+        if not match[2]:
+            told = f"{value!r} has no unit; write {match[1]}s, {match[1]}m or {match[1]}h"
+            self.fail(told, param, ctx)
         return float(match[1]) * _UNIT_S[match[2]]
 
 

@@ -95,8 +95,7 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
             except Timeout:
                 raise UsageError(
                     f"another spectui measures on {name}, and both would be slower; wait for it, "
-                    "or give each its own (taskset -c 0-3 spectui ..., CUDA_VISIBLE_DEVICES=0, "
-                    "-ngl 0 for no GPU)"
+                    f"or give each its own ({_half()}CUDA_VISIBLE_DEVICES=0, -ngl 0 for no GPU)"
                 ) from None
             except (OSError, NotImplementedError):
                 continue
@@ -107,6 +106,17 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
 
 def _cores(numbers: Iterable[int]) -> list[str]:
     return [f"core {number}" for number in numbers]
+
+
+def _half() -> str:
+    """How a spectui is given half of the cores of this process, which has them to give."""
+    cores = _usable(0)
+    mine = cores[: len(cores) // 2]
+    if not mine:
+        return ""
+    is_row = mine[-1] - mine[0] == len(mine) - 1 and len(mine) > 1
+    listed = f"{mine[0]}-{mine[-1]}" if is_row else ",".join(map(str, mine))
+    return f"taskset -c {listed} spectui ..., "
 
 
 def _usable(pid: int) -> list[int]:

@@ -149,8 +149,8 @@ class Request:
         """Its seconds without and with speculation, for reports."""
         beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
         return (
-            f"{self.shape.text}: {seconds_text(self.off_s)} off, {seconds_text(self.on_s)} on "
-            f"({times_text(self.speedup)}){beyond}"
+            f"{self.shape.text} (prompt + answer): {seconds_text(self.off_s)} off, "
+            f"{seconds_text(self.on_s)} on ({times_text(self.speedup)}){beyond}"
         )
 
     @property

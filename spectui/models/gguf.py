@@ -1,5 +1,6 @@
 """A model's GGUF files, read header by header, without loading a weight."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -75,6 +76,11 @@ def check_is_gguf(path: Path) -> None:
     try:
         if not path.exists():
             raise BadInputError(f"{path}: no such file; {_HINT}")
+        if path.is_dir():
+            raise BadInputError(
+                f"{path} is a folder; give one of its models, which spectui models scan "
+                f"{shlex.quote(str(path))} lists"
+            )
         if not path.is_file():
             raise BadInputError(f"{path} is not a file; {_HINT}")
         with open_file(path) as file:
@@ -84,7 +90,13 @@ def check_is_gguf(path: Path) -> None:
     if not magic:
         raise BadInputError(f"{path} is empty; download it again")
     if magic != _MAGIC:
-        raise BadInputError(f"{path} is not a GGUF file (it starts with {magic!r}); {_HINT}")
+        raise BadInputError(f"{path} is not a GGUF file (it starts with {_shown(magic)}); {_HINT}")
+
+
+def _shown(beginning: bytes) -> str:
+    """Text where it is plain, else hexadecimal numbers."""
+    text = beginning.decode("ascii", "replace")
+    return f'"{text}"' if text.isascii() and text.isprintable() else f"bytes {beginning.hex(' ')}"
 
 
 def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:

@@ -28,6 +28,7 @@ settings that are all alike, profiles were recommended in up to 2.2 of 100 simul
 
 
 _NOT_TRIED = "no trial measured a prompt of it"
+_OFF_ALONE = "the trials measured no setting but off on its prompts"
 _NOT_CONFIRMED = "no prompt of it was confirmed"
 
 
@@ -39,6 +40,8 @@ class CategoryResult:
     n_prompts: int
     n_tokens: int
     """Per pass, without the first token of each prompt."""
+    n_settings: int
+    """Settings that were compared, off included; 1 where nothing else was tried."""
     best: Arm
     """Fastest in the trials, off included."""
     best_speedup: float
@@ -148,6 +151,7 @@ def per_category(records: Sequence[TrialRecord], winner: Arm | None) -> tuple[Ca
                 category=category,
                 n_prompts=len(prompts),
                 n_tokens=sum(prompt.n_tokens for prompt in prompts),
+                n_settings=len(trials.arms),
                 best=best,
                 best_speedup=off_s / trials.seconds(best, prompts),
                 winner_speedup=None if known is None else off_s / trials.seconds(known, prompts),
@@ -303,8 +307,9 @@ def _row(name: str, pairs: Sequence[Pair], tried: CategoryResult | None) -> Json
     off = throughput([pair.baseline for pair in pairs])
     on = throughput([pair.speculative for pair in pairs])
     rounds = sum((pair.speculative.counters for pair in pairs), Counters())
-    trials = None
-    if tried is not None:
+    trials, why = None, _NOT_TRIED if tried is None else _OFF_ALONE
+    # Off alone is the fastest of nothing.
+    if tried is not None and tried.n_settings > 1:
         trials = {
             "n_prompts": tried.n_prompts,
             "n_tokens": tried.n_tokens,
@@ -318,5 +323,5 @@ def _row(name: str, pairs: Sequence[Pair], tried: CategoryResult | None) -> Json
         **or_reason(
             "acceptance_rate", rounds.acceptance_rate, NOTHING_DRAFTED if pairs else _NOT_CONFIRMED
         ),
-        **or_reason("trials", trials, _NOT_TRIED),
+        **or_reason("trials", trials, why),
     }

@@ -402,7 +402,7 @@ def bad_files(tmp_path: Path, tiny: TinyPath) -> dict[str, Path]:
     ("kind", "message"),
     [
         ("missing", "no such file"),
-        ("folder", "is not a file"),
+        ("folder", "is a folder; give one of its models"),
         ("text", "not a GGUF file"),
         ("empty", "is empty"),
         ("header", "cannot be loaded"),

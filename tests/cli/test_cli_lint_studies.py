@@ -62,7 +62,7 @@ def test_a_search_of_this_pair_is_told(
     # Whatever the verdict: one for an n-gram drafter is about a draft that it beat as well.
     assert found["flag"] == "-md"
     assert found["severity"] == "note"
-    assert study.outcome.verdict.reason in found["why"]
+    assert study.outcome.verdict.reason.rstrip(".") in found["why"]
     assert f"spectui export {study.name}" in found["why"]
     # Another draft was not measured.
     assert measured(linted(spectui, *pair[:2], "-md", pair[1])) == []
@@ -73,7 +73,7 @@ def test_the_gain_of_the_pair_is_told(spectui: Spectui, pair: list[object], home
     store(home, "first", target, draft, 8)
     [found] = measured(linted(spectui, "-m", target, "-md", draft))
     assert found["what"].endswith(": +25 %")
-    assert found["why"].startswith("The verdict of first.; spectui export first ")
+    assert found["why"].startswith("The verdict of first; spectui export first ")
     assert measured(linted(spectui, "-m", target)) == []
 
 

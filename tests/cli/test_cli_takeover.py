@@ -60,6 +60,16 @@ def test_tune_gives_a_command_back_with_another_way_to_draft(
     assert spectui.out.splitlines()[-len(OWN) :] == list(OWN)
 
 
+def test_old_names_without_all_lengths_say_which_defaults_they_are_read_with(
+    spectui: Spectui, line: str
+) -> None:
+    assert spectui("doctor", "--from", line) == 0, spectui.err
+    assert "names of builds before" not in spectui.err
+    assert spectui("doctor", "--from", line.replace(" --draft-p-min 0.33", "")) == 0, spectui.err
+    told = "read with their defaults: --draft-p-min 0.75; spectui lint writes it for today's\n"
+    assert spectui.err.count(told) == 1
+
+
 AROUND = "LLAMA_API_KEY='a b' GGML_CUDA_NO_PINNED=1"
 WRAPPED = "nice -n 1 /opt/own/llama-server"
 

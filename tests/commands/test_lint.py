@@ -82,7 +82,7 @@ def test_the_example_of_the_documentation() -> None:
         (WARNING, "--spec-type", "--spec-type draft-simple"),
         (WARNING, "--draft-max", "--spec-draft-n-max 4"),
         (WARNING, "--spec-draft-p-min", "--spec-draft-p-min 0.75"),
-        (NOTE, "-np", "-np 1"),
+        (NOTE, "-np", None),
     ]
     assert fixed(read_command(text), CURRENT).text == (
         "llama-server -m big.gguf -md small.gguf --spec-draft-n-max 16 -ot exps=CPU "
@@ -247,7 +247,7 @@ def test_one_thing_beside_a_good_pair(
             CURRENT,
             (WARNING, "--spec-draft-n-max", "--spec-draft-n-max 4"),
         ),
-        (f"-m t -md d {LENGTHS} --spec-type draft-simple -np 4", CURRENT, (NOTE, "-np", "-np 1")),
+        (f"-m t -md d {LENGTHS} --spec-type draft-simple -np 4", CURRENT, (NOTE, "-np", None)),
         # Variables.
         (
             "LLAMA_ARG_NO_MMAP=1 llama-server -m t",
@@ -570,7 +570,7 @@ def test_the_document(spectui: Spectui) -> None:
     assert document["schema"] == "spectui.lint/1"
     assert [set(finding) for finding in document["findings"]] == [
         {"flag", "severity", "what", "why", "words", "replacement"}
-        | ({"words_reason"} if finding["words"] is None else set())
+        | {f"{name}_reason" for name in ("words", "replacement") if finding[name] is None}
         for finding in document["findings"]
     ]
     assert document["dialect"] == "llama.cpp"

@@ -313,7 +313,9 @@ def test_it_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert spectui("doctor", "-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 256) == 0
-    assert max(map(len, spectui.out.splitlines())) <= width
+    # Of what is to be copied, nothing is broken.
+    lines = [one for one in spectui.out.splitlines() if "spectui tune" not in one]
+    assert max(map(len, lines)) <= width
     assert "Memory" in spectui.out
 
 

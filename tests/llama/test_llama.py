@@ -106,6 +106,12 @@ def text_file(folder: Path) -> Path:
     return path
 
 
+def an_archive(folder: Path) -> Path:
+    path = folder / "archive.gguf"
+    path.write_bytes(b"PK\x03\x04 and more")
+    return path
+
+
 def header_only(folder: Path) -> Path:
     path = folder / "header.gguf"
     write_empty(path)
@@ -114,9 +120,10 @@ def header_only(folder: Path) -> Path:
 
 BAD_FILES = [
     (missing, "no such file"),
-    (a_folder, "is not a file"),
+    (a_folder, "is a folder; give one of its models, which spectui models scan"),
     (no_bytes, "is empty; download it again"),
-    (text_file, "is not a GGUF file (it starts with b'Not ')"),
+    (text_file, 'is not a GGUF file (it starts with "Not ")'),
+    (an_archive, "is not a GGUF file (it starts with bytes 50 4b 03 04)"),
     (header_only, "unknown model architecture"),
 ]
 

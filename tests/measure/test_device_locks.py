@@ -1,6 +1,7 @@
 """One measurement at a time on a core or GPU."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def test_a_core_that_another_process_measures_on_is_refused(
 ) -> None:
     with other:
         with (
-            pytest.raises(UsageError, match=r"another spectui measures on core 0, .*taskset"),
+            pytest.raises(UsageError, match="another spectui measures on core 0, "),
             devices_held(CpuOptions(cpus=(1, 0)), uses_gpus=False),
         ):
             pass
@@ -52,6 +53,28 @@ def test_a_core_that_another_process_measures_on_is_refused(
         pass
     locks = tmp_path / "home" / "data" / "locks"
     assert all(one.stat().st_mode & 0o077 == 0 for one in (locks, *locks.iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("cores", "told"),
+    [
+        ([0], "each its own (CUDA_VISIBLE_DEVICES"),
+        ([0, 1], "each its own (taskset -c 0 spectui ..., "),
+        ([2, 3, 4, 5], "each its own (taskset -c 2-3 spectui ..., "),
+        ([1, 3, 5, 7], "each its own (taskset -c 1,3 spectui ..., "),
+    ],
+)
+def test_the_refusal_names_cores_that_there_are(
+    other: "subprocess.Popen[str]", monkeypatch: pytest.MonkeyPatch, cores: list[int], told: str
+) -> None:
+    monkeypatch.setattr("spectui.measure.device_locks._usable", lambda _pid: cores)
+    with other:
+        with (
+            pytest.raises(UsageError, match=re.escape(told)),
+            devices_held(CpuOptions(cpus=(0,)), uses_gpus=False),
+        ):
+            pass
+        other.kill()
 
 
 def test_who_cannot_write_locks_measures_all_the_same(

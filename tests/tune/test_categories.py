@@ -8,7 +8,7 @@ import pytest
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.categories import Profiles, judge_profiles, per_category
+from spectui.tune.categories import Profiles, judge_profiles, per_category, per_category_rows
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 SHORT = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=2)))
@@ -76,6 +76,15 @@ def test_off_can_be_the_best_of_a_category() -> None:
     assert prose.best == OFF
     assert prose.best_speedup == 1.0
     assert prose.winner_speedup == pytest.approx(0.7)
+
+
+def test_off_alone_is_the_fastest_of_nothing() -> None:
+    alone = per_category(trials(2)[:1], SHORT)
+    assert [one.n_settings for one in alone] == [1, 1]
+    assert all(row["trials"] is None for row in per_category_rows((), alone))
+    assert "no setting but off" in per_category_rows((), alone)[0]["trials_reason"]
+    several = per_category(trials(2), SHORT)
+    assert all(row["trials"]["n_prompts"] == 2 for row in per_category_rows((), several))
 
 
 def test_repeated_trials_of_a_setting_are_averaged() -> None:

@@ -367,7 +367,11 @@ def _batches(command: ServerCommand) -> Iterator[Finding]:
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on parallel slots and sliding windows beside drafts."""
+    """Yield findings on parallel slots and sliding windows beside drafts.
+
+    Only the author knows how many users there are: slots have no words to write, and no correction
+    or export changes them.
+    """
     if not command.kinds and not command.drafts_with_model:
         return
     found, slots = command.last("parallel"), command.number("parallel")
@@ -377,16 +381,15 @@ def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             severity=Severity.NOTE,
             what=f"-np is not given, so that there are {_BY_DEFAULT} slots",
             why="drafts pay best for one user at a time; caches with a sliding window or a "
-            "recurrent state are kept for every slot",
-            replacement="-np 1",
+            "recurrent state are kept for every slot; add -np 1 if there is one user, which "
+            "neither a correction nor export does for you",
         )
     elif found is not None and slots is not None and slots > 1:
         yield note(
             found,
             f"{slots:.0f} slots draft beside each other",
             "a batch then verifies the drafts of several users, which costs more than it does "
-            "for one; spectui measures one user at a time",
-            write=(found[1].flag, "1"),
+            "for one; -np 1 is for one user",
         )
     window = command.last("swa-full")
     if window is not None:
