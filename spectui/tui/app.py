@@ -159,7 +159,11 @@ class SpectuiApp(BaseApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        is_open = {"tune": self.tune.is_open, "what_if": self.what_if.is_open}
+        is_open = {
+            "tune": self.tune.is_open,
+            "what_if": self.what_if.is_open,
+            "models": self.picker.is_open,
+        }
         return not is_open.get(action, False)
 
     def action_help(self) -> None:

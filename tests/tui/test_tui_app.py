@@ -230,6 +230,25 @@ def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
     cockpit.run(scenario)
 
 
+def test_without_a_pair_the_form_says_how_to_get_one() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        await press_keys(pilot, "f5")
+        tune = cockpit.app.screen
+        assert isinstance(tune, TuneScreen)
+        # The picker lies below: F7 would lead nowhere.
+        assert tune.missing == "Choose a target and a draft first (Esc)"
+        assert "Models" not in [one.binding.description for one in tune.active_bindings.values()]
+        await press_keys(pilot, "enter")
+        assert "start_tuning" not in cockpit.script.names()
+        await press_keys(pilot, "escape")
+        assert isinstance(cockpit.app.screen, PickerScreen)
+
+    cockpit.run(scenario)
+
+
 def test_the_search_is_paused_resumed_and_stopped() -> None:
     cockpit = Cockpit()
 

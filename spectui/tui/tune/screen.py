@@ -1,6 +1,7 @@
 """Background tuning, watched and steered."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -64,6 +65,8 @@ TuneScreen {
 """
 
 
+_LETTERS = frozenset({"start", "source", "trials"})
+"""Actions of the form whose keys are letters."""
 _TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
 _NOT_MEASURED = (
     "There is nothing to apply yet: the best is only predicted, until it and off are measured."
@@ -121,6 +124,11 @@ class TuneScreen(Screen[Filled]):
     """Shows the states that it is given; wishes go to the controller. Returns its filled form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Before the field that has the focus, which would take it; not shown twice in the footer.
+        replace(
+            key("enter", "tune.begin", "Start", "Start what the form asks for", display="enter"),
+            priority=True,
+        ),
         key("s", "tune.start", "Start", "Start tuning, or go on with it"),
         key("space", "tune.pause", "Pause", "Let go of the engine at once"),
         key("space", "tune.resume", "Resume", "Let tuning go on"),
@@ -163,6 +171,8 @@ class TuneScreen(Screen[Filled]):
     """Whether a turn of the chat has the engine."""
     n_chat_turns: var[int | None] = var(None)
     """Turns of the chat that could be tuned on; None if that is not known."""
+    missing: var[str | None] = var(None, init=False)
+    """What has to be there before a search, in a clause; None if nothing."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
 
@@ -195,7 +205,7 @@ class TuneScreen(Screen[Filled]):
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
         self.query_one(TuneViews).show(self._ledger, self._state.forecasts)
         self._show_state()
-        for shown in ("chat_is_busy", "prompts"):
+        for shown in ("chat_is_busy", "missing", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
 
     def show(self, state: TuningState) -> None:
@@ -223,6 +233,11 @@ class TuneScreen(Screen[Filled]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
+        if action in _LETTERS and isinstance(self.focused, Input):
+            # It would be typed into the field.
+            return False
+        if action == "begin" and not (self.is_mounted and self.query_one(TuneSetup).display):
+            return False
         if action not in trials.ACTIONS or action in self._available:
             return True
         if action != "apply" or not self._state.is_running:
@@ -230,7 +245,6 @@ class TuneScreen(Screen[Filled]):
         # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
         return True if self._state.forecasts else None
 
-    @on(Input.Submitted)
     def action_start(self) -> None:
         """Start, or first show what would be started."""
         setup = self.query_one(TuneSetup)
@@ -241,6 +255,8 @@ class TuneScreen(Screen[Filled]):
             self._asks = False
             self._show_state()
             self._controller.start(wanted)
+
+    action_begin = action_start
 
     def action_pause(self) -> None:
         """Pause, or go on."""
@@ -301,7 +317,9 @@ class TuneScreen(Screen[Filled]):
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
-        if self._asks or isinstance(self.focused, Input):
+        # Without a trial there is nothing behind the form.
+        hides_trials = self._asks and not self.has_class("-idle")
+        if hides_trials or isinstance(self.focused, Input):
             self._asks = False
             self.set_focus(None)
             self._show_state()
@@ -320,8 +338,13 @@ class TuneScreen(Screen[Filled]):
         introduction = self.query_one("#introduction", Static)
         introduction.display = is_empty
         if is_empty:
-            introduction.update(words.introduction(key_of(self, "tune.start")))
-        self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
+            begin = key_of(self, "tune.begin")
+            introduction.update(words.introduction(begin, self.missing))
+        setup = self.query_one(TuneSetup)
+        setup.display, was_shown = is_empty or (self._asks and not state.is_running), setup.display
+        if setup.display is not was_shown:
+            # The form has keys of its own.
+            self.refresh_bindings()
         if self.focused is None and not is_empty:
             self.query_one(TrialsTable).focus()
 
