@@ -25,7 +25,7 @@ from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.whatif.controller import WhatIfController
-from spectui.tui.widgets import hidden, key, key_of
+from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_of
 
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
@@ -60,7 +60,7 @@ class SpectuiApp(BaseApp):
             "Stop or quit",
             "Stop the answer or the load, else the search; empty the prompt; quit",
         ),
-        key("ctrl+q", "app.quit", "Quit", "End spectui"),
+        key("ctrl+q", "app.quit", "Quit", "End spectui", display=QUIT_DISPLAY),
     ]
 
     def __init__(
@@ -159,7 +159,11 @@ class SpectuiApp(BaseApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        is_open = {"tune": self.tune.is_open, "what_if": self.what_if.is_open}
+        is_open = {
+            "tune": self.tune.is_open,
+            "what_if": self.what_if.is_open,
+            "models": self.picker.is_open,
+        }
         return not is_open.get(action, False)
 
     def action_help(self) -> None:

@@ -58,6 +58,8 @@ def key(
     )
 
 
+QUIT_DISPLAY = "^Q"
+"""Ctrl+Q in footers: it is on every screen, and 80 columns are few."""
 hidden = partial(key, is_shown=False)
 """A binding that the footer leaves out."""
 
@@ -181,7 +183,7 @@ class KeyBar(Footer):
     KeyBar {
         FooterKey {
             .footer-key--key { padding: 0 1; color: $foreground; background: $foreground 20%; }
-            .footer-key--description { padding: 0 2 0 0; color: $foreground 80%; }
+            .footer-key--description { padding: 0 1 0 0; color: $foreground 80%; }
         }
     }
     """
@@ -223,7 +225,7 @@ class KeyBar(Footer):
     def _fit(self) -> None:
         """Leave out keys from the end rather than cut one; the help and the palette have all.
 
-        The way out and the help are the last to go.
+        The ways out and the help are the last to go.
         """
         room = self.size.width
         for key in sorted(self.query(FooterKey), key=lambda key: key.key not in _LAST_TO_GO):
@@ -242,7 +244,7 @@ class KeyBar(Footer):
             super().bindings_changed(screen)
 
 
-_LAST_TO_GO = frozenset({"escape", "f1"})
+_LAST_TO_GO = frozenset({"escape", "f1", "ctrl+q"})
 
 
 def _place(binding: Binding) -> tuple[int, int]:

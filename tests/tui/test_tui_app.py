@@ -230,6 +230,25 @@ def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
     cockpit.run(scenario)
 
 
+def test_without_a_pair_the_form_says_how_to_get_one() -> None:
+    cockpit = Cockpit(launch(pair=None))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await picker(cockpit, pilot)
+        await press_keys(pilot, "f5")
+        tune = cockpit.app.screen
+        assert isinstance(tune, TuneScreen)
+        # The picker lies below: F7 would lead nowhere.
+        assert tune.missing == "Choose a target and a draft first (Esc)"
+        assert "Models" not in [one.binding.description for one in tune.active_bindings.values()]
+        await press_keys(pilot, "enter")
+        assert "start_tuning" not in cockpit.script.names()
+        await press_keys(pilot, "escape")
+        assert isinstance(cockpit.app.screen, PickerScreen)
+
+    cockpit.run(scenario)
+
+
 def test_the_search_is_paused_resumed_and_stopped() -> None:
     cockpit = Cockpit()
 
@@ -762,9 +781,14 @@ def test_all_keys_of_the_footer_fit_80_columns(search: str, screens: Iterable[st
     cockpit = Cockpit()
 
     def look(screen: str) -> None:
-        keys = list(cockpit.app.screen.query("FooterKey"))
+        keys = list(cockpit.app.screen.query(FooterKey))
         assert keys or screen == "palette"
         assert [key for key in keys if key.region.right > 80] == [], screen
+        shown = {key.key_display for key in keys if key.display}
+        # A dialog goes before anything else can be done.
+        assert "^Q" in shown or cockpit.app.screen.is_modal, screen
+        if screen == "live":
+            assert shown >= {"F1", "F2", "F3", "F4", "F5", "^Q"}
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
@@ -783,17 +807,17 @@ def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_num
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         functions = [f"F{n}" for n in range(1, 11)]
-        assert names() == [*functions, "Ctrl+Q"]
+        assert names() == [*functions, "^Q"]
         await press_keys(pilot, "f1")
         assert names() == ["Esc"]
         await press_keys(pilot, "escape")
         await tell(cockpit, pilot, USE_IT)
         await press_keys(pilot, "f5")
         # Export has a key of this screen.
-        assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "Ctrl+Q"]
+        assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "^Q"]
         await resize(pilot, 32, 24)
         shown = [key.key_display for key in cockpit.app.screen.query(FooterKey) if key.display]
-        assert shown == ["s", "Esc", "F1"]
+        assert shown == ["Esc", "F1", "^Q"]
 
     cockpit.run(scenario, size=(120, 40))
 

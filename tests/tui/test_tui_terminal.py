@@ -363,7 +363,7 @@ def at(moment: str, terminal: Terminal) -> None:
         terminal.see("tokens/round")
     elif moment == "trial":
         terminal.press(F5)
-        terminal.see("Press s to start")
+        terminal.see("Press Enter to start")
         terminal.press("s")
         # A tiny model is recorded before a frame of it is drawn.
         terminal.see("earching")
@@ -406,7 +406,7 @@ def test_quitting_while_a_model_is_recorded_leaves_nothing_behind(
     with Terminal([*real(smollm2), "-n", "24"], tmp_path) as terminal:
         at("idle", terminal)
         terminal.press(F5)
-        terminal.see("Press s to start")
+        terminal.see("Press Enter to start")
         terminal.press("pp")
         terminal.see("path")
         terminal.press(f"{prompts}\r")

@@ -36,6 +36,7 @@ from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
 from spectui.tui.tune.map import Cell, Heatmap, Source, landscape
 from spectui.tui.tune.plots import HistoryPlot, _peaks, history
 from spectui.tui.tune.screen import TuneScreen
+from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, SPEEDUP, TRIAL, Slot, Sort, TrialsTable, layout, ordered
 from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecast
@@ -260,7 +261,34 @@ def test_before_a_start_the_screen_says_what_tuning_does_and_how_to_start() -> N
     assert "not started" in shown
     assert "The chat has priority" in shown
     assert shown.index("minutes") < shown.index("The chat has priority")
-    assert "Press s to start." in shown
+    assert "Press Enter to start" in shown
+
+
+def test_without_a_pair_the_screen_says_how_to_get_one() -> None:
+    async def look(app: Host, pilot: Pilot[None]) -> None:
+        app.tune.missing = "Choose a target and a draft first (F7)"
+        await handled(pilot)
+        shown = app.text()
+        assert "Choose a target and a draft first (F7)." in shown
+        assert "to start" not in shown
+        app.tune.missing = None
+        await handled(pilot)
+        assert "Press Enter to start" in app.text()
+
+    drive(look)
+
+
+@pytest.mark.parametrize("field", ["SourceChoice", "#minutes", "#n-trials", "#depths", None])
+def test_the_key_that_is_shown_starts_whatever_has_the_focus(field: str | None) -> None:
+    async def start(app: Host, pilot: Pilot[None]) -> None:
+        app.tune.set_focus(None if field is None else app.tune.query_one(field))
+        await handled(pilot)
+        assert "enter Start" in app.text()
+        # A letter would be typed into a field: no key of the footer is one.
+        assert ("p Prompts" in app.text()) is not isinstance(app.tune.focused, Input)
+        await press_keys(pilot, "enter")
+
+    assert drive(start).heard == [("start", Wanted())]
 
 
 def test_the_start_key_on_screen_is_the_users() -> None:
@@ -268,7 +296,7 @@ def test_the_start_key_on_screen_is_the_users() -> None:
 
     async def rebind(app: Host, pilot: Pilot[None]) -> None:
         nonlocal shown
-        app.settings = Settings(keys={"tune.start": "f5"})
+        app.settings = Settings(keys={"tune.begin": "f5"})
         app.set_keymap(app.settings.keys)
         app.tune.show(TuningState())
         await handled(pilot)
@@ -277,7 +305,7 @@ def test_the_start_key_on_screen_is_the_users() -> None:
         assert len(app.heard) == 1
 
     drive(rebind)
-    assert "Press F5 to start." in shown
+    assert "Press F5 to start;" in shown
 
 
 def test_start_asks_for_the_built_in_prompts() -> None:
@@ -851,6 +879,33 @@ def test_the_verdict_is_on_the_screen(
     assert verdict in shown
 
 
+@pytest.mark.parametrize("size", [(60, 15), *SIZES])
+def test_the_whole_verdict_is_in_view(size: tuple[int, int]) -> None:
+    open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8, prompt_s=30.0)
+    met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)
+    done = replace(tuned(speedup=speedup(1.1, 0.9, 1.2)), verdict=open_case, conditions=met)
+
+    async def look(app: Host, _pilot: Pilot[None]) -> None:
+        box = app.tune.query_one(VerdictBox)
+        assert box.max_scroll_y == 0
+        assert app.tune.region.contains_region(box.region)
+        assert "tokens/s" in app.text()
+
+    drive(look, replace(USE_IT, result=done), size=size)
+
+
+def test_facts_that_do_not_fit_are_reached_with_keys() -> None:
+    met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)
+    done = replace(tuned(speedup=speedup(1.34, 1.28, 1.4)), conditions=met)
+
+    async def scroll(app: Host, pilot: Pilot[None]) -> None:
+        assert "slept" not in app.text()
+        await press_keys(pilot, "shift+tab", "shift+tab", "end")
+        assert "slept" in app.text()
+
+    drive(scroll, replace(USE_IT, result=done), size=(60, 15))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_failure_gives_its_reason_and_the_trials_stay(size: tuple[int, int]) -> None:
     shown = seen(state=replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone"), size=size)
@@ -1205,7 +1260,7 @@ def test_the_map_has_numbers_marks_and_a_legend(
 def test_a_map_without_room_for_numbers_has_shades() -> None:
     async def shrink(app: Host, pilot: Pilot[None]) -> None:
         await press_keys(pilot, "2")
-        await resize(pilot, 8, 24)
+        await resize(pilot, 8, 30)
         shown = app.tune.query_one(Heatmap)
         text = "\n".join(shown.render_line(y).text for y in range(shown.size.height))
         assert "•" in text
@@ -1350,7 +1405,7 @@ def test_a_search_goes_through_its_states_on_one_screen() -> None:
             (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of 16"),
             (USE_IT, "Use it"),
             (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
-            (TuningState(), "Press s to start."),
+            (TuningState(), "Press Enter to start"),
         ]
         for state, expected in path:
             app.tune.show(state)

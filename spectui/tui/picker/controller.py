@@ -35,6 +35,11 @@ class PickerController:
         self._recent: tuple[Session, ...] = ()
         """Stored sessions that can be taken up, the newest first."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the picker is shown, or lies below another screen."""
+        return self._screen is not None
+
     def open(self, reason: str | None) -> None:
         """Show the picker, with what went wrong if something did."""
         # Imported here: most starts name their models.

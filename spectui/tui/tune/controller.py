@@ -9,6 +9,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.format import counted
 from spectui.live.setup import Activity
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
     from spectui.measure.arm import Arm
@@ -107,6 +108,23 @@ class TuneController:
             self._screen.n_chat_turns = self._app.session.conversation.chat.n_turns
             baseline = self._app.session.tally.baseline_tokens_per_s
             self._screen.trial_s = None if baseline is None else trial_s(baseline)
+            self._screen.missing = self._missing()
+
+    def _missing(self) -> str | None:
+        """Return what has to be there before a search, and how to get it; None if nothing."""
+        session = self._app.session
+        setup, target = session.setup, session.loader.target
+        by = key_of(self._app, "app.models")
+        if self._app.picker.is_open and self._screen is not None:
+            # It lies below.
+            by = key_of(self._screen, "tune.back")
+        if setup is None:
+            return f"Choose a target and a draft first ({by})"
+        if session.engine is None or not session.can_measure:
+            return "Wait until the pair is loaded"
+        if setup.draft is None and not (target and target.mtp_layers):
+            return f"Tuning needs a draft; choose a pair with one ({by})"
+        return None
 
     def start(self, wanted: "Wanted") -> None:
         """Begin a search, or go on with the study of the same prompts."""
@@ -133,13 +151,11 @@ class TuneController:
         return prompts
 
     def _start(self, prompts: tuple[Prompt, ...], wanted: "Wanted") -> None:
-        session = self._app.session
-        setup, target = session.setup, session.loader.target
-        if setup is None or session.engine is None or not session.can_measure:
-            raise UsageError("tuning needs a loaded pair; choose one, or wait until it is loaded")
-        if setup.draft is None and not (target and target.mtp_layers):
-            raise UsageError("tuning needs a draft; choose a pair with one")
-        session.engine.start_tuning(
+        setup, engine = self._app.session.setup, self._app.session.engine
+        missing = self._missing()
+        if setup is None or engine is None or missing is not None:
+            raise UsageError(missing or "Wait until the engine has started")
+        engine.start_tuning(
             setup,
             prompts,
             wanted.n_trials,

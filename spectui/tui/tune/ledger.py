@@ -7,7 +7,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import TrialRecord, TrialState
 
-_STARTING = frozenset({"start", "source", "trials"})
+_STARTING = frozenset({"begin", "start", "source", "trials"})
 _FOUND = frozenset({"apply", "export"})
 _SORTING = frozenset({"sort"})
 ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}

@@ -1,6 +1,7 @@
 """Background tuning, watched and steered."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -64,6 +65,8 @@ TuneScreen {
 """
 
 
+_LETTERS = frozenset({"start", "source", "trials"})
+"""Actions of the form whose keys are letters."""
 _TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
 _NOT_MEASURED = (
     "There is nothing to apply yet: the best is only predicted, until it and off are measured."
@@ -121,6 +124,11 @@ class TuneScreen(Screen[Filled]):
     """Shows the states that it is given; wishes go to the controller. Returns its filled form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Before the field that has the focus, which would take it; not shown twice in the footer.
+        replace(
+            key("enter", "tune.begin", "Start", "Start what the form asks for", display="enter"),
+            priority=True,
+        ),
         key("s", "tune.start", "Start", "Start tuning, or go on with it"),
         key("space", "tune.pause", "Pause", "Let go of the engine at once"),
         key("space", "tune.resume", "Resume", "Let tuning go on"),
@@ -165,6 +173,8 @@ class TuneScreen(Screen[Filled]):
     """Turns of the chat that could be tuned on; None if that is not known."""
     trial_s: var[float | None] = var(None, init=False)
     """Seconds that a trial may take here; None if that is not known."""
+    missing: var[str | None] = var(None, init=False)
+    """What has to be there before a search, in a clause; None if nothing."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
 
@@ -197,7 +207,7 @@ class TuneScreen(Screen[Filled]):
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
         self.query_one(TuneViews).show(self._ledger, self._state.forecasts)
         self._show_state()
-        for shown in ("chat_is_busy", "prompts"):
+        for shown in ("chat_is_busy", "missing", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
         self.watch(self, "trial_s", self.query_one(TuneSetup).show_trial_s)
 
@@ -226,6 +236,11 @@ class TuneScreen(Screen[Filled]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
+        if action in _LETTERS and isinstance(self.focused, Input):
+            # It would be typed into the field.
+            return False
+        if action == "begin" and not (self.is_mounted and self.query_one(TuneSetup).display):
+            return False
         if action not in trials.ACTIONS or action in self._available:
             return True
         if action != "apply" or not self._state.is_running:
@@ -233,7 +248,6 @@ class TuneScreen(Screen[Filled]):
         # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
         return True if self._state.forecasts else None
 
-    @on(Input.Submitted)
     def action_start(self) -> None:
         """Start, or first show what would be started."""
         setup = self.query_one(TuneSetup)
@@ -244,6 +258,8 @@ class TuneScreen(Screen[Filled]):
             self._asks = False
             self._show_state()
             self._controller.start(wanted)
+
+    action_begin = action_start
 
     def action_pause(self) -> None:
         """Pause, or go on."""
@@ -304,7 +320,9 @@ class TuneScreen(Screen[Filled]):
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
-        if self._asks or isinstance(self.focused, Input):
+        # Without a trial there is nothing behind the form.
+        hides_trials = self._asks and not self.has_class("-idle")
+        if hides_trials or isinstance(self.focused, Input):
             self._asks = False
             self.set_focus(None)
             self._show_state()
@@ -323,8 +341,13 @@ class TuneScreen(Screen[Filled]):
         introduction = self.query_one("#introduction", Static)
         introduction.display = is_empty
         if is_empty:
-            introduction.update(words.introduction(key_of(self, "tune.start")))
-        self.query_one(TuneSetup).display = is_empty or (self._asks and not state.is_running)
+            begin = key_of(self, "tune.begin")
+            introduction.update(words.introduction(begin, self.missing))
+        setup = self.query_one(TuneSetup)
+        setup.display, was_shown = is_empty or (self._asks and not state.is_running), setup.display
+        if setup.display is not was_shown:
+            # The form has keys of its own.
+            self.refresh_bindings()
         if self.focused is None and not is_empty:
             self.query_one(TrialsTable).focus()
 

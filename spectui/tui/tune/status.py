@@ -5,7 +5,7 @@ from typing import ClassVar
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Digits, Static
@@ -35,7 +35,7 @@ class VerdictBox(Horizontal):
 
     DEFAULT_CSS = """
     VerdictBox {
-        height: auto; max-height: 6; padding: 0 1; background: $foreground 8%;
+        height: auto; max-height: 40vh; overflow-y: auto; padding: 0 1; background: $foreground 8%;
         border-left: outer $foreground 50%;
         Digits { width: auto; padding-right: 2; text-style: bold; display: none; }
         #advice { height: auto; text-style: bold; }
@@ -45,7 +45,6 @@ class VerdictBox(Horizontal):
         &.-loss { background: $loss 15%; border-left: outer $loss; }
         &.-loss #advice, &.-loss Digits { color: $loss; }
         &.-large Digits { display: block; }
-        &.-short { max-height: 3; }
         &.-ascii { border-left: none; }
     }
     """
@@ -71,7 +70,6 @@ class VerdictBox(Horizontal):
         is_large = told.speedup is not None and not glyphs.is_ascii
         is_roomy = self.app.size.height >= _ROOMY
         self.set_class(is_large and is_roomy, "-large")
-        self.set_class(not is_roomy, "-short")
         self.set_class(glyphs.is_ascii, "-ascii")
         if told.speedup is not None:
             self.query_one(Digits).update(f"{told.speedup:.2f}x")
@@ -120,6 +118,14 @@ class StateLine(Widget):
         )
 
 
+class Findings(VerticalScroll):
+    """Facts that can be scrolled through, by keys only where they do not fit."""
+
+    def watch_virtual_size(self) -> None:
+        """Take the focus only where there is more to see."""
+        self.can_focus = self.max_scroll_y > 0
+
+
 class TuneStatus(Vertical):
     """The verdict, the state of the search on a line, and the facts behind both."""
 
@@ -131,6 +137,7 @@ class TuneStatus(Vertical):
         & > .status--caution { color: $caution; text-style: bold; }
         & > .status--bad { color: $loss; text-style: bold; }
         #findings { height: auto; max-height: 12; }
+        &.-short #findings { max-height: 25vh; }
     }
     """
 
@@ -142,13 +149,16 @@ class TuneStatus(Vertical):
         """Three parts that change at different times."""
         yield VerdictBox()
         yield StateLine()
-        yield Static(id="findings", markup=False)
+        with Findings(id="findings"):
+            yield Static(markup=False)
 
     def show(
         self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool, prompts: str | None = None
     ) -> None:
         """Show how the search stands, and while it runs which ``prompts`` it uses."""
         glyphs, line = glyphs_of(self), self.query_one(StateLine)
+        # So that the trials keep some lines.
+        self.set_class(self.app.size.height < _ROOMY, "-short")
         is_idle = state.phase is Phase.IDLE
         told = words.verdict(state, ledger, glyphs)
         box = self.query_one(VerdictBox)
@@ -164,8 +174,8 @@ class TuneStatus(Vertical):
             facts.append(("prompts", glyphs.own_line(prompts), None))
         if facts != self._shown:
             self._shown = facts
-            findings = self.query_one("#findings", Static)
-            findings.update(self._table(facts))
+            findings = self.query_one(Findings)
+            findings.query_one(Static).update(self._table(facts))
             findings.display = bool(facts)
 
     def _facts(self, state: TuningState) -> list[Fact]:

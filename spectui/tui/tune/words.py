@@ -18,9 +18,15 @@ It measures what speculation is worth with this pair here. The chat has priority
 trial is kept, so stop and go on at will."""
 
 
-def introduction(start_key: str) -> str:
-    """Return an explanation of tuning, before there was any."""
-    return f"Press {start_key} to start. {_INTRODUCTION}"
+def introduction(start_key: str, missing: str | None = None) -> str:
+    """Return an explanation of tuning, before there was any.
+
+    Args:
+        start_key: starts it.
+        missing: what has to be there first, in a clause; None if nothing.
+    """
+    how = missing or f"Press {start_key} to start; Tab goes through the fields"
+    return f"{how}. {_INTRODUCTION}"
 
 
 def measure(value: float | str | None, form: str, glyphs: Glyphs) -> str:
