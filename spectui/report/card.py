@@ -13,7 +13,7 @@ from spectui.prompts import builtin_suite
 from spectui.report.commands import public_command
 from spectui.report.comparison import compare
 from spectui.report.content import Content
-from spectui.report.document import CategoryPart, Interval, ModelPart
+from spectui.report.document import CategoryPart, Interval, ModelPart, RequestPart
 from spectui.report.words import file_name, short
 
 _SCHEMA = "spectui.card/1"
@@ -52,20 +52,7 @@ def card(content: Content) -> Json:
         "use_speculation": None if verdict is None else verdict.use_speculation,
         **_gain(content),
         **or_reason("tokens_per_s", _rates(content), _NOT_KEPT),
-        "requests": [
-            {
-                "n_prompt": one.n_prompt,
-                "n_answer": one.n_answer,
-                "time_to_first_token_s": {
-                    "off": one.time_to_first_token_s.off,
-                    "on": one.time_to_first_token_s.on,
-                },
-                "total_s": {"off": one.total_s.off, "on": one.total_s.on},
-                "speedup": one.speedup,
-                "speedup_ci95": _interval(one.speedup_ci95),
-            }
-            for one in (found.requests or ())[:_MOST]
-        ],
+        "requests": [_request(one) for one in (found.requests or ())[:_MOST]],
         "depths": [
             {
                 "depth": one.depth,
@@ -91,6 +78,18 @@ def card(content: Content) -> Json:
 
 def _text(text: str | None) -> str | None:
     return None if text is None else printable(short(text))
+
+
+def _request(one: RequestPart) -> Json:
+    first_s, total_s = one.time_to_first_token_s, one.total_s
+    return {
+        "n_prompt": one.n_prompt,
+        "n_answer": one.n_answer,
+        "time_to_first_token_s": {"off": first_s.off, "on": first_s.on},
+        "total_s": {"off": total_s.off, "on": total_s.on},
+        "speedup": one.speedup,
+        "speedup_ci95": _interval(one.speedup_ci95),
+    }
 
 
 def _interval(interval: Interval | None) -> list[float] | None:

@@ -173,14 +173,7 @@ class Tuning:
         """
         setup = self.setup
         with self._open(on_event) as study:
-            problem = this_machine().gpu_problem
-            if problem is not None:
-                without = "the NVIDIA GPUs do not count as part of this machine now"
-                on_event(Notice(text=f"{without}: {problem}"))
-            if setup.experts is not None and study.space.placements is not None:
-                setup.experts.check(study.space.placements, study.name)
-            twin = self._greedy_twin(study)
-            on_event(StudyOpened(name=study.name, schedule=setup.schedule, greedy_twin=twin))
+            self._begin(study, on_event)
             self._study = study
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
@@ -208,6 +201,17 @@ class Tuning:
             with suppress(BadInputError):
                 self.machines = several(compare_machines(setup.study.storage, self.name))
             return kept
+
+    def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
+        """Tell of the study; the placements that it began with still have to fit."""
+        setup, problem = self.setup, this_machine().gpu_problem
+        if problem is not None:
+            without = "the NVIDIA GPUs do not count as part of this machine now"
+            on_event(Notice(text=f"{without}: {problem}"))
+        if setup.experts is not None and study.space.placements is not None:
+            setup.experts.check(study.space.placements, study.name)
+        twin = self._greedy_twin(study)
+        on_event(StudyOpened(name=study.name, schedule=setup.schedule, greedy_twin=twin))
 
     def _search_setup(
         self,
