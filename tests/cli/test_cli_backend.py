@@ -174,15 +174,17 @@ def test_what_is_printed(
     monkeypatch.setenv("COLUMNS", "80")
     binary = write_server(tmp_path / "llama-server")
     assert run("bench", *_TOGETHER, "--server-bin", binary, "--quiet") == 0, spectui.err
-    assert spectui.out == (
+    told, next_ = spectui.out.split("\n\n")
+    assert told == (
         "off         100.00 tokens/s\n"
         "on          125.00 tokens/s\n"
         "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts, greedy)\n"
         "acceptance  70.0 % (42 of 60), 2.75 tokens per round\n"
         "lossless    yes, every output equals the target's own\n"
-        "request     18 + 12 tokens: 0.11 s off, 0.09 s on (1.25×)\n"
-        "first token 0.00 s off, 0.00 s on\n"
+        "request     18 + 12 tokens (prompt + answer): 0.11 s off, 0.09 s on (1.25×)\n"
+        "first token 0.00 s off, 0.00 s on"
     )
+    assert next_.startswith("Next: search for the fastest setting:\n  spectui tune -m ")
 
 
 def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(

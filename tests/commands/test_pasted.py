@@ -431,9 +431,11 @@ def test_no_control_character_of_a_remark_or_a_document_is_raw(
 
 def test_lint_says_against_which_options(spectui: Spectui) -> None:
     assert spectui("lint", "--no-models", "llama-server -m a") == 0
-    assert " ".join(spectui.out.split()) == (
+    told, _, next_ = spectui.out.partition("\n\n")
+    assert " ".join(told.split()) == (
         "No problems found. Checked against the options of today's llama.cpp, as nothing in it "
         "says that it is for ik_llama.cpp."
     )
+    assert next_.endswith("\n  spectui tune --from 'llama-server -m a'\n")
     assert spectui("lint", "--no-models", "--dialect", "ik", "llama-server -m a") == 0
     assert "of ik_llama.cpp, as --dialect or --server-bin" in " ".join(spectui.out.split())

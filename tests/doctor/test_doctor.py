@@ -313,9 +313,10 @@ def test_it_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert spectui("doctor", "-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 256) == 0
-    # Of what is to be copied, nothing is broken.
-    lines = [one for one in spectui.out.splitlines() if "spectui tune" not in one]
+    *lines, command = spectui.out.splitlines()
     assert max(map(len, lines)) <= width
+    # A command that is to be copied is one line.
+    assert command.startswith("  spectui tune -m ")
     assert "Memory" in spectui.out
 
 

@@ -46,7 +46,7 @@ def test_a_page_of_a_search(run: Run, spectui: Spectui, here: Path) -> None:
     assert int(told[1].replace(",", "")) > 50
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m ")
-    assert any(one.startswith("spectui tune --model ") for one in commands)
+    assert any(one.startswith("spectui tune -m ") for one in commands)
     assert any(one.startswith("spectui verify mine ") for one in commands)
     # The same again is not written over it, unless that is said.
     assert spectui("report", "mine") == 3
