@@ -150,6 +150,8 @@ _RUN: tuple[Decorator, ...] = (
 )
 
 
+DEMO_TOKENS = 128
+"""Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
 COCKPIT: tuple[Decorator, ...] = (
     _SCHEDULE,
     click.option(
@@ -159,7 +161,10 @@ COCKPIT: tuple[Decorator, ...] = (
         type=WholeNumber(-1, INT_MAX),
         default=-1,
         metavar="N",
-        help="Most tokens per answer (default: as many as the context holds).",
+        help=(
+            "Most tokens per answer (default: as many as the context holds; "
+            f"{DEMO_TOKENS} for the demo models)."
+        ),
     ),
     click.option(
         "--monitor-replay",

@@ -15,12 +15,13 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
+from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.commands.measured import tuning_variables
 from spectui.cores import threads_to_take
-from spectui.demo.recipes import DemoModel
+from spectui.demo import DemoModel, demo_folder
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.models.facts import is_mtp_file
@@ -175,9 +176,15 @@ def _setup(
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
         schedule=shared.schedule,
         sampling=shared.sampling_for(pair.target),
-        n_predict=shared.n_predict,
+        n_predict=_most_tokens(shared.n_predict, pair.target),
         extra=extra,
     )
+
+
+def _most_tokens(wanted: int, target: Path) -> int:
+    """Most tokens per answer; a demo target, which soon repeats itself, has a limit of its own."""
+    is_demo = target.parent == demo_folder()
+    return DEMO_TOKENS if is_demo and wanted < 0 else wanted
 
 
 def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:

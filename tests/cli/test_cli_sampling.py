@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import click
 import pytest
 
 from spectui.cli.cockpit import command as cockpit
+from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.run_cockpit import make_launch
+from spectui.demo import demo_folder
 from spectui.live.setup import Pair
 from spectui.options.setup import SamplingConfig
 from spectui.settings import Settings
@@ -120,6 +123,25 @@ def test_a_trace_is_of_the_same(spectui: Spectui, asking: list[object], tmp_path
     assert spectui.err.count(NOTE) == 1
     sampling = read_trace(out).sampling
     assert (sampling.temp, sampling.top_k) == (0.5, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "of_demo", "of_own"),
+    [([], DEMO_TOKENS, -1), (["--demo"], DEMO_TOKENS, -1), (["-n", "500"], 500, 500)],
+)
+def test_answers_of_a_demo_model_have_a_limit_on_the_screen(
+    tiny: TinyPath, home: Path, arguments: list[str], of_demo: int, of_own: int
+) -> None:
+    with cockpit.make_context("cockpit", list(arguments)) as context:
+        launch = make_launch(dict(context.params), Settings(), extra=())
+        own = tiny(TARGET)
+        demo = demo_folder() / own.name
+        demo.parent.mkdir(parents=True)
+        copyfile(own, demo)
+        assert demo.is_relative_to(home)
+        assert launch.make_setup(Pair(target=demo, draft=None)).n_predict == of_demo
+        # Whatever was loaded before.
+        assert launch.make_setup(Pair(target=own, draft=None)).n_predict == of_own
 
 
 @pytest.mark.parametrize(
