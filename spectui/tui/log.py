@@ -13,10 +13,7 @@ from spectui.tui.widgets import KeyBar, key
 
 _ABORTED = "failed to decode, ret = 2"
 """How llama.cpp tells that it was asked to end a decode, which only spectui asks."""
-_NO_ERROR = (
-    "spectui: that decode was ended on purpose (a stop, or what goes first); it is no error, and "
-    "the models stay loaded"
-)
+_NO_ERROR = "spectui: ended on purpose (a stop, or what goes first); this is no error"
 _LINES = 5_000
 _LOOK_S = 0.5
 
