@@ -186,7 +186,8 @@ def _given(
         built = ensure_demo_models(wanted, on_progress=progress.on_demo)
         if brings_drafts:
             return built[target], named(options.model_draft)
-        return built[target], {str(model): built[model] for model in wanted[1:]}
+        # By their files, as the screen names them.
+        return built[target], named([built[model] for model in wanted[1:]])
     if options.model is None:
         raise UsageError("give a target with -m and a draft with -md, or --demo")
     if needs_draft and not brings_drafts:

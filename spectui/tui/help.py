@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
 
 _SWATCH = 3
+_IDS_FROM = 80
+"""Columns of a terminal from which on there is room for ids."""
+_FEW_CELLS = 16
+"""Cells for keys where there is none."""
 _PLACES = {
     "app": "Everywhere",
     "attach": "Attached server",
@@ -129,17 +133,27 @@ class HelpScreen(ModalScreen[None]):
         """Show ``actions``."""
         super().__init__()
         self._actions = actions
+        self._has_ids: bool | None = None
+        """Whether ids are shown; None before anything is."""
 
     def compose(self) -> ComposeResult:
         """One table, scrollable."""
         with VerticalScroll(can_focus=True) as scroll:
             scroll.border_title = "Keys and actions"
-            yield Static(self._table(), markup=False)
+            yield Static(markup=False)
         yield KeyBar()
 
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
+    def on_resize(self) -> None:
+        """Explanations go before ids, which only who changes a key looks for."""
+        has_ids = self.size.width >= _IDS_FROM
+        if has_ids is not self._has_ids:
+            self._has_ids = has_ids
+            self.query_one(Static).update(self._table(has_ids=has_ids))
+
+    def _table(self, *, has_ids: bool) -> Table:
+        table = Table.grid(padding=(0, 2) if has_ids else (0, 1))
+        # Some actions have several keys.
+        table.add_column(no_wrap=has_ids, max_width=None if has_ids else _FEW_CELLS)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True)
         for place, actions in groupby(self._actions, key=lambda each: str(each.id).split(".")[0]):
@@ -149,7 +163,7 @@ class HelpScreen(ModalScreen[None]):
                     # A span: the style of a whole text would fill its cell.
                     Text.assemble((f" {action.key_display} ", "reverse")),
                     Text(action.tooltip or action.description),
-                    Text(str(action.id), style="dim"),
+                    Text(str(action.id) if has_ids else "", style="dim"),
                 )
             table.add_row("", "", "")
         table.add_row(Text("Colours", style="bold"), "", "")
@@ -158,5 +172,8 @@ class HelpScreen(ModalScreen[None]):
             block = glyphs_of(self).fillings[-1] * _SWATCH
             table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning), "")
         table.add_row("", "", "")
-        table.add_row("", Text(f"To change a key, write its id under [keys] in {settings_path()}"))
+        its_id = "its id" if has_ids else f"its id (shown from {_IDS_FROM} columns on)"
+        table.add_row(
+            "", Text(f"To change a key, write {its_id} under [keys] in {settings_path()}")
+        )
         return table

@@ -11,6 +11,9 @@ from textual.widgets import Log
 
 from spectui.tui.widgets import KeyBar, key
 
+_ABORTED = "failed to decode, ret = 2"
+"""How llama.cpp tells that it was asked to end a decode, which only spectui asks."""
+_NO_ERROR = "spectui: ended on purpose (a stop, or what goes first); this is no error"
 _LINES = 5_000
 _LOOK_S = 0.5
 
@@ -26,9 +29,10 @@ class LogLines:
 
     def add(self, line: str) -> None:
         """Add a line, from any thread."""
+        told = (line, _NO_ERROR) if _ABORTED in line else (line,)
         with self._lock:
-            self._lines.append(line)
-            self._n_added += 1
+            self._lines.extend(told)
+            self._n_added += len(told)
 
     def since(self, n_seen: int) -> tuple[int, tuple[str, ...]]:
         """Return how many lines there have been, and those after the first ``n_seen``."""

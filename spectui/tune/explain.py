@@ -73,13 +73,14 @@ class Explanation:
             return (self.text,)
         found, terms = self.findings, self.findings.terms
         pays = found.speedup > 1
-        largest = ", ".join(_shares(terms).split(", ")[:2])
         rounds = (
             f"A round emits {terms.emitted:.2f} tokens where the target alone emits 1: it drafts "
             f"{terms.drafted:.1f}, and α is {terms.alpha:.2f}."
         )
         ratio = terms.total_s / terms.target_step_s
-        costs = f"It takes {ratio:.2f} times as long as a token of the target: {largest}."
+        costs = (
+            f"It takes {ratio:.2f} times as long as a token of the target: {_large_shares(terms)}."
+        )
         margin = _margins(found, recommended=self.recommended) if pays else _demands(found)
         return tuple(line for line in (rounds, costs, margin) if line)
 
@@ -209,14 +210,19 @@ def _loss(found: Findings) -> str:
 
 
 def _shares(terms: RoundTerms) -> str:
+    """Every part of a round with its share."""
+    parts = sorted(terms.parts, key=lambda part: -part[1])
+    small = [name for name, s in parts if s < _SMALL * terms.total_s and name != REST]
+    rest = f", {_listed(small)} under 1 %" if small else ""
+    return f"{_large_shares(terms)}{rest}"
+
+
+def _large_shares(terms: RoundTerms) -> str:
+    """The parts that make up a round, but for what rounds to nothing."""
     parts, total_s = sorted(terms.parts, key=lambda part: -part[1]), terms.total_s
-    large = [(name, s / total_s) for name, s in parts if s >= _SMALL * total_s]
-    small = [name for name, s in parts if s < _SMALL * total_s and name != REST]
-    (first, share), *others = large
+    (first, share), *others = [(name, s / total_s) for name, s in parts if s >= _SMALL * total_s]
     told = [f"{first} takes {_percent(share)}"]
     told += [f"{name} {_percent(share)}" for name, share in others]
-    if small:
-        told.append(f"{_listed(small)} under 1 %")
     return ", ".join(told)
 
 
@@ -224,9 +230,10 @@ def _margins(found: Findings, *, recommended: bool) -> str:
     """Conditions under which the setting still pays."""
     stays = []
     if found.break_even_step_s is not None:
-        stays.append(f"a draft step takes less than {_ms(found.break_even_step_s)}")
+        most, now = _ms(found.break_even_step_s), _ms(found.terms.step_s)
+        stays.append(f"a draft step takes less than {most} (now {now})")
     if found.break_even_alpha is not None and found.break_even_alpha > 0:
-        stays.append(f"α stays above {found.break_even_alpha:.2f}")
+        stays.append(f"α stays above {found.break_even_alpha:.2f} (now {found.terms.alpha:.2f})")
     if not stays:
         return ""
     verb = "It pays" if recommended else "It breaks even"
@@ -238,7 +245,8 @@ def _demands(found: Findings) -> str:
     """Requirements for the setting to pay."""
     ways = []
     if found.break_even_step_s is not None:
-        ways.append(f"a draft under {_ms(found.break_even_step_s)}/token with the same acceptance")
+        most, step = _ms(found.break_even_step_s), _ms(found.terms.step_s)
+        ways.append(f"a draft under {most}/token instead of {step} with the same acceptance")
     if found.break_even_alpha is not None:
         wanted, now = found.break_even_alpha, found.terms.alpha
         digits = 2 if round(wanted, 2) > round(now, 2) else 3

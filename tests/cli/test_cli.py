@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import click
@@ -17,6 +18,9 @@ import pytest
 
 from spectui.cli.app import app
 from spectui.cli.failure import report_failure
+from spectui.demo import DemoModel, demo_folder
+from spectui.demo.build import smollm2_path
+from spectui.demo.recipes import file_name
 from spectui.errors import BadInputError
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer
@@ -472,6 +476,16 @@ def test_an_unwritable_cache_exits_with_3(spectui: Spectui, home: Path) -> None:
     assert spectui("bench", "--demo", "--quiet") == 3
     assert_one_sentence(spectui.err)
     assert str(home) in spectui.err
+
+
+def test_the_demos_drafts_are_named_by_their_files(spectui: Spectui, tiny: TinyPath) -> None:
+    demo_folder().mkdir(parents=True)
+    for model in (DemoModel.DENSE, DemoModel.DRAFT_THIN):
+        copyfile(tiny(TARGET), demo_folder() / file_name(model, 0))
+    spectui("doctor", "--demo", "-c", 256, "--json", "-")
+    found = json.loads(spectui.out)
+    files = [smollm2_path(), demo_folder() / file_name(DemoModel.DRAFT_THIN, 0)]
+    assert [one["name"] for one in found["drafts"]] == [file.stem for file in files]
 
 
 def test_a_result_that_cannot_be_written_is_known_before_measuring(

@@ -1,5 +1,6 @@
 """What would have to change: break-even numbers, put back into the model, give a speedup of 1."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -23,7 +24,7 @@ from spectui.trace.terms import (
     measured_terms,
     replayed_terms,
 )
-from spectui.tune.explain import explain_measured, explain_replayed, paragraph
+from spectui.tune.explain import Explanation, explain_measured, explain_replayed, paragraph
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
 
@@ -269,6 +270,17 @@ def test_the_paragraph_of_a_winner() -> None:
     assert "verifying takes 68 %, drafting 23 %, the second draft pass 6 %" in text
     assert "instead of 1.60× (measured)" in text
     assert "It pays as long as a draft step takes less than " in text
+    assert "(now 5 ms)" in text
+    assert "(now 0.75)" in text
+
+
+def test_the_shares_of_the_reasons_are_those_of_the_whole_round() -> None:
+    found = find(measured(), speedup=0.9, is_measured=True, costs=None, has_floor=False)
+    _rounds, costs, demands = Explanation(text="", findings=found).reasons
+    assert "verifying takes 68 %, drafting 23 %, the second draft pass 6 %" in costs
+    shares = [int(share) for share in re.findall(r"(\d+) %", costs)]
+    assert sum(shares) == pytest.approx(100, abs=2)
+    assert "ms/token instead of 5 ms with the same acceptance" in demands
 
 
 def test_the_paragraph_of_a_loser_solves_for_what_it_would_take() -> None:

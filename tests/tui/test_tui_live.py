@@ -939,6 +939,12 @@ def test_a_model_without_a_template_continues_the_text() -> None:
     cockpit.run(scenario)
 
 
+def screen_text(cockpit: Cockpit) -> list[str]:
+    """Lines of the whole screen."""
+    strips = cockpit.app.screen._compositor.render_strips()
+    return ["".join(segment.text for segment in strip) for strip in strips]
+
+
 def test_help_lists_every_action_with_its_id_and_key() -> None:
     keys = {"live.rejected": "ctrl+r"}
     cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
@@ -956,6 +962,50 @@ def test_help_lists_every_action_with_its_id_and_key() -> None:
         assert actions["live.rejected"].key_display == "Ctrl+R"
         await press_keys(pilot, "escape")
         assert len(cockpit.app.screen_stack) == 2
+
+    cockpit.run(scenario)
+
+
+def test_ids_give_way_to_explanations_where_room_is_short() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f1")
+        assert "app.tune" not in "\n".join(screen_text(cockpit))
+        assert "Tune the pair" in "\n".join(screen_text(cockpit))
+        await resize(pilot, 80, 24)
+        assert "app.tune" in "\n".join(screen_text(cockpit))
+
+    cockpit.run(scenario, size=(60, 15))
+
+
+def test_frame_and_footer_of_the_settings_name_the_same_keys() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        await press_keys(pilot, "f3")
+        lines = screen_text(cockpit)
+        assert any("Ctrl+S or F3 applies, Esc cancels" in line for line in lines)
+        assert "Ctrl+S Apply  Esc Cancel" in lines[-1]
+
+    cockpit.run(scenario, size=(80, 24))
+
+
+def test_what_the_log_says_of_a_stop_is_told_to_be_no_error() -> None:
+    cockpit = Cockpit()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await ready(cockpit, pilot)
+        cockpit.threads.log.add("llama_decode: failed to decode, ret = 2")
+        await press_keys(pilot, "f8")
+        text = "\n".join(screen_text(cockpit))
+        assert "ret = 2" in text
+        assert "ended on purpose" in text
+        # Others are what they say.
+        cockpit.threads.log.add("llama_decode: failed to decode, ret = -3")
+        assert cockpit.threads.log.since(0)[1][-1].endswith("-3")
 
     cockpit.run(scenario)
 

@@ -33,7 +33,7 @@ from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import TargetList
+from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
 from spectui.tui.text.display import clip, fit
 from tests.support.cockpit import Recorder, handled, press_keys, resize
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
@@ -443,8 +443,8 @@ class TestOtherChoices:
         ("n_down", "choice"),
         [
             (0, RECENT),
-            (1, PRESET),
-            (2, DemoModel.DENSE),
+            (3, PRESET),
+            (4, DemoModel.DENSE),
         ],
     )
     def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
@@ -483,13 +483,24 @@ class TestOtherChoices:
             )
             # Not where someone has gone elsewhere.
             seen.append(stage.targets.value)
-            assert seen == [DemoModel.DENSE, RECENT, DemoModel.DENSE]
+            assert seen == [OPEN_FOLDER, RECENT, OPEN_FOLDER]
 
         play(scenario)
 
-    def test_the_row_below_opens_a_folder(self) -> None:
+    def test_own_models_stand_before_all_else_that_was_not_used_yet(self) -> None:
         async def scenario(stage: Stage) -> None:
-            await stage.press("end", "enter")
+            await stage.show(*MODELS)
+            values = [entry.value for entry in stage.targets.entries]
+            assert values == [*MODELS, OPEN_FOLDER, PASTE, PRESET, DemoModel.DENSE]
+            assert stage.targets.value == BIG
+            text = stage.text()
+            assert all(model.name in text for model in MODELS)
+
+        play(scenario, presets=[PRESET], size=(80, 24))
+
+    def test_the_row_behind_the_models_opens_a_folder(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, FolderScreen))
 
         play(scenario)
@@ -532,7 +543,7 @@ class TestFilter:
         async def scenario(stage: Stage) -> None:
             await stage.show(*MODELS)
             await stage.press("slash", *"q8", "space", *"goo")
-            assert [e.id for e in stage.targets.entries] == ["folder", str(GOOD.path)]
+            assert [e.id for e in stage.targets.entries] == [str(GOOD.path), "folder"]
             await stage.press("escape")
             assert stage.targets.has_focus
             assert len(stage.targets.entries) == 3 + len(MODELS)
@@ -545,7 +556,6 @@ class TestFilter:
             await stage.show(*MODELS)
             await stage.press("slash", *"broken", key)
             assert stage.targets.has_focus
-            await stage.press("down")
             assert stage.targets.key == str(BROKEN.path)
 
         play(scenario)
@@ -563,7 +573,8 @@ class TestFilter:
             await stage.press("slash", *"good")
             stage.picker.add_model(BIG)
             stage.picker.add_model(GOOD)
-            assert [entry.value for entry in stage.targets.entries[1:]] == [GOOD]
+            await handled(stage.pilot)
+            assert [entry.value for entry in stage.targets.entries] == [GOOD, OPEN_FOLDER]
 
         play(scenario)
 
@@ -612,6 +623,18 @@ class TestOpeningAFolder:
             (tmp_path / name).mkdir()
         (tmp_path / "file.txt").touch()
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+
+    def test_it_begins_in_the_working_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path / "alpha")
+
+        async def scenario(stage: Stage) -> None:
+            dialog = await stage.open_folder_dialog()
+            assert dialog.query_one(Input).value == f"{tmp_path}/alpha/"
+
+        play(scenario)
 
     def test_its_models_are_found_and_the_first_is_highlighted(self, tmp_path: Path) -> None:
         write_tiny(TARGET, tmp_path / "alpha" / "tiny.gguf")
@@ -634,7 +657,7 @@ class TestOpeningAFolder:
             await stage.show(*MODELS)
             await stage.open_folder_dialog()
             await stage.press(*"beta", "enter")
-            await stage.until(lambda: len(stage.app.told) == 1)
+            await stage.until(lambda: stage.app.told[-1][0] == "look_in")
             await stage.show()
             assert stage.status == "no GGUF file in ~/beta"
 
@@ -764,7 +787,7 @@ class TestCutFiles:
     def test_a_file_that_is_cut_short_is_no_target(self) -> None:
         async def scenario(stage: Stage) -> None:
             await stage.show(self.CUT, BIG)
-            (row,) = [line for line in stage.lines() if "Good-1B" in line]
+            row = next(line for line in stage.lines() if "Good-1B" in line)
             assert "incomplete" in row
             await stage.look_at(self.CUT)
             assert stage.detail == f"Cannot be the target: {self.REASON}."
@@ -841,6 +864,8 @@ class TestStates:
     ) -> None:
         async def scenario(stage: Stage) -> None:
             await stage.show(found("short-Q8_0", GB), found("x" * 300 + "-Q4_K_M", GB))
+            # Away from a model, so that no draft is listed.
+            await stage.press("end")
             ends = {line.index("1 GB") for line in stage.lines() if "1 GB" in line}
             rows = [line for line in stage.lines() if "Q4_K_M" in line]
             assert len(ends) == 1

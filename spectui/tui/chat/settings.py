@@ -17,7 +17,7 @@ from spectui.options.number import Number
 from spectui.options.option import INT_MAX, Decimal, Option, Whole
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
-from spectui.tui.widgets import ChoiceRow, KeyBar, key
+from spectui.tui.widgets import ChoiceRow, KeyBar, key, key_of
 
 _USES = ("on", "off")
 _SCHEDULES = tuple(Schedule)
@@ -146,7 +146,8 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         """The drafters with their numbers, then the fields of every answer."""
         with VerticalScroll() as form:
             form.border_title = "Settings of the next answer"
-            form.border_subtitle = "Enter applies, Esc cancels"
+            apply, cancel = (key_of(self, f"settings.{word}") for word in ("apply", "cancel"))
+            form.border_subtitle = f"{apply} applies, {cancel} cancels"
             with Grid():
                 yield from self._choices()
             for drafter, fields in self._drafters:

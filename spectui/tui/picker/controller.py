@@ -10,6 +10,7 @@ from spectui.errors import SpectuiError
 from spectui.live.setup import Launch, Pair
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import ModelInspected
+from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
 from spectui.sessions import Session
 from spectui.tui.threads import ScanFinished, ServersFound
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from spectui.tui.picker.screen import PickerScreen
 
 _N_RECENT = 8
+_DEMOS = frozenset({"demo", "demo-moe"})
+"""Presets of the demo models, which have one row of their own."""
 
 
 Choice = Pair | Session | Preset | DemoModel
@@ -51,13 +54,13 @@ class PickerController:
             return
         settings = self._app.settings
         own = tuple(map(expand_home, settings.model_folders))
-        folders = (*own, *usual_folders())
+        # The demo's models lie in the cache: behind the user's own.
+        folders = sorted((*own, *usual_folders()), key=cache_dir().absolute().__eq__)
         self._screen = PickerScreen(
             self,
             folders=folders,
             recent=self._recent,
-            # Models of others would have to be fetched first.
-            presets=[preset for preset in list_presets(self._app.warn) if preset.is_ready],
+            presets=[preset for preset in list_presets(self._app.warn) if _is_offered(preset)],
             n_ctx=self._app.session.loader.launch.n_ctx,
             can_close=self._app.session.setup is not None,
         )
@@ -112,7 +115,10 @@ class PickerController:
             case Preset():
                 self._begin(lambda: loader.launch.with_preset(choice.name))
             case DemoModel():
-                self._begin(lambda: replace(loader.launch, pair=None, demo=choice))
+                # As --demo does.
+                self._begin(
+                    lambda: replace(loader.launch.with_preset("demo"), pair=None, demo=choice)
+                )
 
     def choose_command(self, text: str) -> None:
         """Load the models of a llama-server command, with its options.
@@ -155,6 +161,11 @@ class PickerController:
                 screen.targets.show_running(event.servers)
             case ModelInspected():
                 screen.show_inspection(event)
+
+
+def _is_offered(preset: Preset) -> bool:
+    """Whether its models are there, and no other row is for them."""
+    return preset.is_ready and preset.name not in _DEMOS
 
 
 def _goes_on(later: Session, earlier: Session) -> bool:

@@ -1,7 +1,7 @@
 """The left list: what can be started, and how far the searches for models are."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from textual.widgets.option_list import Option
@@ -36,23 +36,30 @@ OPEN_FOLDER, PASTE = "open a folder", "paste a command"
 """Values of the rows that ask for one."""
 
 
-def fixed_sections(
-    running: Sequence[RunningServer],
-    recent: Sequence[Session],
-    presets: Sequence[Preset],
-    glyphs: Glyphs,
-) -> Iterator[tuple[str, list[tuple[str, Entry]]]]:
-    """Titles and rows, each with the text that a filter looks at."""
+Section = tuple[str, list[tuple[str, Entry]]]
+"""A title and its rows, each with the text that a filter looks at."""
+
+
+def sections_above(
+    running: Sequence[RunningServer], recent: Sequence[Session], glyphs: Glyphs
+) -> Iterator[Section]:
+    """What is used now or was used last: above the models that are found."""
     yield "Running llama-server", [_running_entry(server, glyphs) for server in running]
     yield "Last used", [_recent_entry(one, index, glyphs) for index, one in enumerate(recent)]
+
+
+def sections_below(presets: Sequence[Preset], glyphs: Glyphs) -> Iterator[Section]:
+    """What else can be started: below the user's own models."""
+    command = "llama-server's, with Ctrl+Shift+V in most terminals: its models and options"
+    demo = "SmolLM2-135M and a target made from it; built in seconds the first time"
     yield (
-        "Presets",
-        [_entry(preset, preset.name, preset.description, glyphs) for preset in presets],
+        "Or begin with",
+        [
+            _entry(PASTE, "Paste a command", command, glyphs),
+            *(_entry(preset, preset.name, preset.description, glyphs) for preset in presets),
+            _entry(DemoModel.DENSE, "Demo pair", demo, glyphs),
+        ],
     )
-    about = "SmolLM2-135M and a target made from it; built in seconds the first time"
-    yield "Demo", [_entry(DemoModel.DENSE, "Demo pair", about, glyphs)]
-    about = "Ctrl+Shift+V here, in most terminals: takes over its models and options"
-    yield "Your llama-server command", [_entry(PASTE, "Paste it", about, glyphs)]
 
 
 def _entry(value: Choice | str, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
@@ -124,7 +131,7 @@ def searched_text(model: FoundModel) -> str:
 
 
 class TargetList(PickerList):
-    """Last used pairs, presets, the demo pair, and the models found so far."""
+    """Last used pairs, the models found so far, presets and the demo pair."""
 
     def __init__(self, recent: Sequence[Session], presets: Sequence[Preset]) -> None:
         """Offer these; models come one by one."""
@@ -137,6 +144,8 @@ class TargetList(PickerList):
         self._words: tuple[str, ...] = ()
         self._reasons: tuple[str, ...] = ()
         self._is_complete = False
+        self._is_stale = False
+        """Whether models were found that are not shown yet."""
 
     def on_mount(self) -> None:
         """Show what is known without looking for it."""
@@ -155,28 +164,31 @@ class TargetList(PickerList):
         if not self.is_mounted:
             # Shown with the rest when it is.
             return True
-        if self._is_complete:
-            # Notes stand behind the models.
-            self._rebuild()
-        elif self._matches(searched_text(model)):
-            self.add_option(model_entry(model, glyphs_of(self)))
+        if not self._is_stale:
+            # Once, however many are found until then.
+            self._is_stale = True
+            self.call_later(self._show_found)
         return True
+
+    def _show_found(self) -> None:
+        """Show what was found. The first row stays the highlighted one."""
+        self._is_stale = False
+        is_first = self.entries[:1] == [self.entry]
+        self.show_rows(self._rows(), None if is_first else self.key)
 
     def show_running(self, running: Sequence[RunningServer]) -> None:
         """Offer what these llama-servers run. The first row stays the highlighted one."""
-        is_first = self.entries[:1] == [self.entry]
         self._servers = tuple(running)
         if self.is_mounted and self._servers:
-            self.show_rows(self._rows(), None if is_first else self.key)
+            self._show_found()
 
     def show_recent(self, recent: Sequence[Session]) -> None:
         """Offer other pairs as the last used ones. The first row stays the highlighted one."""
         if tuple(recent) == self._recent:
             return
-        is_first = self.entries[:1] == [self.entry]
         self._recent = tuple(recent)
         if self.is_mounted:
-            self.show_rows(self._rows(), None if is_first else self.key)
+            self._show_found()
 
     def complete(self, reasons: Sequence[str], folders: Sequence[Path]) -> None:
         """Say that all ``folders`` were searched, and what could not be read."""
@@ -184,7 +196,7 @@ class TargetList(PickerList):
         self._reasons += tuple(reason for reason in reasons if reason not in self._reasons)
         self._folders = tuple(folders)
         if self.is_mounted:
-            self._rebuild()
+            self._show_found()
 
     def filter(self, text: str) -> None:
         """Show only rows that contain every word of ``text``."""
@@ -204,28 +216,31 @@ class TargetList(PickerList):
 
     def _rows(self) -> Iterator[Option]:
         glyphs = glyphs_of(self)
-        for title, entries in fixed_sections(self._servers, self._recent, self._presets, glyphs):
+        yield from self._matching(sections_above(self._servers, self._recent, glyphs), glyphs)
+        titles = _model_cells("size", "parameters, quant", "folder")
+        yield heading("Models found", titles, glyphs)
+        shown = [model for model in self.models if self._matches(searched_text(model))]
+        yield from (model_entry(model, glyphs) for model in shown)
+        if self._is_complete and not shown:
+            yield note(self._none_shown(glyphs))
+        row = Row(f"Open a folder{glyphs.ellipsis}", glyphs=glyphs)
+        yield Entry(OPEN_FOLDER, row, "folder", "Looks for GGUF files in a folder of your choice.")
+        yield from self._matching(sections_below(self._presets, glyphs), glyphs)
+        if self._is_complete and self._reasons:
+            yield heading("Could not be looked at", (), glyphs)
+            yield from (note(visible(reason, glyphs)) for reason in self._reasons)
+
+    def _matching(self, sections: Iterable[Section], glyphs: Glyphs) -> Iterator[Option]:
+        for title, entries in sections:
             matching = [entry for text, entry in entries if self._matches(text)]
             if matching:
                 yield heading(title, (), glyphs)
                 yield from matching
-        titles = _model_cells("size", "parameters, quant", "folder")
-        yield heading("Models found", titles, glyphs)
-        row = Row(f"Open a folder{glyphs.ellipsis}", glyphs=glyphs)
-        yield Entry(OPEN_FOLDER, row, "folder", "Looks for GGUF files in a folder of your choice.")
-        shown = [model for model in self.models if self._matches(searched_text(model))]
-        yield from (model_entry(model, glyphs) for model in shown)
-        if self._is_complete:
-            yield from self._notes(is_empty=not shown, glyphs=glyphs)
 
-    def _notes(self, *, is_empty: bool, glyphs: Glyphs) -> Iterator[Option]:
-        if is_empty and self._models:
-            yield note("No model's name or folder contains this. Escape shows all again.")
-        elif is_empty:
-            yield note(self._where(glyphs))
-        if self._reasons:
-            yield heading("Could not be looked at", (), glyphs)
-            yield from (note(visible(reason, glyphs)) for reason in self._reasons)
+    def _none_shown(self, glyphs: Glyphs) -> str:
+        if self._models:
+            return "No model's name or folder contains this. Escape shows all again."
+        return self._where(glyphs)
 
     def _where(self, glyphs: Glyphs) -> str:
         if not self._folders:
@@ -263,7 +278,13 @@ class Scans:
 
     def start_folder(self) -> Path:
         """Folder that the dialog begins in."""
-        return self._opened or Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be no home
+        if self._opened is not None:
+            return self._opened
+        try:
+            return Path.cwd()
+        except OSError:
+            # It was removed.
+            return Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be no home
 
     def arrival(self, models: Sequence[FoundModel]) -> FoundModel | None:
         """Return the first model of the folder opened last, once, when there is one."""
