@@ -428,20 +428,18 @@ def test_the_screen_drafts_as_llama_server_does_unless_told_otherwise(
     assert launch(*options, "--schedule", schedule).make_setup(pair).schedule is schedule
 
 
-def test_the_screen_leaves_one_of_llama_servers_threads_to_itself(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("usable", "written"), [(8, 0), (6, 6)])
+def test_the_screen_takes_llama_servers_threads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, usable: int, written: int
 ) -> None:
-    for module in ("cores", "cli.run_cockpit"):
-        monkeypatch.setattr(f"spectui.{module}.default_threads", lambda: 8)
-    monkeypatch.setattr("spectui.cores.usable_processors", lambda: 8)
+    monkeypatch.setattr("spectui.cores.default_threads", lambda: 8)
+    monkeypatch.setattr("spectui.cores.usable_processors", lambda: usable)
     pair = Pair(target=folder / "qwen35.gguf", draft=None)
-    options = ("-m", pair.target, "--spec-type", "draft-mtp")
-    setup = launch(*options).make_setup(pair)
-    # What is measured beside the screen is written: llama-server would take eight.
+    setup = launch("-m", pair.target, "--spec-type", "draft-mtp").make_setup(pair)
+    # Another number is written: llama-server would take eight.
     choices = export_choices(setup, None, has_gpu=False)
-    assert {one.setup.context.threads for one in choices} == {setup.context.threads} == {7}
-    assert launch(*options, "-t", 8).notice is not None
-    assert launch(*options, "-t", 7).notice is None
+    threads = {one.setup.context.threads for one in choices}
+    assert threads == {setup.context.threads} == {written}
 
 
 def test_the_screen_drafts_with_a_file_of_layers_as_such(folder: Path, tmp_path: Path) -> None:
