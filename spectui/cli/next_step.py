@@ -60,8 +60,17 @@ def shell_line(words: Iterable[str]) -> str:
 def _quoted(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
-    printable = (chr(byte) if _is_plain(byte) else f"\\x{byte:02x}" for byte in os.fsencode(word))
+    printable = (chr(byte) if _is_plain(byte) else f"\\x{byte:02x}" for byte in _bytes(word))
     return f"$'{''.join(printable)}'"
+
+
+def _bytes(word: str) -> bytes:
+    """A word as a shell passes it on."""
+    try:
+        return os.fsencode(word)
+    except UnicodeEncodeError:
+        # Escapes of a file may write one character as two surrogates, or half of one.
+        return word.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def _is_plain(byte: int) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.cli.next_step import shell_line
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -84,3 +85,19 @@ def test_tune_names_verify_only_where_there_is_a_llama_server(
         is_decided = "Before, if you like" in spectui.out
         assert ("llama.cpp/releases" in spectui.out) is (is_decided and found is None)
         assert found is not None or "spectui verify" not in spectui.out
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("a b.gguf", "'a b.gguf'"),
+        ("a\x1bb", r"$'a\x1bb'"),
+        ("a\udcffb", r"$'a\xffb'"),
+        ("a\U000e0041", r"$'a\xf3\xa0\x81\x81'"),
+        # As escapes of a file may write it, and half of that.
+        ("a\udb40\udc41", r"$'a\xf3\xa0\x81\x81'"),
+        ("a\udb40", r"$'a\xef\xbf\xbd'"),
+    ],
+)
+def test_words_that_nobody_can_read_are_written_by_their_bytes(word: str, written: str) -> None:
+    assert shell_line([word]) == written
