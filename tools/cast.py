@@ -92,7 +92,7 @@ def _play(terminal: Recorder) -> list[Scene]:
     terminal.wait("built-in prompts", longest_s=_SOON_S)
     terminal.press("n" + _EMPTY)
     terminal.type_text(str(_N_TRIALS))
-    terminal.press(_BACK_TAB + _RIGHT)
+    terminal.press(2 * _BACK_TAB + _RIGHT)
     terminal.wait("path", longest_s=_SOON_S)
     terminal.type_text(_PROMPTS)
     scene("F5 searches for something better, on your prompts", longest_s=1.6, is_typed=True)
