@@ -167,16 +167,7 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
             "mind that it was measured on the fast schedule, which llama-server does not have: "
             "this is what would be possible, not what the command gives"
         )
-    setup = ExportSetup(
-        target=outcome.target,
-        draft=outcome.draft,
-        context=outcome.context,
-        speculation=outcome.speculation,
-        extra=outcome.extra,
-        given=outcome.given,
-        start=outcome.start,
-        name=outcome.target.path.stem,
-    )
+    setup = outcome.exported()
     for options in setup.models:
         if not options.path.exists():
             complain(f"mind that {options.path} is not there any more")

@@ -198,9 +198,9 @@ def _commands(found: Tuned, *, has_server: bool) -> Iterator[str]:
     """Yield the commands to run; the last line is the verdict's, for ``tail -n 1``."""
     result = found.result
     if result.earlier is not None:
-        yield wrapped(f"The study keeps its earlier verdict: {result.earlier}")
-        name = shlex.quote(found.tuning.name)
-        yield f"Next: spectui export {name}  writes the command of that verdict."
+        yield sentence(f"The study keeps its earlier verdict: {result.earlier.verdict.reason}")
+        yield "Next: run its command below."
+        yield result.earlier.exported().launch(result.earlier.dialect).text
         return
     if result.speedup is None and result.best is not None:
         yield "# the best so far, not confirmed:"

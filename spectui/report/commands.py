@@ -23,17 +23,7 @@ def own_command(content: Content) -> Known[str]:
     outcome = content.source.outcome
     if outcome is None:
         return Known(None, _NONE)
-    setup = ExportSetup(
-        target=outcome.target,
-        draft=outcome.draft,
-        context=outcome.context,
-        speculation=outcome.speculation,
-        extra=outcome.extra,
-        given=outcome.given,
-        start=outcome.start,
-        name=outcome.target.path.stem,
-    )
-    return _written(setup, outcome)
+    return _written(outcome.exported(), outcome)
 
 
 def public_command(content: Content) -> Known[str]:

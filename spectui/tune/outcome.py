@@ -49,6 +49,19 @@ class Outcome(Setup):
     interrupted: bool = False
     """Whether the search was stopped, or ended by an error."""
 
+    def exported(self) -> ExportSetup:
+        """The advised setup, to be written as a command."""
+        return ExportSetup(
+            target=self.target,
+            draft=self.draft,
+            context=self.context,
+            speculation=self.speculation,
+            extra=self.extra,
+            given=self.given,
+            start=self.start,
+            name=self.target.path.stem,
+        )
+
     @property
     def is_confirmed(self) -> bool:
         """Whether the verdict rests on measurements of its own."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from spectui.documents import Json, or_reason
 from spectui.errors import SpectuiError
@@ -20,6 +21,9 @@ from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.temperatures import Temperatures
 from spectui.tune.trials import TrialRecord, n_measured, speedup_estimate
+
+if TYPE_CHECKING:
+    from spectui.tune.outcome import Outcome
 
 _UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
 _UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
@@ -67,7 +71,7 @@ class TuneResult:
     """Conditions of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
-    earlier: str | None = None
+    earlier: "Outcome | None" = None
     """The study's earlier verdict, which stays since nothing was confirmed; None where this one is
     kept."""
 

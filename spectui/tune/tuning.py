@@ -310,7 +310,7 @@ class Tuning:
             if result.speedup is None:
                 earlier = kept_outcome(setup.study.storage, study.name)
                 if earlier is not None and earlier.is_confirmed:
-                    return replace(result, earlier=earlier.verdict.reason)
+                    return replace(result, earlier=earlier)
             predictions = predictions_of(result.forecasts) if result.forecasts else None
             study.keep(outcome, self.promise_of(result), predictions)
         except BadInputError as error:
