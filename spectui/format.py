@@ -119,3 +119,14 @@ def duration_text(seconds: float) -> str:
     if minutes >= _HOUR_MIN:
         return f"{minutes // _HOUR_MIN} h {minutes % _HOUR_MIN:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def left_text(seconds: float) -> str:
+    """How long a search may still take, in words.
+
+    Args:
+        seconds: estimate; trials may end earlier, and a step that has begun is finished.
+    """
+    if seconds < 1:
+        return "time is up: last step"
+    return f"up to {duration_text(round(seconds))} left"

@@ -347,14 +347,19 @@ class _Walk:
 
     def _tensor(self) -> tuple[TensorInfo, int]:
         """Take in a tensor; return it, and where it begins behind the header."""
-        raw = self._bytes(self._u64())
-        n_dims = self._u32()
+        # Hundreds per file: as few calls as can be.
+        n_name_bytes = self._u64()
+        at = self.at + n_name_bytes
+        self._need(at + _U32.size)
+        raw = self.data[self.at : at]
+        (n_dims,) = _U32.unpack_from(self.data, at)
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
         form = _TENSORS[n_dims]
-        self._need(self.at + form.size)
-        *dims, kind, offset = form.unpack_from(self.data, self.at)
-        self.at += form.size
+        at += _U32.size
+        self.at = at + form.size
+        self._need(self.at)
+        *dims, kind, offset = form.unpack_from(self.data, at)
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
         name = _text(raw[: _MAX_NAME_BYTES + 1])

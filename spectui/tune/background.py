@@ -123,12 +123,13 @@ class BackgroundTuning:
                 self._sink(self._state)
 
         with devices_held_for(tuning.setup.off):
-            result = self._reported(tuning, tuning.run(on_event))
+            result = tuning.run(on_event)
+            # The study has it by now: a report that cannot be made must not hide it.
+            self._change(result=result, current=None, records=result.trials)
+            result = self._reported(tuning, result)
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED,
             result=result,
             error=error,
-            current=None,
-            records=result.trials,
         )

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from spectui.format import duration_text
 from spectui.measure.arm import Arm
 from spectui.options.setup import Schedule
 from spectui.trace.costs import Costs
@@ -25,17 +24,6 @@ from spectui.tune.events import (
 from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord
-
-
-def left_text(seconds: float) -> str:
-    """How long a search may still take, in words.
-
-    Args:
-        seconds: estimate; trials may end earlier, and a step that has begun is finished.
-    """
-    if seconds < 1:
-        return "time is up: finishing this step"
-    return f"up to {duration_text(round(seconds))} left"
 
 
 class Phase(StrEnum):

@@ -694,7 +694,7 @@ def test_a_terminal_shows_trials_and_which_leads(
 ) -> None:
     child = spawn(["tune", *pair, "--prompts", prompts, *MODEL, "--trials", 5], home)
     child.expect("acceptance now")
-    child.expect("best so far|nothing faster than off so far")
+    child.expect("best so far|nothing beats off yet")
     child.expect("confirming")
     child.expect("llama-server -m")
     child.expect(pexpect.EOF)

@@ -10,6 +10,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import ConfirmationStarted, PromptMeasured, TrialFinished, TrialStarted
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
+from tests.support.cockpit import answer_events
 from tests.support.search import result
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -18,10 +19,10 @@ ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 class Terminal:
     """A terminal that is repainted at every event: a minute passes before each."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 120) -> None:
         self._now_s = 0.0
         self._file = io.StringIO()
-        console = Console(file=self._file, force_terminal=True, width=120, color_system=None)
+        console = Console(file=self._file, force_terminal=True, width=width, color_system=None)
         self.screen = Screen(console, clock=lambda: self._now_s)
 
     def after(self, event: object) -> str:
@@ -66,7 +67,7 @@ def test_it_counts_prompts_and_the_time_left() -> None:
     # The estimate is a minute old by now.
     assert "up to 4 min 00 s left" in terminal.after(finished(0, OFF, 10.0))
     terminal.after(ConfirmationStarted(arm=ARM, n_prompts=1))
-    assert "time is up: finishing this step" in terminal.after(measured(0.0))
+    assert "time is up: last step" in terminal.after(measured(0.0))
     # A race that goes faster than planned.
     assert "2 of 2 · confirming" in terminal.after(measured(0.0))
     terminal.screen.close()
@@ -76,9 +77,24 @@ def test_what_is_slower_than_off_leads_nothing() -> None:
     terminal = Terminal()
     terminal.after(finished(0, OFF, 10.0))
     told = terminal.after(finished(1, ARM, 8.0))
-    assert "nothing faster than off so far" in told
+    assert "nothing beats off yet" in told
     assert "0.80×" in told
     assert "best" not in told
     faster = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=2)))
     assert "best so far 1.20× (" in terminal.after(finished(2, faster, 12.0))
+    terminal.screen.close()
+
+
+def test_a_narrow_terminal_cuts_no_fact() -> None:
+    """80 columns: the longest acceptance, time and standing fit one line."""
+    terminal = Terminal(width=80)
+    terminal.after(finished(0, OFF, 10.0))
+    terminal.after(TrialStarted(number=1, arm=ARM, n_prompts=2))
+    for event in answer_events(["all", "of", "it", "is", "taken"], accepted=(2,), draft_max=2):
+        terminal.screen.on_engine(event)  # type: ignore[arg-type]
+    terminal.after(finished(1, ARM, 8.0))
+    told = terminal.after(measured(3599.0))
+    assert "acceptance now 100 % · up to 59 min 59 s left · nothing beats off yet" in told
+    told = terminal.after(measured(0.0))
+    assert "acceptance now 100 % · time is up: last step · nothing beats off yet" in told
     terminal.screen.close()

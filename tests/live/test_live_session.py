@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -61,6 +61,7 @@ from spectui.paths import own_storage_file
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning
+from spectui.tune.document import Tuned
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.trials import TrialState
@@ -588,6 +589,24 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     reason = state.result.not_kept
     assert reason is not None
     assert "spectui export and verify will not know of this verdict: the storage" in reason
+
+
+def test_a_defect_of_the_report_does_not_hide_the_verdict(
+    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_self: Tuned) -> NoReturn:
+        raise KeyError("machine")
+
+    monkeypatch.setattr(Tuned, "document", fail)
+    watched.load(setup)
+    state = tuned(watched, setup)
+    assert state.phase is Phase.FAILED
+    assert state.error == "KeyError: 'machine'; this is a defect of spectui's"
+    assert state.result is not None
+    assert state.result.speedup is not None
+    [study] = list_studies(None)
+    assert study.outcome is not None
+    assert study.outcome.verdict == state.result.verdict
 
 
 def test_a_search_of_the_screen_has_a_report(

@@ -16,7 +16,7 @@ from rich.text import Text
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused, RoundFinished
-from spectui.format import percent_text, rate_text, times_text
+from spectui.format import left_text, percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
@@ -34,7 +34,6 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.progress import left_text
 from spectui.tune.trials import TrialRecord, best_trial, speedup_estimate
 
 _REPAINT_S = 1.0
@@ -178,7 +177,7 @@ class Screen(Progress):
             gain = speedup_estimate(best, self._records)
             facts.append(f"best so far {times_text(gain)} ({best.arm.label})")
         elif best_trial(self._records) is not None:
-            facts.append("nothing faster than off so far")
+            facts.append("nothing beats off yet")
         text.append(" · ".join(facts), style="not bold")
         return text
 

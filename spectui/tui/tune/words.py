@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spectui.format import counted, gain_percent
+from spectui.format import counted, gain_percent, left_text
 from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune import estimates
 from spectui.tune.explain import explain_result
-from spectui.tune.progress import Phase, TuningState, left_text
+from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
 
