@@ -351,7 +351,7 @@ class _Walk:
         n_name_bytes = self._u64()
         at = self.at + n_name_bytes
         self._need(at + _U32.size)
-        raw = self.data[self.at : at]
+        raw = bytes(self.data[self.at : at])
         (n_dims,) = _U32.unpack_from(self.data, at)
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")

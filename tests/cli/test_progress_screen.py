@@ -90,7 +90,7 @@ def test_a_narrow_terminal_cuts_no_fact() -> None:
     terminal = Terminal(width=80)
     terminal.after(finished(0, OFF, 10.0))
     terminal.after(TrialStarted(number=1, arm=ARM, n_prompts=2))
-    for event in answer_events(["all", "of", "it", "is", "taken"], accepted=(2,), draft_max=2):
+    for event in answer_events(["all", "of", "it", "taken"], accepted=(2,), draft_max=2):
         terminal.screen.on_engine(event)  # type: ignore[arg-type]
     terminal.after(finished(1, ARM, 8.0))
     told = terminal.after(measured(3599.0))
