@@ -27,7 +27,7 @@ from spectui.cli.served_session import (
     with_slot_context,
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
-from spectui.cli.taken import mind_unmeasured
+from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open, placed
@@ -105,28 +105,23 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         check_typed(rest)
     speculation, shared = take_drafting(rest)
     options = RunOptions.of({**shared, "temp": parsed["temp"][0]})
-    minded: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
     if not is_running:
         check_drafting(options, speculation)
         if not is_server:
             check_engine({speculation.own.kind})
-        minded = mind_unmeasured(rest, through_server=is_server)
+        unmeasured = warn_of_unmeasured(rest, through_server=is_server)
         options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     job = _Bench(options=options, parsed=parsed, prompts=prompts, progress=progress)
     try:
-        if is_running:
-            run = job.through_running()
-        elif is_server:
-            run = job.through_server(speculation, names_kind=names_kind)
-        else:
-            run = job.through_engine(speculation, names_kind=names_kind)
+        run = job.measured(speculation, names_kind=names_kind)
         interrupts.hold()
     finally:
         progress.close()
-    run = replace(run, notes=(*minded, *run.notes), requests=parsed["requests"])
+    run = replace(run, notes=(*unmeasured, *run.notes), requests=parsed["requests"])
     if not is_running:
         run = replace(run, next_words=tuple(tune_words()))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
@@ -145,6 +140,14 @@ class _Bench:
     parsed: dict[str, Any]
     prompts: Sequence[Prompt]
     progress: Progress
+
+    def measured(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
+        """Measure where the options say."""
+        if self.parsed["server_url"] is not None:
+            return self.through_running()
+        if self.parsed["backend"] == BackendKind.SERVER:
+            return self.through_server(speculation, names_kind=names_kind)
+        return self.through_engine(speculation, names_kind=names_kind)
 
     def through_engine(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
         """Measure in this process."""

@@ -11,7 +11,7 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import mind_unmeasured
+from spectui.cli.taken import warn_of_unmeasured
 from spectui.doctor.examination import (
     Examination,
     ExaminedDraft,
@@ -58,7 +58,7 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         UsageError: options that contradict each other.
     """
     given = RunOptions.of(shared)
-    mind_unmeasured(shared, done="examined")
+    warn_of_unmeasured(shared, done="examined")
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and (given.model_draft or given.draft_dirs):
         raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")

@@ -13,7 +13,7 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
-from spectui.cli.taken import is_taken, mind_unmeasured
+from spectui.cli.taken import is_taken, warn_of_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
@@ -35,7 +35,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
         UsageError: a draft was named.
     """
     given = RunOptions.of(shared)
-    mind_unmeasured(shared)
+    warn_of_unmeasured(shared)
     if given.model_draft and not is_taken("model-draft"):
         raise UsageError("probe experts runs the target alone; leave out -md")
     options = with_preset_models(given, most_drafts=0)

@@ -35,7 +35,7 @@ from spectui.cli.sweep_report import (
     whole_plan,
     write_folder,
 )
-from spectui.cli.taken import mind_unmeasured
+from spectui.cli.taken import warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import (
     BadInputError,
@@ -108,7 +108,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     shared = _shared(parsed, axes)
     is_server = parsed["backend"] == BackendKind.SERVER
     _check(parsed, grid, is_server=is_server)
-    notes = mind_unmeasured(parsed, through_server=is_server)
+    notes = warn_of_unmeasured(parsed, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:

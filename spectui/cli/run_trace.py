@@ -20,7 +20,7 @@ from spectui.cli.session import (
     tokenized,
     with_candidates,
 )
-from spectui.cli.taken import mind_unmeasured
+from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import or_reason
 from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded
@@ -45,7 +45,7 @@ def trace(
         CancelledError: it was interrupted; what was complete has been written.
     """
     options = with_candidates(RunOptions.of(shared))
-    mind_unmeasured(shared)
+    warn_of_unmeasured(shared)
     _check_files(options, out)
     _check_depth(depth, options)
     prompts = read_prompts(options)

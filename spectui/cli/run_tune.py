@@ -17,7 +17,7 @@ from spectui.cli.session import (
     read_prompts,
     with_candidates,
 )
-from spectui.cli.taken import mind_unmeasured
+from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import (
     TuneOptions,
@@ -59,7 +59,7 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     options.check()
     options.parameters()
     options, measuring, verifying = _binaries(shared, options)
-    unmeasured = mind_unmeasured(parsed, through_server=options.is_server)
+    unmeasured = warn_of_unmeasured(parsed, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     check_storage(options.storage)
@@ -69,13 +69,7 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     search = Search(
         shared=shared,
         options=options,
-        limits=Limits(
-            n_trials=options.trials,
-            time_budget_s=search_budget_s(
-                options.time_budget, has_server=verifying is not None or len(options.slots) > 1
-            ),
-            n_confirmations=options.repeats,
-        ),
+        limits=_limits(options, verifying),
         prompts=prompts,
         progress=progress,
         joins=joins,
@@ -95,6 +89,15 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     report(found, served, (*unmeasured, *asked), shared.json_path)
     _raise_ended(found, served)
     return found
+
+
+def _limits(options: TuneOptions, verifying: ServerBinary | None) -> Limits:
+    has_server = verifying is not None or len(options.slots) > 1
+    return Limits(
+        n_trials=options.trials,
+        time_budget_s=search_budget_s(options.time_budget, has_server=has_server),
+        n_confirmations=options.repeats,
+    )
 
 
 def _binaries(

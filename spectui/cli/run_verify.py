@@ -19,7 +19,7 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import served_extra, wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
-from spectui.cli.taken import adopt, mind_unmeasured
+from spectui.cli.taken import adopt, warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
@@ -61,7 +61,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     speculation, rest = take_drafting(parsed)
     shared = RunOptions.of(rest)
     direct = _is_direct(ctx, study)
-    minded = mind_unmeasured(parsed)
+    unmeasured = warn_of_unmeasured(parsed)
     binary = wanted_binary(parsed["server_bin"])
     check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
@@ -88,7 +88,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         interrupts.hold()
     finally:
         progress.close()
-    _report(found, shared.json_path, minded)
+    _report(found, shared.json_path, unmeasured)
     raise_ended(
         found.ended,
         f"interrupted after {counted(len(found.pairs), 'prompt')} of llama-server's; what was "
@@ -209,17 +209,17 @@ def _of_options(
     return Claim(case=case, prompts=prompts)
 
 
-def _report(found: Verified, json_path: str | None, minded: tuple[str, ...]) -> None:
+def _report(found: Verified, json_path: str | None, unmeasured: tuple[str, ...]) -> None:
     """Print promised against delivered.
 
     Args:
         found: both.
         json_path: value of ``--json``.
-        minded: parts of the ``--from`` command that are not measured, as reported before.
+        unmeasured: parts of the ``--from`` command that are not measured, as reported before.
     """
     document = {**header("verify", this_machine()), **found.document()}
     asked = unmeasured_sentences(found.case.target.path)
-    document["notes"] = [*minded, *asked, *document["notes"]]
+    document["notes"] = [*unmeasured, *asked, *document["notes"]]
     write_result(document, text_of(found), json_path)
 
 

@@ -155,7 +155,7 @@ def mind_old_names(command: ServerCommand) -> None:
         )
 
 
-def mind_unmeasured(
+def warn_of_unmeasured(
     parsed: Mapping[str, Any], *, done: str = "measured", through_server: bool = False
 ) -> tuple[str, ...]:
     """Warn once about options of the ``--from`` command that the measurement does not apply.

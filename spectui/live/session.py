@@ -7,6 +7,7 @@ the engine's or the search's thread.
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from spectui.cores import default_threads
@@ -231,7 +232,7 @@ class LiveSession:
             raise ValueError("tuning needs a loaded pair")
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
-        keeps_trace, epoch = self.records_chats, self._epoch
+        keeps_trace = self.records_chats
         command = LoadTarget(
             options=setup.target,
             context=setup.context,
@@ -249,17 +250,21 @@ class LiveSession:
                 InProcess(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
             )
 
-        def on_change(state: TuningState) -> None:
-            with self._lock:
-                if epoch == self._epoch:
-                    self._post(TuningChanged(state=state))
-                    if not state.is_running:
-                        # The machine is not what it was when the search began.
-                        self.measure_baseline()
-
         self.tuning = BackgroundTuning(
-            self._engine, prepare, on_change, n_trials=n_trials, target=target.document()
+            self._engine,
+            prepare,
+            partial(self._on_tuning, self._epoch),
+            n_trials=n_trials,
+            target=target.document(),
         )
+
+    def _on_tuning(self, epoch: int, state: TuningState) -> None:
+        with self._lock:
+            if epoch == self._epoch:
+                self._post(TuningChanged(state=state))
+                if not state.is_running:
+                    # The machine is not what it was when the search began.
+                    self.measure_baseline()
 
     def close(self) -> None:
         """Cancel everything and free the models."""
