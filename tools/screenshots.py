@@ -307,7 +307,7 @@ def print_command(name: str, options: list[str], n_columns: int, folder: DemoFol
     console = Console(record=True, width=n_columns, file=io.StringIO())
     console.print(Text.from_ansi(done.stdout), end="")
     path = FOLDER / f"{name}-{n_columns}.svg"
-    console.save_svg(str(path), title=f"spectui {' '.join(arguments)}")
+    console.save_svg(str(path), title=f"spectui {arguments[0]}")
     print(path.relative_to(ROOT))
 
 

@@ -249,24 +249,25 @@ def _confirmed(result: TuneResult) -> dict[str, tuple[float, int]]:
 def _categories(
     categories: Sequence[CategoryResult], confirmed: Mapping[str, tuple[float, int]]
 ) -> Table:
-    """The race and the trials, each with the number of its own prompts."""
+    """The race and, where they compared settings, the trials, with the number of prompts."""
+    # Off alone is the fastest of nothing.
+    has_trials = any(one.n_settings > 1 for one in categories)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("category", overflow="fold", min_width=len("category"))
-    for heading in ("confirmed", "prompts", "in trials", "best", "prompts"):
+    for heading in ("confirmed", "prompts", *(("in trials", "best", "prompts") * has_trials)):
         # A setting's width is what a narrow page takes away.
         table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
-    table.add_column("best in the trials", overflow="fold")
+    if has_trials:
+        table.add_column("best in the trials", overflow="fold")
     for one in categories:
         speedup, n_prompts = confirmed.get(one.category, (None, 0))
-        # Off alone is the fastest of nothing.
         is_compared = one.n_settings > 1
-        table.add_row(
-            Text(one.category),
-            times_text(speedup),
-            str(n_prompts),
+        trials = (
             times_text(one.winner_speedup),
             times_text(one.best_speedup if is_compared else None),
             str(one.n_prompts),
             Text(one.best.label if is_compared else "only off was tried"),
         )
+        raced = (Text(one.category), times_text(speedup), str(n_prompts))
+        table.add_row(*raced, *(trials * has_trials))
     return table

@@ -34,6 +34,7 @@ def test_verdicts(golden: Golden, place: Place) -> None:
     few = {
         **tuned(place, memory_bound, "later", *FEW_PROMPTS, *MODEL, "--trials", 6),
         **tuned(place, memory_bound, "same", *NOTHING_LEFT, *MODEL, "--trials", 3),
+        **tuned(place, memory_bound, "one", *PAIR, *MODEL, "--trials", 1),
     }
     golden("tune/few", few)
     sampled = (*RUN[:6], *RUN[8:])
