@@ -32,7 +32,7 @@ from spectui.tune.categories import (
 from spectui.tune.document import Tuned
 from spectui.tune.estimates import estimates, forecast_error
 from spectui.tune.outcome import advised
-from spectui.tune.pace import Spent
+from spectui.tune.pace import NO_RECORDING, Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
@@ -166,10 +166,7 @@ def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
     if spent.budget_s is None or interrupted:
         return
     if spent.left_out_recording:
-        yield (
-            "the time budget had no room for a recording, so that no setting was replayed; what "
-            "was tried are mostly defaults."
-        )
+        yield f"{NO_RECORDING}."
     if spent.ended_trials:
         yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
     if spent.took_s > _OVER * spent.budget_s:

@@ -23,6 +23,13 @@ _GRACE = 0.5
 is no verdict."""
 
 
+NO_RECORDING = (
+    "the time budget had no room for a recording, on which every setting is replayed: mostly "
+    "defaults were tried, and a longer one may find a faster setting"
+)
+"""Note on a search that left out its recording."""
+
+
 class OutOfTimeError(Exception):
     """The time budget is used up; what was measured counts."""
 

@@ -558,6 +558,17 @@ def test_reasons_are_told_where_there_is_room(height: int, n_told: int) -> None:
     drive(read, state, size=(120, height))
 
 
+def test_a_search_without_a_recording_says_so() -> None:
+    assert USE_IT.result is not None
+    spent = replace(USE_IT.result.spent, left_out_recording=True)
+    state = replace(USE_IT, result=replace(USE_IT.result, spent=spent))
+
+    async def read(app: Host, _pilot: Pilot[None]) -> None:
+        assert "the time budget had no room for a recording" in app.text()
+
+    drive(read, state, size=(120, 40))
+
+
 def test_what_disturbed_the_machine_stands_below_the_verdict() -> None:
     assert USE_IT.result is not None
     met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)

@@ -9,6 +9,7 @@ from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune import estimates
 from spectui.tune.explain import explain_result
+from spectui.tune.pace import NO_RECORDING
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
@@ -132,7 +133,9 @@ def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline
 
 
 def ended_early(result: TuneResult) -> str | None:
-    """Return why there are fewer trials than were asked for; None if there are not."""
+    """Return why there was less than was asked for; None if there was not."""
+    if result.spent.left_out_recording:
+        return NO_RECORDING
     if result.expected_improvement is None:
         return None
     return (
