@@ -32,6 +32,7 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.models.sampling import unmeasured_sentences
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
+from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.served import Served as Finalists
 from spectui.tune.served import failure_of, final, serve
@@ -118,10 +119,16 @@ def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
 
 
 def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
+    few = counted(len(prompts), "prompt")
     if len(prompts) < MIN_PROMPTS:
-        progress.say(
-            f"{counted(len(prompts), 'prompt')} will not do for a verdict, which needs "
-            f"{MIN_PROMPTS} at least"
+        progress.announce(
+            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
+            f"{FEWEST_FOR_BOTH} or more are better"
+        )
+    elif len(prompts) < FEWEST_FOR_BOTH:
+        progress.announce(
+            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; "
+            f"give {FEWEST_FOR_BOTH} or more"
         )
 
 

@@ -23,12 +23,13 @@ from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.measurer import measurements
 from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
-from spectui.measure.verdict import Answer
+from spectui.measure.verdict import Answer, Basis
 from spectui.options.setup import Schedule
 from spectui.server.search import find_server
 from spectui.tune.categories import (
     CategoryResult,
 )
+from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.estimates import estimates, forecast_error
 from spectui.tune.outcome import advised
@@ -215,6 +216,11 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
         return
     if result.speedup is None:
         yield "Next: give the same spectui command again; it goes on from here."
+        return
+    if result.verdict.basis is Basis.SAME:
+        yield f"Next: give {FEWEST_FOR_BOTH} or more prompts with --prompts, and the same command."
+        yield "Until then, the command below."
+        yield ""
         return
     if result.verdict.answer is Answer.UNDECIDED:
         yield "Next: give the same spectui command again, with more time if it had a limit:"

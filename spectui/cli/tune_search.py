@@ -315,7 +315,7 @@ class Search:
         recording = "" if options.is_server else "a recording to replay every setting on, "
         takes = "No limit of time (--time-budget sets one)"
         if limit is not None:
-            takes = f"{duration_text(limit)} or less"
+            takes = f"About {duration_text(limit)}: a step that has begun is finished"
         return (
             f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): the target "
             f"alone, {recording}up to {counted(options.trials, 'trial')}, and the best against the "

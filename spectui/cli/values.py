@@ -194,13 +194,13 @@ class Duration(click.ParamType[float]):
         """Parse, or fail with what is accepted."""
         if isinstance(value, int | float):
             return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h|hr)?", str(value).strip())
         if match is None or not 0 < float(match[1]) <= _LONGEST:
             self.fail(f"{value!r} is no duration; write 90s, 30m or 2h", param, ctx)
         if not match[2]:
             told = f"{value!r} has no unit; write {match[1]}s, {match[1]}m or {match[1]}h"
             self.fail(told, param, ctx)
-        return float(match[1]) * _UNIT_S[match[2]]
+        return float(match[1]) * _UNIT_S[match[2][0]]
 
 
 DURATION = Duration()

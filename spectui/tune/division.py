@@ -4,7 +4,7 @@ The best of thousands of settings on a few prompts is partly the best for just t
 better on them than it is: judged on the prompts that chose them, settings that gain 2 % were
 advised as gaining more in a quarter of simulated searches. So no text does both.
 
-The prompts are divided, each part with its share of every category. From ``_FEWEST_FOR_BOTH``
+The prompts are divided, each part with its share of every category. From ``FEWEST_FOR_BOTH``
 prompts on, at least ``JUDGES`` of them judge alone, and the others choose. With fewer, those that
 judge would be too few to decide much: of settings that gain 20 %, three of six prompts confirm a
 third. Then fresh text is made of the half that chose as well: what follows the answers that it
@@ -26,7 +26,7 @@ from spectui.speculative.decoder import Stop
 
 JUDGES = 8
 """Prompts that judge, at least, where prompts are divided."""
-_FEWEST_FOR_BOTH = 12
+FEWEST_FOR_BOTH = 12
 """Prompts of which some may choose and nothing else."""
 LATER_ERROR = 0.01
 """Error of an interval on later text, both sides. It leaves at least 95 % where half of what a
@@ -96,7 +96,7 @@ def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Div
     """
     items, _repeated = distinct(workload.items)
     n = len(items)
-    n_choosing = min(n_trial, n - JUDGES if n >= _FEWEST_FOR_BOTH else max(1, n // 2))
+    n_choosing = min(n_trial, n - JUDGES if n >= FEWEST_FOR_BOTH else max(1, n // 2))
     by_category = list(chain.from_iterable(_categories(items)))
     choosing = {item.id for item in items if item.id in tried} or {
         item.id

@@ -137,7 +137,7 @@ def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "p", "p", *str(path), "escape", "n", "7", "escape", "escape")
+        await press_keys(pilot, "f5", "p", *str(path), "escape", "n", "7", "escape", "escape")
         assert cockpit.app.screen is cockpit.app.live
         await press_keys(pilot, "f5")
         form = cockpit.app.screen.query_one(TuneSetup)
@@ -168,7 +168,7 @@ def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str 
 
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "p", "p")
+        await press_keys(pilot, "f5", "p")
         cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
         await handled(pilot)
         assert isinstance(cockpit.app.focused, PathInput)

@@ -330,9 +330,9 @@ def test_a_number_of_trials_that_cannot_be_is_refused(typed: str) -> None:
 def test_the_source_key_goes_through_the_sources() -> None:
     async def cycle(app: Host, pilot: Pilot[None]) -> None:
         choice = app.tune.query_one(SourceChoice)
-        found = []
+        found = [choice.source]
         # In the box of the path, letters are the path's.
-        for key in ("p", "p", "right", "p"):
+        for key in ("p", "right", "p"):
             await press_keys(pilot, key)
             found.append(choice.source)
         assert found == [*PromptSource, PromptSource.BUILTIN]
@@ -348,7 +348,7 @@ def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
     prompts.write_text("Say something.")
 
     async def fill(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "p", "p", *str(prompts), "enter")
+        await press_keys(pilot, "p", *str(prompts), "enter")
         assert not app.text().count("Which files?")
 
     assert drive(fill).heard == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
@@ -357,7 +357,7 @@ def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
 def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
     async def choose(app: Host, pilot: Pilot[None]) -> None:
         choice = app.tune.query_one(SourceChoice)
-        await press_keys(pilot, "p", "p", "x", "left", "y")
+        await press_keys(pilot, "p", "x", "left", "y")
         assert app.tune.query_one("#path", Input).value == "yx"
         await press_keys(pilot, "right", "delete", "backspace", "backspace", "left")
         assert choice.source is PromptSource.BUILTIN
@@ -383,7 +383,7 @@ def test_what_is_refused_is_said_in_the_form_until_it_is_corrected() -> None:
 def test_a_source_is_chosen_with_arrows_and_with_the_mouse() -> None:
     async def choose(app: Host, pilot: Pilot[None]) -> None:
         choice = app.tune.query_one(SourceChoice)
-        await press_keys(pilot, "p", "right")
+        await press_keys(pilot, "right")
         chosen = [choice.source]
         await press_keys(pilot, "left")
         assert [*chosen, choice.source] == [PromptSource.FILES, PromptSource.BUILTIN]
@@ -403,7 +403,7 @@ def test_files_need_a_path(tmp_path: Path) -> None:
     async def fill(app: Host, pilot: Pilot[None]) -> None:
         path = app.tune.query_one("#path", Input)
         assert not path.region
-        await press_keys(pilot, "p", "p", "enter")
+        await press_keys(pilot, "p", "enter")
         assert "Which files?" in app.text()
         path.value = str(tmp_path / "nothing")
         await press_keys(pilot, "enter")
@@ -460,7 +460,13 @@ def test_the_form_says_how_long_a_trial_may_take() -> None:
         assert "in all; earlier ones count" in app.text()
         app.tune.trial_s = 125.0
         await handled(pilot)
-        assert "in all, some 2 min 05 s each here; " in app.text()
+        assert "in all; some 2 min 05 s each here, 1 h 02 min together" in app.text()
+        # A digit is meant for the minutes, wherever the form begins.
+        await press_keys(pilot, "5")
+        assert app.tune.query_one(TuneSetup).filled.minutes == "5"
+        assert "too few for a verdict: a trial takes some 2 min 05 s here" in app.text()
+        await press_keys(pilot, "0")
+        assert "too few" not in app.text()
 
     drive(learn)
 
@@ -468,7 +474,7 @@ def test_the_form_says_how_long_a_trial_may_take() -> None:
 def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
     async def choose(app: Host, pilot: Pilot[None]) -> None:
         app.tune.n_chat_turns = 0
-        await press_keys(pilot, "p", "left", "s")
+        await press_keys(pilot, "left", "s")
         assert "no turns yet" in app.text()
         assert app.heard == []
         app.tune.n_chat_turns = 1

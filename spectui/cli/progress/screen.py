@@ -78,7 +78,8 @@ class Screen(Progress):
             case MemoryPaused():
                 self.announce(event.text)
             case LoadProgress(role=role, path=path, fraction=fraction):
-                self._status = f"loading the {role} {path.name}: {percent_text(fraction)}"
+                loading = f"loading the {role} {path.name}: {percent_text(fraction)}"
+                self._status = loading if fraction < 1 or not self._task else self._task
                 self._paint()
             case RoundFinished(round=finished):
                 self._live_counters += count((finished,))

@@ -11,7 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Click
+from textual.events import Click, Key
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -28,6 +28,9 @@ MAX_TRIALS = 10_000
 MAX_MINUTES = 10_000
 _MARK = "(x) "
 _EARLIER = "earlier ones count"
+_MINUTES_HINT = "at most; the verdict is then of what was measured"
+_FEWEST_IN_TIME = 4
+"""Trials that there has to be time for: off, one more, and a recording and a race as long."""
 _MINUTE_S = 60
 
 
@@ -76,6 +79,14 @@ def _depth_problem(depths: Sequence[str]) -> str | None:
 class SourceChoice(Widget, can_focus=True):
     """One of the sources of prompts."""
 
+    class Typed(Message):
+        """A digit was typed, which chooses no source."""
+
+        def __init__(self, digit: str) -> None:
+            """Tell which one."""
+            super().__init__()
+            self.digit = digit
+
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden("left", "tune.previous_source", "Previous source", action="step(-1)"),
         hidden("right", "tune.next_source", "Next source", action="step(1)"),
@@ -106,6 +117,13 @@ class SourceChoice(Widget, can_focus=True):
         """Choose the next source, or the one before."""
         sources = list(PromptSource)
         self.source = sources[(sources.index(self.source) + n) % len(sources)]
+
+    def on_key(self, event: Key) -> None:
+        """A number is meant for the minutes, the next field."""
+        if event.character is not None and event.character.isdecimal():
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Typed(event.character))
 
     def on_click(self, event: Click) -> None:
         """Choose what was clicked."""
@@ -168,6 +186,7 @@ class TuneSetup(Vertical):
         """Begin with what is ``filled`` in already."""
         super().__init__()
         self._begin_with = filled
+        self._trial_s: float | None = None
 
     def compose(self) -> ComposeResult:
         """Sources, the path that one of them needs, minutes, trials, depths."""
@@ -192,7 +211,7 @@ class TuneSetup(Vertical):
                 placeholder="no limit",
                 max_length=len(str(MAX_MINUTES)),
             )
-            yield Label("at most; the verdict is then of what was measured", classes="hint")
+            yield Label(_MINUTES_HINT, classes="hint", id="minutes-hint")
         with Horizontal():
             yield Label("trials")
             yield Input(
@@ -266,8 +285,8 @@ class TuneSetup(Vertical):
 
     def show_trial_s(self, seconds: float | None) -> None:
         """Say how long a trial may take here; None if that is not known."""
-        each = "" if seconds is None else f", some {duration_text(seconds)} each here"
-        self.query_one("#trials-hint", Label).update(f"in all{each}; {_EARLIER}")
+        self._trial_s = seconds
+        self._hint()
 
     def refuse(self, reason: str) -> None:
         """Say why nothing was started."""
@@ -297,6 +316,26 @@ class TuneSetup(Vertical):
         self._tell(None)
         if is_being_chosen:
             self.begin()
+
+    @on(Input.Changed, "#minutes,#n-trials")
+    def _hint(self) -> None:
+        trials, minutes = f"in all; {_EARLIER}", _MINUTES_HINT
+        filled, each = self.filled, self._trial_s
+        if each is not None:
+            trials = f"in all; some {duration_text(each)} each here"
+            if filled.n_trials.isdecimal():
+                trials = f"{trials}, {duration_text(int(filled.n_trials) * each)} together"
+            limit = filled.minutes if _minutes_problem(filled.minutes) is None else ""
+            if limit and float(limit) * _MINUTE_S < _FEWEST_IN_TIME * each:
+                minutes = f"too few for a verdict: a trial takes some {duration_text(each)} here"
+        self.query_one("#trials-hint", Label).update(trials)
+        self.query_one("#minutes-hint", Label).update(minutes)
+
+    @on(SourceChoice.Typed)
+    def _on_digit(self, message: SourceChoice.Typed) -> None:
+        minutes = self.query_one("#minutes", Input)
+        minutes.focus()
+        minutes.insert_text_at_cursor(message.digit)
 
     @on(PathInput.Left)
     def _on_left(self, message: PathInput.Left) -> None:

@@ -210,6 +210,9 @@ class TuneScreen(Screen[Filled]):
         for shown in ("chat_is_busy", "missing", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
         self.watch(self, "trial_s", self.query_one(TuneSetup).show_trial_s)
+        if self.query_one(TuneSetup).display:
+            # Not the path, even where it is what is filled in: letters are keys here.
+            self.query_one(SourceChoice).focus()
 
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
