@@ -33,6 +33,11 @@ def cache_dir() -> Path:
     return Path(home) / "cache" if home else platformdirs.user_cache_path("spectui")
 
 
+def demo_folder() -> Path:
+    """Folder of the demo models that are built."""
+    return cache_dir() / "demo"
+
+
 def own_storage_file() -> Path:
     """The studies' storage in the user's data folder."""
     return data_dir() / "studies.sqlite3"

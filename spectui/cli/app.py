@@ -82,9 +82,10 @@ class _Commands(Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            # click looks among those that are imported.
+            # click looks among those that are imported. A model, and the demo, are options.
             name = error.command_name
-            raise click.NoSuchCommand(name, possibilities=_COMMANDS, ctx=ctx) from None
+            known = [*_COMMANDS, "--demo", *([f"-m {name}"] if name.endswith(".gguf") else [])]
+            raise click.NoSuchCommand(name, possibilities=known, ctx=ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)

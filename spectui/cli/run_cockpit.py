@@ -21,13 +21,14 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.commands.measured import tuning_variables
 from spectui.cores import threads_to_take
-from spectui.demo import DemoModel, demo_folder
+from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.models.facts import is_mtp_file
 from spectui.models.gguf import check_file
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.speculation import Speculation
+from spectui.paths import demo_folder
 from spectui.settings import Settings, read_settings
 
 

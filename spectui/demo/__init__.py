@@ -3,7 +3,7 @@
 Importing this package loads neither numpy nor gguf; building a model does.
 """
 
-from spectui.demo.build import demo_folder, ensure_demo_models
+from spectui.demo.build import ensure_demo_models
 from spectui.demo.recipes import DemoModel, DemoProgress
 
-__all__ = ["DemoModel", "DemoProgress", "demo_folder", "ensure_demo_models"]
+__all__ = ["DemoModel", "DemoProgress", "ensure_demo_models"]

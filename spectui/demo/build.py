@@ -85,11 +85,6 @@ _LOCK_NAME = f".{FILE_PREFIX}build.lock"
 _TEMPORARY = ".part"
 
 
-def demo_folder() -> Path:
-    """Folder of the models that are built."""
-    return paths.cache_dir() / "demo"
-
-
 def ensure_demo_models(
     models: Sequence[DemoModel],
     *,
@@ -114,7 +109,7 @@ def ensure_demo_models(
         BadInputError: a package is missing, or the folder cannot be written or lacks space.
         CancelledError: ``cancelled`` returned true; models finished before stay.
     """
-    folder = demo_folder() if directory is None else directory
+    folder = paths.demo_folder() if directory is None else directory
     found = {
         model: smollm2_path() if model is DemoModel.DRAFT else folder / file_name(model, seed)
         for model in dict.fromkeys(models)

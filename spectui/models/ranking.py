@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
+from spectui.paths import demo_folder
 
 GOOD_SHARE = (0.01, 0.15)
 """Range of the weights that a promising draft reads per token, as a share of its target's."""
@@ -114,14 +115,17 @@ def rank(
     nearly always to win anything back; below 1 % it seldom guesses what so much larger a model
     says. Whatever lies between comes first, the rest the later the farther it is off; of two
     equally far ones the one that takes less memory. Only a measurement tells which draft is the
-    best: the order says where to begin.
+    best: the order says where to begin. Demo models draft for demo targets alone.
 
     Args:
         target: its file alone as long as it was not read; then sizes of files stand for what is
             read, as they do for drafts of which no more is known.
         options: every other model.
     """
-    return tuple(sorted(options, key=lambda option: _order(target, option)))
+    folder = demo_folder()
+    is_demo = target.path.parent == folder
+    own = (one for one in options if is_demo or one.model.path.parent != folder)
+    return tuple(sorted(own, key=lambda option: _order(target, option)))
 
 
 def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, float, int, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spectui import __version__
 from spectui.format import printable
+from spectui.measure.verdict import Answer
 from spectui.report import summary
 from spectui.report.commands import bench_command, own_prompts, public_command
 from spectui.report.comparison import compare
@@ -70,6 +71,9 @@ def _study(content: Content, name: str) -> Iterator[str]:
     yield ""
     if content.gain is not None:
         yield f"{escaped(summary.certainty(content))}."
+        yield ""
+    if content.verdict is None or content.verdict.answer is Answer.UNDECIDED:
+        yield escaped(summary.reason(content))
         yield ""
     yield f"{escaped(summary.who(content))}"
     yield ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectui.format import counted, gain_percent, rate_text, times_text
+from spectui.measure.verdict import Basis
 from spectui.report.content import Content
 from spectui.report.words import file_name, interval_text, short, time_text
 
@@ -47,7 +48,10 @@ def certainty(content: Content) -> str:
     prompts = counted(gain.n_prompts, "prompt")
     if gain.low is None or gain.high is None:
         return f"{prompts}, without an interval"
-    return f"{interval_text(gain.low, gain.high)} with 95 % confidence, {prompts}"
+    interval = interval_text(gain.low, gain.high)
+    if content.verdict is not None and content.verdict.basis is Basis.SAME:
+        return f"{interval} on the {prompts} that chose it, which prove nothing"
+    return f"{interval} with 95 % confidence, {prompts}"
 
 
 def reason(content: Content) -> str:

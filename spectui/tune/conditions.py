@@ -35,7 +35,8 @@ class Conditions:
         if self.drift is not None and self.drift > MAX_DRIFT:
             found.append(
                 f"The machine's own speed moved by {percent_text(self.drift)} during the trials; "
-                "anchor runs and pairs take that out, but an idle machine gives narrower intervals."
+                "speedups compare with the target alone at the same time, not with the tokens/s of "
+                "another trial, but an idle machine gives narrower intervals."
             )
         hottest = self.temperatures_c[1].value
         if hottest is not None and hottest >= _HOT_C:

@@ -18,7 +18,7 @@ import pytest
 
 from spectui.cli.app import app
 from spectui.cli.failure import report_failure
-from spectui.demo import DemoModel, demo_folder
+from spectui.demo import DemoModel
 from spectui.demo.build import smollm2_path
 from spectui.demo.recipes import file_name
 from spectui.errors import BadInputError
@@ -26,6 +26,7 @@ from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer
 from spectui.options.drafters import NGRAM_KINDS
 from spectui.options.speculation import Speculation
+from spectui.paths import demo_folder
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
 

@@ -11,9 +11,9 @@ import pytest
 from spectui.cli.cockpit import command as cockpit
 from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.run_cockpit import make_launch
-from spectui.demo import demo_folder
 from spectui.live.setup import Pair
 from spectui.options.setup import SamplingConfig
+from spectui.paths import demo_folder
 from spectui.settings import Settings
 from spectui.trace.file import read_trace
 from tests.support.cli import Spectui

@@ -51,7 +51,7 @@ def sections_above(
 def sections_below(presets: Sequence[Preset], glyphs: Glyphs) -> Iterator[Section]:
     """What else can be started: below the user's own models."""
     command = "llama-server's, with Ctrl+Shift+V in most terminals: its models and options"
-    demo = "SmolLM2-135M and a target made from it; built in seconds the first time"
+    demo = "SmolLM2-135M and a target made from it"
     yield (
         "Or begin with",
         [

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from spectui.options.drafters import DraftSimple, numbers_of
+from spectui.options.drafters import DraftSimple, NgramDrafter, numbers_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
@@ -51,6 +51,17 @@ def _number(row: Row, *, name: str) -> float | None:
     """A number of a draft model; None for off."""
     speculation = row.record.arm.speculation
     return None if speculation is None else speculation.numbers[name]
+
+
+def _drafter(row: Row) -> str:
+    """Who drafts; with the numbers of n-gram drafters, which have no columns of their own."""
+    arm = row.record.arm
+    chain = () if arm.speculation is None else arm.speculation.chain
+    parts = [
+        f"{one.kind} {one.summary}" if isinstance(one, NgramDrafter) else str(arm.draft)
+        for one in chain
+    ]
+    return " + ".join(parts) or arm.drafter
 
 
 TRIAL = Column("trial", lambda row: row.number, is_best_first=True)
@@ -114,7 +125,7 @@ def ordered(rows: Sequence[Row], sort: Sort) -> list[Row]:
 
 def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
     """Return the columns for a table of ``width`` cells; wider where they do not fit."""
-    names = {row.record.arm.drafter for row in rows}
+    names = set(map(_drafter, rows))
     longest = max([_MIN_DRAFT, *(cell_len(glyphs.one_line(name)) for name in names)])
     for is_narrow in (False, True):
         titles = {one: one.narrow if is_narrow and one.narrow else one.title for one in COLUMNS}
@@ -133,7 +144,7 @@ def layout(rows: Sequence[Row], width: int, glyphs: Glyphs) -> tuple[Slot, ...]:
 def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
     """Return the content of a cell."""
     if column is DRAFT:
-        return glyphs.one_line(row.record.arm.drafter)
+        return glyphs.one_line(_drafter(row))
     if column is STATE:
         return _state(row, ledger)
     if column is SPEEDUP:

@@ -106,7 +106,7 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
         return so_far
     # The verdict advises to leave it off, which nothing has shown.
     best = f"; {so_far.advice[:1].lower()}{so_far.advice[1:]}: {so_far.because}"
-    because = f"no setting was confirmed{best if so_far.because else ''}"
+    because = f"no setting was confirmed{best if so_far.because else ''}; Start goes on from here"
     if result.earlier is not None:
         because = f"{because}; the earlier verdict stays: {result.earlier.verdict.reason}"
     return replace(so_far, advice="Nothing was decided", because=because)
