@@ -1,5 +1,6 @@
 """The command group. Commands are imported when they are named."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,9 @@ class _Commands(Group):
         except click.NoSuchCommand as error:
             # click looks among those that are imported. A model, and the demo, are options.
             name = error.command_name
-            known = [*_COMMANDS, "--demo", *([f"-m {name}"] if name.endswith(".gguf") else [])]
+            known = [*_COMMANDS, "--demo"]
+            if os.path.isfile(name):  # noqa: PTH113 - before any import of pathlib
+                known = [f"-m {name}" if name.endswith(".gguf") else f"--from {name}"]
             raise click.NoSuchCommand(name, possibilities=known, ctx=ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

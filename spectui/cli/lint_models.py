@@ -111,11 +111,17 @@ def _measured(setup: Setup) -> Iterator[Finding]:
         if draft in _drafts(study) or (draft is not None and draft.name in study.drafts):
             gain = 0.0 if outcome.gain is None else outcome.gain.speedup - 1
             told = outcome.verdict.reason.rstrip(".")
+            what_next = "its flags: spectui export"
+            if not outcome.verdict.use_speculation:
+                what_next = "all that was tried: spectui report"
             yield Finding(
                 flag="-m" if setup.draft is None else "-md",
                 severity=Severity.NOTE,
-                what=f"measured here on {outcome.ended.astimezone():%Y-%m-%d}: {100 * gain:+.0f} %",
-                why=f"{told}; spectui export {study.name} writes its flags",
+                what=(
+                    f"the best setting of a search on {outcome.ended.astimezone():%Y-%m-%d}: "
+                    f"{100 * gain:+.0f} %"
+                ),
+                why=f"{told}; {what_next} {study.name}",
             )
             return
 

@@ -1,13 +1,12 @@
 """Runs ``spectui tune`` with parsed options."""
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
-from spectui.cli.progress import Progress, open_progress
+from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
     with_backend,
@@ -28,11 +27,8 @@ from spectui.cli.tune_request import (
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError
 from spectui.format import counted
-from spectui.measure.statistics import MIN_PROMPTS
 from spectui.models.sampling import unmeasured_sentences
-from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
-from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.served import Served as Finalists
 from spectui.tune.served import failure_of, final, serve
@@ -66,7 +62,6 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
     check_storage(options.storage)
     prompts = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    _warn_of_few(prompts, progress)
     search = Search(
         shared=shared,
         options=options,
@@ -116,20 +111,6 @@ def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
     own = {field.name for field in fields(TuneOptions)}
     options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
     return with_candidates(RunOptions.of(parsed)), options
-
-
-def _warn_of_few(prompts: Sequence[Prompt], progress: Progress) -> None:
-    few = counted(len(prompts), "prompt")
-    if len(prompts) < MIN_PROMPTS:
-        progress.announce(
-            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
-            f"{FEWEST_FOR_BOTH} or more are better"
-        )
-    elif len(prompts) < FEWEST_FOR_BOTH:
-        progress.announce(
-            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; "
-            f"give {FEWEST_FOR_BOTH} or more"
-        )
 
 
 def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Finalists | None:

@@ -12,7 +12,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.present import PresentArm, standing_of
+from spectui.tune.present import PresentArm, Standing, standing_of
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
 from spectui.verify.comparison import gain_text
@@ -115,7 +115,7 @@ def _line(present: PresentArm, result: TuneResult) -> str:
         return f"Your present setting ({present.arm.label}) was not measured; {found}."
     if is_best and estimate >= 1:
         return f"Your present setting is the best that was found: {present.arm.label}."
-    told = f"{_percent(estimate)} in its trial"
+    told = _in_its_trial(standing)
     if standing.confirmed is not None:
         told = gain_text(standing.confirmed)
     others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, present.arm}
@@ -134,10 +134,12 @@ def _found_text(result: TuneResult) -> str:
     if result.speedup is not None:
         slower = "; off was faster" if result.speedup.estimate < 1 else ""
         return f"found: {result.best.label}, {gain_text(result.speedup)}{slower}"
-    estimate = standing_of(result.best, result).estimate
-    told = "not measured" if estimate is None else f"{_percent(estimate)} in its trial"
+    told = _in_its_trial(standing_of(result.best, result))
     return f"found: {result.best.label}, {told}, not confirmed"
 
 
-def _percent(speedup: float) -> str:
-    return gain_percent(100 * (speedup - 1), 0)
+def _in_its_trial(standing: Standing) -> str:
+    if standing.estimate is None:
+        return "not measured"
+    noisy = ", while the machine was disturbed" if standing.is_noisy else ""
+    return f"{gain_percent(100 * (standing.estimate - 1), 0)} in its trial{noisy}"

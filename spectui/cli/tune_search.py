@@ -42,6 +42,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_bytes
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
@@ -52,6 +53,7 @@ from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
+from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_experts
@@ -335,6 +337,8 @@ class Search:
                 )
             if isinstance(event, StudyOpened) and self.joins is None:
                 self.progress.announce(self._plan(event.name, tuning.setup))
+                if (few := _too_few(len(self.prompts))) is not None:
+                    self.progress.announce(few)
             if isinstance(event, Notice):
                 self.progress.announce(event.text)
             self.progress.on_tune(event)
@@ -382,3 +386,19 @@ def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
     if keeps_off:
         return f"{begun} ({size} of target to load), beside the one without speculation"
     return f"{begun} and then the one without speculation again ({size} of target to load each)"
+
+
+def _too_few(n_prompts: int) -> str | None:
+    """Note on a number of prompts that may not do for a verdict; None where it does."""
+    few = counted(n_prompts, "prompt")
+    if n_prompts < MIN_PROMPTS:
+        return (
+            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
+            f"{FEWEST_FOR_BOTH} or more are better"
+        )
+    if n_prompts < FEWEST_FOR_BOTH:
+        return (
+            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
+            f"{FEWEST_FOR_BOTH} or more"
+        )
+    return None

@@ -18,7 +18,6 @@ from spectui.commands.formats import Format, file_name, render
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.errors import BadInputError
 from spectui.live.setup import LiveSetup
-from spectui.measure.arm import OFF, Arm
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
@@ -296,28 +295,32 @@ def export_choices(
     note = "As the chat runs now; nothing was measured for this choice."
     choices = [ExportChoice(label="live settings", setup=export(setup.speculation), note=note)]
     if state is not None and (found := _found(state, setup)) is not None:
-        arm, note = found
-        is_confirmed = state.confirmed is not None
+        speculation, note, is_confirmed = found
         label = "found by tuning" if is_confirmed else "best trial so far"
-        found_choice = ExportChoice(label=label, setup=export(arm.speculation), note=note)
+        found_choice = ExportChoice(label=label, setup=export(speculation), note=note)
         # What is not confirmed does not come first.
         choices.insert(0 if is_confirmed else 1, found_choice)
     choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
     return tuple(choices)
 
 
-def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Arm, str] | None":
-    """Return the arm that tuning advises, and the evidence; None before any measurement."""
+def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None, str, bool] | None":
+    """Return what tuning advises, the evidence, and whether that is a verdict.
+
+    None before any measurement.
+    """
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
-        arm = best if result.verdict.use_speculation else OFF
+        advised = best.speculation if result.verdict.use_speculation else None
         threads = setup.context.threads
         # Otherwise they are as many as llama-server takes.
         measured = f" Measured with -t {threads}, which the command says." if threads else ""
         if state.schedule is Schedule.FAST:
             measured += " Measured on the fast schedule, which llama-server does not have."
-        return arm, f"{result.verdict.reason}{measured}"
+        return advised, f"{result.verdict.reason}{measured}", True
+    if result is not None and (earlier := result.earlier) is not None:
+        return earlier.speculation, earlier.verdict.reason, True
     trial = best_trial(state.records)
     if trial is None:
         return None
-    return trial.arm, "The best trial so far; whether it pays is not confirmed."
+    return trial.arm.speculation, "The best trial so far; whether it pays is not confirmed.", False

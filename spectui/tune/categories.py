@@ -17,7 +17,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import NOTHING_DRAFTED, Pair, throughput
 from spectui.measure.statistics import PairedMeasurement, paired_speedup
 from spectui.speculative.counters import Counters
-from spectui.tune.trials import TrialRecord, TrialState, levelled
+from spectui.tune.trials import TrialRecord, TrialState, has_steady_off, levelled
 
 _MIN_PER_CATEGORY = 2
 """Prompts of a category of which one can choose and another judge."""
@@ -95,6 +95,8 @@ class _Trials:
         complete = [
             r for r in levelled(records) if r.state is TrialState.COMPLETE and r.anchor_tokens_per_s
         ]
+        if has_steady_off(complete):
+            complete = [one for one in complete if not (one.arm.is_off and one.noisy)]
         off = [record for record in complete if record.arm.is_off]
         self.off = off[0].arm if off else OFF
         # Tokens are the target's own and the same in every trial; off tells them first.

@@ -31,6 +31,8 @@ class Standing:
     """Estimate of the speedup; None if it was not measured."""
     confirmed: Speedup | None
     """Speedup from the last race, if the setting took part."""
+    is_noisy: bool = False
+    """Whether the estimate is of a trial whose anchors disagreed."""
 
 
 def standing_of(present: Arm, result: TuneResult) -> Standing:
@@ -41,7 +43,7 @@ def standing_of(present: Arm, result: TuneResult) -> Standing:
         return Standing(estimate=confirmed.estimate, confirmed=confirmed)
     trials = [one for one in result.trials if one.arm == present and one.tokens_per_s]
     estimate = speedup_estimate(trials[-1], result.trials) if trials else None
-    return Standing(estimate=estimate, confirmed=None)
+    return Standing(estimate=estimate, confirmed=None, is_noisy=bool(trials) and trials[-1].noisy)
 
 
 def present_document(present: PresentArm | None, result: TuneResult) -> Json:

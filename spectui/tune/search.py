@@ -8,6 +8,7 @@ that no choice was made by.
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, EngineDiedError, EngineLostError, SpectuiError
@@ -37,7 +38,7 @@ from spectui.tune.studies.conducting import Offer, Phase
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.tracing import TracingEvent
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import TrialRecord, best_trial
+from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
 from spectui.tune.working import a_second
 
 
@@ -186,6 +187,8 @@ class Search:
     def _search(self) -> None:
         """Try settings, beside workers, until there were enough."""
         n_trials = self._setup.limits.n_trials
+        # Every estimate is over off: where only a noisy trial has it, there is one more.
+        wanted = self._noisy_off()
         while True:
             elsewhere = self._trials.look_around()
             if self._trials.n_tried >= n_trials:
@@ -199,11 +202,19 @@ class Search:
                 self._wait()
                 continue
             try:
-                self._pace.trial(self._trials.run)
+                self._pace.trial(partial(self._trials.run, wanted))
             except OutOfTimeError:
                 self._ended_trials = True
                 return
+            wanted = None
             self._forecasting.forecast_tried()
+
+    def _noisy_off(self) -> Arm | None:
+        """Off, where no other than noisy trials have measured it."""
+        records = self._trials.records
+        is_measured = any(one.arm.is_off and one.relative for one in records)
+        is_noisy = is_measured and not has_steady_off(records)
+        return self._setup.study.space.off if is_noisy else None
 
     def _end_offer(self) -> None:
         """Tell workers that there is nothing more to try."""

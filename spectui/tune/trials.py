@@ -131,10 +131,22 @@ def n_measured(records: Sequence[TrialRecord]) -> int:
     return sum(record.state is TrialState.COMPLETE for record in records)
 
 
+def has_steady_off(records: Sequence[TrialRecord]) -> bool:
+    """Whether a trial of off has completed between anchors that agree."""
+    return any(one.arm.is_off and one.relative is not None and not one.noisy for one in records)
+
+
 def off_level(records: Sequence[TrialRecord]) -> float | None:
-    """Mean relative throughput of all completed off trials."""
-    levels = [r.relative for r in records if r.arm.is_off and r.relative is not None]
-    return sum(levels) / len(levels) if levels else None
+    """Mean relative throughput of the completed off trials; None without one.
+
+    A noisy one may be off by any factor, and every estimate with it: where there is no other, the
+    anchors stand in for it, which are of the target alone as well.
+    """
+    off = [one for one in records if one.arm.is_off and one.relative is not None]
+    levels = [one.relative for one in off if one.relative and not one.noisy]
+    if levels:
+        return sum(levels) / len(levels)
+    return 1.0 if off else None
 
 
 def levelled(records: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
@@ -174,9 +186,11 @@ def speedup_estimates(
     """The estimates of some of ``records``."""
     level, shares = off_level(records), _shares(records)
     return tuple(
-        one.relative * shares.get(one.arm.n_cpu_moe, 1.0) / level
-        if one.relative and level
-        else None
+        None
+        if not (one.relative and level)
+        else 1.0
+        if one.arm.is_off and one.noisy
+        else one.relative * shares.get(one.arm.n_cpu_moe, 1.0) / level
         for one in some
     )
 

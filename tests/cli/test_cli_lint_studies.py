@@ -29,7 +29,7 @@ def linted(spectui: Spectui, *words: object) -> list[dict[str, Any]]:
 
 
 def measured(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in findings if one["what"].startswith("measured here on ")]
+    return [one for one in findings if one["what"].startswith("the best setting of a search on ")]
 
 
 def store(home: Path, name: str, target: object, draft: object | None, length: int | None) -> None:
@@ -63,7 +63,8 @@ def test_a_search_of_this_pair_is_told(
     assert found["flag"] == "-md"
     assert found["severity"] == "note"
     assert study.outcome.verdict.reason.rstrip(".") in found["why"]
-    assert f"spectui export {study.name}" in found["why"]
+    shows = "export" if study.outcome.verdict.use_speculation else "report"
+    assert f"spectui {shows} {study.name}" in found["why"]
     # Another draft was not measured.
     assert measured(linted(spectui, *pair[:2], "-md", pair[1])) == []
 
@@ -73,7 +74,7 @@ def test_the_gain_of_the_pair_is_told(spectui: Spectui, pair: list[object], home
     store(home, "first", target, draft, 8)
     [found] = measured(linted(spectui, "-m", target, "-md", draft))
     assert found["what"].endswith(": +25 %")
-    assert found["why"].startswith("The verdict of first; spectui export first ")
+    assert found["why"].startswith("The verdict of first; its flags: spectui export first")
     assert measured(linted(spectui, "-m", target)) == []
 
 

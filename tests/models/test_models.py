@@ -30,6 +30,7 @@ from spectui.models.ranking import (
     rank,
     read_share,
 )
+from spectui.paths import demo_folder
 from tests.support.models import TARGET, write_tiny
 
 NOBODY = 65_534
@@ -523,6 +524,14 @@ class TestAssessing:
         options = [assess(BIG, *one, N_CTX) for one in zip(drafts, seen, strict=True)]
         assert options[0].reason is None
         assert [one.model.name for one in rank(BIG, options)] == ["fits", "slow", "unfit"]
+
+
+def test_a_demo_draft_is_offered_to_demo_targets_alone() -> None:
+    demo = replace(model(50_000, "spectui-demo-draft"), path=demo_folder() / "draft.gguf")
+    options = [assess(BIG, one, None, N_CTX) for one in (demo, model(50_000, "own"))]
+    assert [one.model.name for one in rank(BIG, options)] == ["own"]
+    target = replace(model(900_000, "spectui-demo"), path=demo_folder() / "target.gguf")
+    assert len(rank(target, options)) == len(options)
 
 
 SIZES = st.integers(min_value=1, max_value=2_000_000)

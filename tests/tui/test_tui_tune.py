@@ -14,11 +14,12 @@ from textual.widgets import Input
 
 from spectui.engine.events import GenerationResult
 from spectui.known import Known
+from spectui.live.setup import Pair as Files
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
 from spectui.measure.statistics import Speedup
-from spectui.measure.verdict import judge
+from spectui.measure.verdict import Verdict, judge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import GREEDY, SamplingConfig, Schedule
@@ -26,6 +27,7 @@ from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Counters
 from spectui.tui.colours import ColouredApp
+from spectui.tui.export import export_choices
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import aligned
 from spectui.tui.tune import table as lines
@@ -40,6 +42,7 @@ from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, SPEEDUP, TRIAL, Slot, Sort, TrialsTable, layout, ordered
 from spectui.tune.conditions import conditions
 from spectui.tune.forecast import Forecast
+from spectui.tune.outcome import Gain
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
@@ -52,9 +55,10 @@ from spectui.tune.trials import (
     off_level,
     speedup_estimate,
 )
-from tests.support.cockpit import Recorder, handled, press_keys, resize
+from tests.support.cockpit import Recorder, handled, launch, press_keys, resize
 from tests.support.machine import DISTURBED
 from tests.support.search import items, result
+from tests.tune.test_outcome import OUTCOME_OFF
 
 ANCHOR = 10.0
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -669,6 +673,33 @@ def test_a_search_without_confirmation_applies_the_best_so_far_and_says_so() -> 
     assert "not confirmed yet" in notice
 
 
+@pytest.mark.parametrize("pays", [True, False])
+def test_an_earlier_verdict_outweighs_the_trials(*, pays: bool) -> None:
+    best = best_trial(RECORDS)
+    assert best is not None
+    verdict = Verdict(
+        use_speculation=pays, reason="Use it: it pays." if pays else "Turn it off: no."
+    )
+    earlier = replace(
+        OUTCOME_OFF,
+        verdict=verdict,
+        speculation=best.arm.speculation if pays else None,
+        gain=Gain(speedup=1.2 if pays else 0.8, low=None, high=None, n_prompts=8),
+    )
+    state = replace(USE_IT, result=replace(tuned(interrupted=True), earlier=earlier))
+    told = words.verdict(state, digest(RECORDS, Ledger()), UNICODE)
+    assert told.advice == ("Use it" if pays else "Turn it off")
+    assert "This search decided nothing new." in told.because
+    assert (told.speedup, told.pays) == (1.2 if pays else 0.8, pays)
+    choice = best_choice(state, digest(RECORDS, Ledger()))
+    assert choice is not None
+    assert choice[0] == (best.arm if pays else OFF)
+    live = launch().make_setup(Files(target=Path("/t.gguf"), draft=Path("/d.gguf")))
+    exported = export_choices(live, state, has_gpu=False)[0]
+    assert (exported.label, exported.note) == ("found by tuning", verdict.reason)
+    assert exported.setup.speculation == earlier.speculation
+
+
 def test_a_search_that_measured_nothing_has_nothing_to_apply() -> None:
     state = replace(USE_IT, records=(), result=tuned((), interrupted=True))
     assert best_choice(state, digest((), Ledger())) is None
@@ -845,7 +876,10 @@ def test_time_left_is_shown_only_while_it_runs() -> None:
             replace(USE_IT, result=tuned(interrupted=True)),
             (
                 "Nothing was decided",
-                f"no setting was confirmed; best so far, not confirmed: {BEST}",
+                (
+                    f"no setting was confirmed; best so far, not confirmed: {BEST}; "
+                    "Start goes on from here"
+                ),
                 1.4,
                 None,
             ),

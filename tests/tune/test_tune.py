@@ -44,6 +44,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
+from spectui.tune.categories import per_category
 from spectui.tune.division import divide
 from spectui.tune.events import (
     ForecastMade,
@@ -72,7 +73,14 @@ from spectui.tune.studies.sampling import Sampler, importance
 from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
-from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, off_level
+from spectui.tune.trials import (
+    TrialRecord,
+    TrialState,
+    best_trial,
+    n_measured,
+    off_level,
+    speedup_estimates,
+)
 from tests.support.search import OFF_TOKENS_PER_S, Mortal, ScriptedMeasurer, items
 
 pytestmark = pytest.mark.slow
@@ -504,6 +512,31 @@ def test_a_trial_between_disagreeing_anchors_is_repeated_and_marked(tmp_path: Pa
     result = run(open_study(tmp_path), measurer, n_trials=1)
     assert result.trials[0].noisy
     assert measurer.n_runs == 2 * 8
+
+
+class Disturbed(ScriptedMeasurer):
+    """On a machine that is slow during the second half of its first trial of 4 prompts."""
+
+    def _machine(self) -> float:
+        return 0.2 if 3 <= self.n_runs <= 4 else 1.0
+
+
+def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> None:
+    """A quarter of its speed there would make every setting look twice as fast as it is."""
+    study = open_study(tmp_path)
+    first = run(study, Disturbed(gain=0.8), n_trials=1, n_prompts=8, time_budget_s=1e6)
+    [noisy] = first.trials
+    assert noisy.noisy
+    assert noisy.relative is not None
+    assert noisy.relative < 0.8
+    assert off_level(first.trials) == 1.0
+    found = run(open_study(tmp_path), ScriptedMeasurer(gain=0.8), n_trials=6, n_prompts=8)
+    assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
+    assert not found.trials[1].noisy
+    assert off_level(found.trials) == found.trials[1].relative
+    assert max(speedup_estimates(found.trials, found.trials)[2:]) < 1
+    assert all(one.best.is_off for one in per_category(found.trials, None))
+    assert all(one.best_speedup == pytest.approx(1) for one in per_category(found.trials, None))
 
 
 class ChangingMeasurer(ScriptedMeasurer):

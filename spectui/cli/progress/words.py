@@ -34,7 +34,9 @@ def setting(record: TrialRecord, *, is_best: bool) -> str:
     marks.append(record.arm.label)
     if record.noisy:
         marks.append("(noisy)")
-    if record.state is not TrialState.COMPLETE:
+    if record.state is TrialState.INTERRUPTED:
+        marks.append("(not finished)")
+    elif record.state is not TrialState.COMPLETE:
         what = "pruned" if record.state is TrialState.PRUNED else "failed"
         marks.append(f"{what}: {record.error}")
     return " ".join(marks)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.measure.arm import OFF, Arm
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import TrialRecord, TrialState
+from spectui.tune.trials import TrialRecord, TrialState, off_level
 
 _STARTING = frozenset({"begin", "start", "source", "trials"})
 _FOUND = frozenset({"apply", "export"})
@@ -49,7 +49,9 @@ class Ledger:
 
     def speedup(self, row: Row) -> float | None:
         """The row's ``spectui.tune.trials.speedup_estimate``: for ranking, without interval."""
-        return row.relative / self.off_level if row.relative and self.off_level else None
+        if not (row.relative and self.off_level):
+            return None
+        return 1.0 if row.is_off and row.record.noisy else row.relative / self.off_level
 
 
 def digest(
@@ -64,12 +66,11 @@ def digest(
     """
     known = {row.number: row for row in previous.rows}
     rows = tuple(_row(record, known.get(record.number)) for record in records)
-    off = [row.relative for row in rows if row.is_off and row.relative is not None]
     candidates = [row for row in rows if row.is_measured and not row.is_off]
     winners = [row for row in candidates if row.record.arm == confirmed]
     return Ledger(
         rows=rows,
-        off_level=sum(off) / len(off) if off else None,
+        off_level=off_level(records),
         best=max(winners[-1:] or candidates, key=lambda row: row.relative or 0.0, default=None),
         n_tried=sum(row.record.state.is_tried for row in rows),
     )
@@ -104,6 +105,13 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
         if verdict.use_speculation and best is not None:
             return best, f"Applied the confirmed best: {best.label}."
         return OFF, f"Speculation is turned off. {verdict.reason}"
+    if state.result is not None and (earlier := state.result.earlier) is not None:
+        if not earlier.verdict.use_speculation:
+            return OFF, f"Speculation is turned off. {earlier.verdict.reason}"
+        arms = [row.record.arm for row in ledger.rows]
+        for arm in arms:
+            if arm.speculation == earlier.speculation:
+                return arm, f"Applied the confirmed best: {arm.label}."
     if ledger.best is None:
         return None
     arm, speedup = ledger.best.record.arm, ledger.speedup(ledger.best)

@@ -82,7 +82,8 @@ class TuneViews(Container):
 
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
-        yield Tabs(*(Tab(title, id=f"tab-{view}") for view, title in _TITLES.items()))
+        titles = enumerate(_TITLES.items(), 1)
+        yield Tabs(*(Tab(f"{key} {title}", id=f"tab-{view}") for key, (view, title) in titles))
         with Container(id="views"):
             with Vertical(id="trials", classes="view"):
                 yield TrialsTable()

@@ -101,14 +101,21 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
             speedup=result.speedup.capped.estimate,
             pays=result.verdict.use_speculation,
         )
+    if result is not None and (earlier := result.earlier) is not None:
+        # Trials without a race do not outweigh it.
+        advice, _, because = earlier.verdict.reason.partition(": ")
+        return Headline(
+            advice=advice,
+            because=f"{because} This search decided nothing new.",
+            speedup=None if earlier.gain is None else earlier.gain.speedup,
+            pays=earlier.verdict.use_speculation,
+        )
     so_far = _best_so_far(state, ledger, glyphs)
     if state.is_running or result is None:
         return so_far
     # The verdict advises to leave it off, which nothing has shown.
     best = f"; {so_far.advice[:1].lower()}{so_far.advice[1:]}: {so_far.because}"
     because = f"no setting was confirmed{best if so_far.because else ''}; Start goes on from here"
-    if result.earlier is not None:
-        because = f"{because}; the earlier verdict stays: {result.earlier.verdict.reason}"
     return replace(so_far, advice="Nothing was decided", because=because)
 
 
