@@ -107,8 +107,8 @@ def command(
 ) -> None:
     """Write the flags that spectui tune printed in the end of STUDY, for a llama-server.
 
-    STUDY is a name, or a part of one; the latest study without it. Where the verdict was to turn
-    speculation off, no speculative flag is written.
+    STUDY is a name, or a part of one; without it, the latest study that has a verdict. Where that
+    was to turn speculation off, no speculative flag is written.
     """
     if command_line is not None and (study is not None or storage is not None):
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
@@ -148,7 +148,12 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
     # It loads Optuna.
     from spectui.tune.studies.listing import find_study, list_studies
 
-    study = find_study(list_studies(storage), name)
+    studies = list_studies(storage)
+    if name is None:
+        # A search that was stopped must not hide the verdict of the one before.
+        decided = [one for one in studies if one.outcome is not None and one.outcome.is_confirmed]
+        studies = decided or studies
+    study = find_study(studies, name)
     outcome = study.outcome
     if outcome is None:
         raise BadInputError(

@@ -121,6 +121,7 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
         binary=binary,
         open_engine=lambda: open_engine(search.shared, search.progress),
         say=search.progress.say,
+        announce=search.progress.announce,
         on_run=search.progress.on_run,
         timeout_s=search.options.timeout,
         seed=search.shared.sampling.seed,

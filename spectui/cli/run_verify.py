@@ -69,6 +69,7 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         binary=binary,
         open_engine=lambda: open_engine(shared, progress),
         say=progress.say,
+        announce=progress.announce,
         on_run=progress.on_run,
         timeout_s=parsed["timeout"],
         seed=shared.sampling.seed,

@@ -110,10 +110,10 @@ class Confirmation:
         """Arms to confirm, by trials and forecasts; the defaults if there was no time for those."""
         arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
         tried = any(not one.arm.is_off and one.state.is_tried for one in records)
-        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
-            arms = self._setup.study.space.defaults[:1]
         # Of the user's own setting, nobody wants to hear that it was not measured.
         own = self._setup.study.space.present
+        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
+            arms = self._setup.study.space.defaults[:1] if own is None else (own,)
         is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)
         return arms if own is None or is_known else (*arms, own)
 

@@ -56,6 +56,8 @@ class Verification:
     """Opens an engine that holds no models."""
     say: Callable[[str], None]
     """Told of every step that begins."""
+    announce: Callable[[str], None]
+    """Told what is going to be measured, which is shown until the end."""
     on_run: Callable[[Run], None]
     """Told of every measured prompt."""
     timeout_s: float
@@ -163,7 +165,7 @@ class Verification:
         """Have the servers continue the prompts."""
         case, keeps_both = claim.case, found.keeps_both
         self.say(subject(case, claim.origin))
-        self.say(plan(len(claim.prompts), self.repeats, keeps_off=keeps_both))
+        self.announce(plan(len(claim.prompts), self.repeats, keeps_off=keeps_both))
         with open_fleet(
             self.binary,
             keeps_off=keeps_both,

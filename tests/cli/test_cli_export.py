@@ -40,7 +40,9 @@ def tuned(spectui: Spectui, pair: list[object], prompts: Path, home: Path) -> di
     return dict(json.loads(spectui.out))
 
 
-def test_a_study_is_exported_as_tune_printed_it(spectui: Spectui, tuned: dict[str, object]) -> None:
+def test_a_study_is_exported_as_tune_printed_it(
+    spectui: Spectui, tuned: dict[str, object], home: Path
+) -> None:
     assert spectui("export") == 0
     *comments, line = spectui.out.splitlines()
     assert line == tuned["command"]
@@ -54,6 +56,10 @@ def test_a_study_is_exported_as_tune_printed_it(spectui: Spectui, tuned: dict[st
     assert json.loads(spectui.out)["arguments"] == tuned["flags"]
     assert spectui("export", name, "--format", "args") == 0
     assert spectui.out.splitlines() == tuned["flags"]
+    # A search that has no verdict yet does not hide it.
+    optuna.create_study(study_name="later", storage=f"sqlite:///{home}/data/studies.sqlite3")
+    assert spectui("export") == 0
+    assert spectui.out.splitlines()[-1] == tuned["command"]
 
 
 def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home: Path) -> None:

@@ -15,7 +15,14 @@ from rich.text import Text
 
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused, RoundFinished
+from spectui.engine.events import (
+    Event,
+    LoadProgress,
+    LoadWarned,
+    MemoryPaused,
+    RoundFinished,
+    TokenEmitted,
+)
 from spectui.format import left_text, percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
@@ -55,7 +62,7 @@ class Screen(Progress):
         self._n_done = self._n_prompts = 0
         self._ends_s: float | None = None
         """Time on the clock at which the search ends at the latest, by its last estimate."""
-        self._n_recorded = 0
+        self._n_recorded = self._n_runs = 0
         self._live_counters = Counters()
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._live.start()
@@ -83,6 +90,9 @@ class Screen(Progress):
                 self._paint()
             case RoundFinished(round=finished):
                 self._live_counters += count((finished,))
+                self._paint()
+            case TokenEmitted():
+                # Without a draft there are no rounds, and the time left goes on.
                 self._paint()
             case _:
                 pass
@@ -133,7 +143,8 @@ class Screen(Progress):
 
     def on_run(self, run: Run) -> None:
         """Show which prompt was measured."""
-        self._status = words.measured(run)
+        self._n_runs += 1
+        self._status = f"{self._n_runs} measured · {words.measured(run)}"
         self._paint(force=True)
 
     def say(self, text: str) -> None:
