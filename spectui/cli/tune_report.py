@@ -222,9 +222,14 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
         yield "Until then, the command below."
         yield ""
         return
-    if result.verdict.answer is Answer.UNDECIDED:
+    if result.verdict.answer is Answer.UNDECIDED and result.verdict.more_prompts is not None:
         yield "Next: give the same spectui command again, with more time if it had a limit:"
         yield "it goes on from here, and may decide it. Until then, the command below."
+        yield ""
+        return
+    if result.verdict.answer is not Answer.USE and result.spent.ended_trials:
+        yield "Next: the same spectui command again, with more time: it tries further settings."
+        yield "Until then, the command below."
         yield ""
         return
     name = shlex.quote(found.tuning.name)
