@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
 
 _SWATCH = 3
-_IDS_FROM = 80
+_IDS_FROM = 100
 """Columns of a terminal from which on there is room for ids."""
-_FEW_CELLS = 16
-"""Cells for keys where there is none."""
+_KEY_CELLS = 16
+"""Cells for keys: some actions have several."""
 _PLACES = {
     "app": "Everywhere",
     "attach": "Attached server",
@@ -55,7 +55,7 @@ def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Binding]:
 
 
 def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
-    """Every action of every screen, by screen."""
+    """Every action of every screen, by screen; those of the present one first."""
     # Imported here: the screens of later use are not needed to start.
     from spectui.tui.chat.prompt_box import PromptBox  # noqa: PLC0415
     from spectui.tui.chat.screen import LiveScreen  # noqa: PLC0415
@@ -83,7 +83,8 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
         FolderScreen,
         QuestionScreen,
     )
-    found = {action.id: action for place in places for action in actions_of(place, app)}
+    first = sorted(places, key=lambda place: not isinstance(app.screen, place))
+    found = {action.id: action for place in first for action in actions_of(place, app)}
     return tuple(found.values())
 
 
@@ -152,8 +153,7 @@ class HelpScreen(ModalScreen[None]):
 
     def _table(self, *, has_ids: bool) -> Table:
         table = Table.grid(padding=(0, 2) if has_ids else (0, 1))
-        # Some actions have several keys.
-        table.add_column(no_wrap=has_ids, max_width=None if has_ids else _FEW_CELLS)
+        table.add_column(max_width=_KEY_CELLS)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True)
         for place, actions in groupby(self._actions, key=lambda each: str(each.id).split(".")[0]):

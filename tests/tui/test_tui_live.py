@@ -972,10 +972,12 @@ def test_ids_give_way_to_explanations_where_room_is_short() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f1")
-        assert "app.tune" not in "\n".join(screen_text(cockpit))
-        assert "Tune the pair" in "\n".join(screen_text(cockpit))
-        await resize(pilot, 80, 24)
-        assert "app.tune" in "\n".join(screen_text(cockpit))
+        # The present screen's own keys come first.
+        assert "Live screen" in screen_text(cockpit)[2]
+        assert "live.stop" not in "\n".join(screen_text(cockpit))
+        assert "Stop the answer or the load" in "\n".join(screen_text(cockpit))
+        await resize(pilot, 100, 24)
+        assert "live.stop" in "\n".join(screen_text(cockpit))
 
     cockpit.run(scenario, size=(60, 15))
 
