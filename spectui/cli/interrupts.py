@@ -5,7 +5,9 @@ A person who cannot wait presses Ctrl-C until the program ends.
 
 import os
 import signal
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from spectui.errors import CancelledError
@@ -29,6 +31,7 @@ class Interrupts:
     def __init__(self) -> None:
         """Start without signal handlers."""
         self._held = self._is_warned = False
+        self._waits = self._is_waiting = False
         self._code = _INTERRUPTED
 
     def install(self) -> None:
@@ -46,6 +49,23 @@ class Interrupts:
         """Ignore signals from now on: what remains is to free the models and to report."""
         self._held = True
 
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Let an interrupt wait for the end of the block: what is half drawn cannot be erased.
+
+        Raises:
+            KeyboardInterrupt: there was one.
+        """
+        # Python raises it in the main thread alone.
+        self._waits = threading.current_thread() is threading.main_thread()
+        try:
+            yield
+        finally:
+            self._waits = False
+        if self._is_waiting:
+            self._is_waiting = False
+            raise KeyboardInterrupt
+
     def exit_code(self, code: int) -> int:
         """Exit code of a run that ended with ``code``; the signal's own if one ended it."""
         # Who takes the terminal away cannot be told more than that.
@@ -56,6 +76,9 @@ class Interrupts:
         if not self._held:
             self._held = True
             self._code = _ENDED_BY.get(number, _INTERRUPTED)
+            if self._waits:
+                self._is_waiting = True
+                return
             raise KeyboardInterrupt
         if number == signal.SIGINT:
             self._insist()

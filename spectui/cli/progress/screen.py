@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
 from spectui.engine.events import (
@@ -154,17 +155,20 @@ class Screen(Progress):
 
     def announce(self, text: str) -> None:
         """Print ``text`` above the display, where it stays."""
-        self._live.console.print(Text(text))
+        with interrupts.deferred():
+            self._live.console.print(Text(text))
 
     def close(self) -> None:
         """Remove the display."""
-        self._live.stop()
+        with interrupts.deferred():
+            self._live.stop()
 
     def _paint(self, *, force: bool = False) -> None:
         now = self._clock()
         if force or now - self._painted >= _REPAINT_S:
             self._painted = now
-            self._live.update(self._render(), refresh=True)
+            with interrupts.deferred():
+                self._live.update(self._render(), refresh=True)
 
     def _render(self) -> RenderableType:
         parts: list[RenderableType] = [self._headline()]
