@@ -65,6 +65,8 @@ class Search:
         self._wait = wait
         self._clock = clock
         self._expected_improvement: float | None = None
+        self._goes_on = False
+        """Whether earlier runs of the study had trials."""
         self._ended_trials = self._has_ended_offer = False
         self._pace = self._begun_pace()
         self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
@@ -168,7 +170,7 @@ class Search:
 
         The off trial comes first: what it decodes is the recording's output on its prompts.
         """
-        goes_on = bool(self._trials.records)
+        goes_on = self._goes_on = bool(self._trials.records)
         self._setup.study.begin()
         if self._forecasting.is_asked_for and not self._trials.n_tried:
             try:
@@ -210,11 +212,16 @@ class Search:
             self._forecasting.forecast_tried()
 
     def _noisy_off(self) -> Arm | None:
-        """Off, where no other than noisy trials have measured it."""
+        """Off, where no other than noisy trials have measured it, and a setting can be tried too.
+
+        Without a time budget this run has repeated a noisy trial at once.
+        """
         records = self._trials.records
         is_measured = any(one.arm.is_off and one.relative for one in records)
         is_noisy = is_measured and not has_steady_off(records)
-        return self._setup.study.space.off if is_noisy else None
+        has_room = self._trials.n_tried + 1 < self._setup.limits.n_trials
+        may_repeat = self._pace.is_bounded or self._goes_on
+        return self._setup.study.space.off if is_noisy and has_room and may_repeat else None
 
     def _end_offer(self) -> None:
         """Tell workers that there is nothing more to try."""
