@@ -7,8 +7,8 @@ import sys
 
 from spectui.cli.app import app
 from spectui.cli.failure import report_failure
-from spectui.cli.interrupts import interrupts
 from spectui.cli.reader import reader
+from spectui.interrupts import interrupts
 
 
 def main() -> None:

@@ -151,8 +151,8 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
     studies = list_studies(storage)
     if name is None:
         # A search that was stopped must not hide the verdict of the one before.
-        decided = [one for one in studies if one.outcome is not None and one.outcome.is_confirmed]
-        studies = decided or studies
+        with_verdict = (one for one in studies if one.outcome and one.outcome.is_confirmed)
+        studies = tuple(with_verdict) or studies
     study = find_study(studies, name)
     outcome = study.outcome
     if outcome is None:

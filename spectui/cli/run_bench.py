@@ -10,7 +10,6 @@ from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
 from spectui.cli.given import as_its_file, find_pair
-from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.next_step import tune_words
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
@@ -32,6 +31,7 @@ from spectui.documents import Json, or_reason
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
+from spectui.interrupts import interrupts, raise_ended
 from spectui.known import Known
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.comparison import NO_MODEL, Comparison, compare

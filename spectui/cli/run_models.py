@@ -8,7 +8,6 @@ from typing import Any
 
 from spectui import __version__
 from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
-from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.scan_view import Findings, scan_view, shown, tune_command
@@ -17,6 +16,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.inspection import inspect_header
 from spectui.errors import CancelledError
 from spectui.format import bytes_text, counted
+from spectui.interrupts import interrupts
 from spectui.measure.header import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan, expand_home, usual_folders

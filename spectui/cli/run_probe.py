@@ -7,7 +7,6 @@ from rich.table import Table
 
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import find_models, mind_sampling
-from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import open_progress
@@ -21,6 +20,7 @@ from spectui.engine.events import ModelLoaded
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text, counted, percent_text
+from spectui.interrupts import interrupts
 from spectui.measure.header import header
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine, this_machine

@@ -10,12 +10,12 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, sentence
-from spectui.cli.interrupts import interrupts
 from spectui.cli.machines_report import machines_table
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
+from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.paths import own_storage_file
 from spectui.tune.outcome import Outcome

@@ -10,7 +10,6 @@ import msgspec
 from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import Models, find_models, mind_sampling
-from spectui.cli.interrupts import interrupts
 from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
@@ -44,6 +43,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
+from spectui.interrupts import interrupts
 from spectui.measure.arm import Arm
 from spectui.measure.header import header
 from spectui.models.sampling import unmeasured_sentences

@@ -7,7 +7,6 @@ from typing import Any
 
 from spectui.cli.costs_view import costs_view
 from spectui.cli.drawing import drawn, sentence
-from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import RunOptions
@@ -26,6 +25,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
+from spectui.interrupts import interrupts
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt

@@ -4,7 +4,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from spectui.cli.drafting_checks import check_engine
-from spectui.cli.interrupts import interrupts
 from spectui.cli.output import check_writable
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
@@ -27,6 +26,7 @@ from spectui.cli.tune_request import (
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError
 from spectui.format import counted
+from spectui.interrupts import interrupts
 from spectui.models.sampling import unmeasured_sentences
 from spectui.server.binary import ServerBinary
 from spectui.tune.document import Tuned

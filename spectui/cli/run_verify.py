@@ -12,7 +12,6 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.given import as_its_file, find_pair
-from spectui.cli.interrupts import interrupts, raise_ended
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
@@ -23,6 +22,7 @@ from spectui.cli.taken import adopt, warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
+from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.library import has_library
 from spectui.measure.header import header
 from spectui.measure.promise import Case, Promise

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from spectui.cli.defaults import given_extra
 from spectui.cli.given import Models
-from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress
 from spectui.cli.repeated_options import kept_options
 from spectui.cli.request import RunOptions
@@ -36,6 +35,7 @@ from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open
 from spectui.format import bytes_text, counted, duration_text
+from spectui.interrupts import interrupts
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE

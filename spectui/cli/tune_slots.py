@@ -3,9 +3,9 @@
 import math
 import time
 
-from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress
 from spectui.cli.tune_request import TuneOptions
+from spectui.interrupts import interrupts
 from spectui.measure.server_backend import ServerBackend
 from spectui.tune.result import TuneResult
 from spectui.tune.slots import SlotsMeasured, measure_slots

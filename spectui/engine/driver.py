@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from spectui.closing import Closing
@@ -24,10 +25,13 @@ from spectui.engine.events import (
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
+from spectui.interrupts import interrupts
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ContextOptions, ModelOptions
 
 Answer = TypeVar("Answer")
+_INTERRUPTIBLE_S = 0.1
+"""Seconds that an interrupt may wait for, beside a call that tells nothing."""
 
 
 class Engine(Closing):
@@ -187,9 +191,11 @@ class Engine(Closing):
 
     def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
         self._drain()
-        self.client.submit(command)
-        self._n_unanswered += 1
         try:
+            # An interrupt between the two would leave an answer that nobody waits for.
+            with interrupts.deferred():
+                self.client.submit(command)
+                self._n_unanswered += 1
             while not isinstance(answer := self._next(), TERMINAL):
                 self.on_event(answer)
         except BaseException:
@@ -206,10 +212,13 @@ class Engine(Closing):
         return answer
 
     def _next(self) -> Event:
-        event = self._events.get()
-        if isinstance(event, TERMINAL):
-            self._n_unanswered -= 1
-        return event
+        while True:
+            # An interrupt behind the get would lose an answer, which is then waited for for ever.
+            with interrupts.deferred(), suppress(queue.Empty):
+                event = self._events.get(timeout=_INTERRUPTIBLE_S)
+                if isinstance(event, TERMINAL):
+                    self._n_unanswered -= 1
+                return event
 
     def _drain(self) -> None:
         """Wait out a call that was left early: its events must not answer the next one."""

@@ -69,7 +69,7 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
     from spectui.tui.whatif.screen import WhatIfScreen  # noqa: PLC0415
     from spectui.tui.whatif.stepper import Stepper  # noqa: PLC0415
 
-    places = (
+    places: tuple[type[DOMNode], ...] = (
         type(app),
         LiveScreen,
         PromptBox,

@@ -1,6 +1,8 @@
 """The engine on tiny random models: lossless, interruptible, and telling everything in order."""
 
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -697,6 +699,45 @@ def test_a_second_interrupt_leaves_no_stale_answer(tiny: TinyPath) -> None:
             started.generate(request(-1))
         started.on_event = lambda _event: None
         assert len(started.generate(request(n_predict=4)).tokens) == 4
+
+
+_INTERRUPTED_BEHIND_AN_ANSWER = """
+import queue, signal, sys
+from pathlib import Path
+
+from spectui.engine.driver import Engine
+from spectui.engine.events import TERMINAL
+from spectui.interrupts import interrupts
+from spectui.options.setup import ModelOptions
+from tests.engine.test_engine import request
+from tests.support.engine import small_context
+
+class Interrupting(queue.SimpleQueue):
+    presses = False
+
+    def get(self, block=True, timeout=None):
+        event = super().get(block, timeout)
+        if self.presses and isinstance(event, TERMINAL):
+            Interrupting.presses = False
+            signal.raise_signal(signal.SIGINT)
+        return event
+
+queue.SimpleQueue = Interrupting
+interrupts.install()
+with Engine() as engine:
+    engine.load_target(ModelOptions(path=Path(sys.argv[1])), small_context(), max_draft=4)
+    Interrupting.presses = True
+    try:
+        engine.generate(request(n_predict=4))
+    except KeyboardInterrupt:
+        print("interrupted", len(engine.generate(request(n_predict=4)).tokens))
+"""
+
+
+def test_an_interrupt_right_behind_an_answer_is_not_waited_for_ever(tiny: TinyPath) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED_BEHIND_AN_ANSWER, str(tiny(TARGET))]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.stdout == "interrupted 4\n", ended.stderr
 
 
 def test_closing_cancels_and_frees(tiny: TinyPath) -> None:

@@ -534,7 +534,7 @@ def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> 
     assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
     assert not found.trials[1].noisy
     assert off_level(found.trials) == found.trials[1].relative
-    assert max(speedup_estimates(found.trials, found.trials)[2:]) < 1
+    assert all((one or 2) < 1 for one in speedup_estimates(found.trials, found.trials)[2:])
     assert all(one.best.is_off for one in per_category(found.trials, None))
     assert all(one.best_speedup == pytest.approx(1) for one in per_category(found.trials, None))
 

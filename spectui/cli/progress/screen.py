@@ -13,7 +13,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.interrupts import interrupts
 from spectui.cli.progress import Progress, words
 from spectui.demo import DemoProgress
 from spectui.engine.events import (
@@ -25,6 +24,7 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.format import left_text, percent_text, rate_text, times_text
+from spectui.interrupts import interrupts
 from spectui.measure.measurer import Run
 from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count

@@ -7,7 +7,7 @@ import pytest
 
 _PROGRAM = """
 import signal, sys
-from spectui.cli.interrupts import interrupts
+from spectui.interrupts import interrupts
 
 def press(number=signal.SIGINT):
     signal.raise_signal(number)
@@ -23,12 +23,20 @@ sys.exit(interrupts.exit_code(130))
 """
 
 
+_DEFERRED = """with interrupts.deferred():
+        with interrupts.deferred():
+            press()
+        print("whole", flush=True)
+    print("lost", flush=True)"""
+
+
 @pytest.mark.parametrize(
     ("first", "then", "out", "is_warned"),
     [
         ("press()", "", "interrupted result", False),
         ("press()", "press()", "interrupted result", True),
         ("press()", "press(); press()", "interrupted", True),
+        (_DEFERRED, "", "whole interrupted result", False),
         ("interrupts.hold()", "press()", "result", True),
         ("interrupts.hold()", "press(); press()", "", True),
         ("press()", "press(signal.SIGTERM); press(signal.SIGTERM)", "interrupted result", False),

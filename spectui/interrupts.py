@@ -57,12 +57,13 @@ class Interrupts:
             KeyboardInterrupt: there was one.
         """
         # Python raises it in the main thread alone.
-        self._waits = threading.current_thread() is threading.main_thread()
+        before = self._waits
+        self._waits = before or threading.current_thread() is threading.main_thread()
         try:
             yield
         finally:
-            self._waits = False
-        if self._is_waiting:
+            self._waits = before
+        if self._is_waiting and not before:
             self._is_waiting = False
             raise KeyboardInterrupt
 
