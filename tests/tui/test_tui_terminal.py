@@ -407,7 +407,7 @@ def test_quitting_while_a_model_is_recorded_leaves_nothing_behind(
         at("idle", terminal)
         terminal.press(F5)
         terminal.see("Press Enter to start")
-        terminal.press("pp")
+        terminal.press("p")
         terminal.see("path")
         terminal.press(f"{prompts}\r")
         terminal.see("ecording")
