@@ -33,7 +33,7 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.estimates import estimates, forecast_error
 from spectui.tune.outcome import advised
-from spectui.tune.pace import NO_RECORDING, Spent
+from spectui.tune.pace import NO_RECORDING
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
@@ -132,7 +132,7 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield f"{error}."
     if result.conditions is not None:
         yield from result.conditions.notes
-    yield from _time_notes(result.spent, interrupted=result.interrupted)
+    yield from _time_notes(result)
 
 
 def _request_line(request: Request) -> str:
@@ -162,11 +162,12 @@ def _lossless_line(check: LosslessCheck) -> Iterator[str]:
         yield "WARNING: speculation changed the output; spectui bench shows where."
 
 
-def _time_notes(spent: Spent, *, interrupted: bool) -> Iterator[str]:
+def _time_notes(result: TuneResult) -> Iterator[str]:
     """Notes on the effects of the time budget."""
-    if spent.budget_s is None or interrupted:
+    spent = result.spent
+    if spent.budget_s is None or result.interrupted:
         return
-    if spent.left_out_recording:
+    if spent.left_out_recording and result.best is not None:
         yield f"{NO_RECORDING}."
     if spent.ended_trials:
         yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
