@@ -36,7 +36,7 @@ class Interrupts:
 
     def install(self) -> None:
         """Handle these signals from now on."""
-        self._held = self._is_warned = False
+        self._held = self._is_warned = self._is_waiting = False
         self._code = _INTERRUPTED
         # Being told to end is being interrupted: what was measured is kept in all cases.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -56,9 +56,11 @@ class Interrupts:
         Raises:
             KeyboardInterrupt: there was one.
         """
-        # Python raises it in the main thread alone.
-        before = self._waits
-        self._waits = before or threading.current_thread() is threading.main_thread()
+        if threading.current_thread() is not threading.main_thread():
+            # Python raises interrupts in the main thread alone.
+            yield
+            return
+        before, self._waits = self._waits, True
         try:
             yield
         finally:

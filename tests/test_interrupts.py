@@ -23,6 +23,21 @@ sys.exit(interrupts.exit_code(130))
 """
 
 
+_BESIDE = """import threading
+    entered, left = threading.Event(), threading.Event()
+    def beside():
+        with interrupts.deferred():
+            entered.set()
+            left.wait()
+    other = threading.Thread(target=beside)
+    with interrupts.deferred():
+        other.start()
+        entered.wait()
+    left.set()
+    other.join()
+    press()
+    print("lost", flush=True)"""
+"""Another thread's block begins in the main thread's, and ends behind it."""
 _DEFERRED = """with interrupts.deferred():
         with interrupts.deferred():
             press()
@@ -36,6 +51,7 @@ _DEFERRED = """with interrupts.deferred():
         ("press()", "", "interrupted result", False),
         ("press()", "press()", "interrupted result", True),
         ("press()", "press(); press()", "interrupted", True),
+        (_BESIDE, "", "interrupted result", False),
         (_DEFERRED, "", "whole interrupted result", False),
         ("interrupts.hold()", "press()", "result", True),
         ("interrupts.hold()", "press(); press()", "", True),

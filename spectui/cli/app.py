@@ -86,7 +86,7 @@ class _Commands(Group):
             # click looks among those that are imported. A model, and the demo, are options.
             name = error.command_name
             known = [*_COMMANDS, "--demo"]
-            if os.path.isfile(name):  # noqa: PTH113 - before any import of pathlib
+            if os.path.isfile(name):  # noqa: PTH113 - Path raises on long names
                 known = [f"-m {name}" if name.endswith(".gguf") else f"--from {name}"]
             raise click.NoSuchCommand(name, possibilities=known, ctx=ctx) from None
 

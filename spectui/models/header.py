@@ -347,19 +347,14 @@ class _Walk:
 
     def _tensor(self) -> tuple[TensorInfo, int]:
         """Take in a tensor; return it, and where it begins behind the header."""
-        # Hundreds per file: as few calls as can be.
-        n_name_bytes = self._u64()
-        at = self.at + n_name_bytes
-        self._need(at + _U32.size)
-        raw = bytes(self.data[self.at : at])
-        (n_dims,) = _U32.unpack_from(self.data, at)
+        raw = self._bytes(self._u64())
+        n_dims = self._u32()
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
         form = _TENSORS[n_dims]
-        at += _U32.size
-        self.at = at + form.size
-        self._need(self.at)
-        *dims, kind, offset = form.unpack_from(self.data, at)
+        self._need(self.at + form.size)
+        *dims, kind, offset = form.unpack_from(self.data, self.at)
+        self.at += form.size
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
         name = _text(raw[: _MAX_NAME_BYTES + 1])

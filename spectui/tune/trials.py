@@ -185,14 +185,15 @@ def speedup_estimates(
 ) -> tuple[float | None, ...]:
     """The estimates of some of ``records``."""
     level, shares = off_level(records), _shares(records)
-    return tuple(
-        None
-        if not (one.relative and level)
-        else 1.0
-        if one.arm.is_off and one.noisy
-        else one.relative * shares.get(one.arm.n_cpu_moe, 1.0) / level
-        for one in some
-    )
+
+    def estimate(one: TrialRecord) -> float | None:
+        if not (one.relative and level):
+            return None
+        if one.arm.is_off and one.noisy:
+            return 1.0
+        return one.relative * shares.get(one.arm.n_cpu_moe, 1.0) / level
+
+    return tuple(map(estimate, some))
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:

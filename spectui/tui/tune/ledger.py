@@ -108,8 +108,7 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
     if state.result is not None and (earlier := state.result.earlier) is not None:
         if not earlier.verdict.use_speculation:
             return OFF, f"Speculation is turned off. {earlier.verdict.reason}"
-        arms = [row.record.arm for row in ledger.rows]
-        for arm in arms:
+        for arm in (row.record.arm for row in ledger.rows):
             if arm.speculation == earlier.speculation:
                 return arm, f"Applied the confirmed best: {arm.label}."
     if ledger.best is None:
