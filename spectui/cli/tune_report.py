@@ -167,15 +167,15 @@ def _time_notes(result: TuneResult) -> Iterator[str]:
     spent = result.spent
     if spent.budget_s is None or result.interrupted:
         return
-    if spent.left_out_recording and result.best is not None:
+    if result.lacks_recording:
         yield f"{NO_RECORDING}."
     if spent.ended_trials:
         yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
-    if spent.took_s > _OVER * spent.budget_s:
+    took, budget = duration_text(spent.took_s), duration_text(spent.budget_s)
+    if spent.took_s > _OVER * spent.budget_s and took != budget:
         yield (
-            f"it took {duration_text(spent.took_s)} in place of "
-            f"{duration_text(spent.budget_s)}: a step that has begun is finished, and a verdict "
-            f"takes {LOOK_EVERY} prompts at least."
+            f"it took {took} in place of {budget}: a step that has begun is finished, and a "
+            f"verdict takes {LOOK_EVERY} prompts at least."
         )
 
 

@@ -1,9 +1,11 @@
 """``spectui tune``: each verdict, and what stands below it."""
 
 import re
+from functools import partial
 
 import pytest
 
+from spectui.tune.search import Search
 from tests.golden.conftest import Golden
 from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
 from tests.support.machine import DISTURBED, seen_by_watches
@@ -44,6 +46,17 @@ def test_verdicts(golden: Golden, place: Place) -> None:
     again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
     exported = place.run("export", "use")
     golden("tune/resumed", {"resumed.txt": again.text, "export.txt": exported.text})
+
+
+@pytest.mark.ci
+def test_little_time(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = partial(Search, clock=place.time)
+    monkeypatch.setattr("spectui.tune.tuning.Search", timed)
+    texts: dict[str, str] = {}
+    for seconds in (1, 6, 12):
+        budget = ("--trials", 3, "--time-budget", f"{seconds}s")
+        texts |= tuned(place, memory_bound, f"within-{seconds}-s", *PAIR, *MODEL, *budget)
+    golden("tune/little-time", texts)
 
 
 @pytest.mark.ci

@@ -141,7 +141,7 @@ def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline
 
 def ended_early(result: TuneResult) -> str | None:
     """Return why there was less than was asked for; None if there was not."""
-    if result.spent.left_out_recording and result.best is not None:
+    if result.lacks_recording:
         return NO_RECORDING
     if result.expected_improvement is None:
         return None
