@@ -97,7 +97,8 @@ def page_width() -> int:
 
 def is_ascii_only() -> bool:
     """Whether stdout can encode ASCII only."""
-    return make_console().options.ascii_only
+    # As rich's ``ConsoleOptions.ascii_only``; a console for each cell of a table would take longer.
+    return not _Page().encoding.lower().startswith("utf")
 
 
 def fits(part: RenderableType) -> bool:

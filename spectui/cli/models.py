@@ -53,7 +53,7 @@ def scan(
     Sub-folders count. Without a DIR, the folders in which models usually lie are searched. Of files
     only headers are read, with -m vocabularies as well.
     """
-    from spectui.cli.run_models import scan as run
+    from spectui.cli.run_scan import run
 
     run(folders, target=target, n_ctx=n_ctx, json_path=json_path, quiet=quiet)
 
@@ -121,6 +121,6 @@ def pull(
     # its own folder for that; what it warns of is told here in a sentence.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
-    from spectui.cli.run_models import run_pull
+    from spectui.cli.run_pull import run
 
-    run_pull(preset, only=only, globs=globs, dry_run=dry_run, json_path=json_path, quiet=quiet)
+    run(preset, only=only, globs=globs, dry_run=dry_run, json_path=json_path, quiet=quiet)

@@ -11,7 +11,6 @@ from spectui.engine.events import ChainsRecorded, ExpertsProbed
 from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.architectures import check_generates
 from spectui.llama.buffers import Buffer
 from spectui.llama.context import Context
 from spectui.llama.model import Model
@@ -126,19 +125,6 @@ def _misfit(target: Model, draft: Model, *, is_mtp: bool) -> str | None:
     reason = incompatibility(target.vocabulary, draft.vocabulary)
     # The cache of MTP layers forgets, whatever other layers there are of their architecture.
     return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
-
-
-def inspect_header(path: Path) -> ModelInspected:
-    """Describe a model by its file's header, and whether it can continue a text."""
-    facts = reason = None
-    try:
-        gguf = read_gguf(path)
-        facts = facts_of(path, gguf)
-        check_generates(path, gguf)
-        check_is_target(path, gguf)
-    except BadInputError as error:
-        reason = str(error)
-    return ModelInspected(target=path, path=path, facts=facts, reason=reason)
 
 
 def record(

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C, ensure_backend, ggml
+from spectui.models.facts import check_is_target, facts_of
+from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
+from spectui.models.ranking import ModelInspected
 
 _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 """Values of ``tokenizer.ggml.model`` for which llama.cpp has no tokens."""
@@ -80,6 +83,19 @@ def check_generates(path: Path, gguf: GgufFile) -> None:
         kind = "a model without a tokenizer"
     if kind is not None:
         raise not_generating(path, name, kind)
+
+
+def inspect_header(path: Path) -> ModelInspected:
+    """Describe a model by its file's header, and whether it can continue a text."""
+    facts = reason = None
+    try:
+        gguf = read_gguf(path)
+        facts = facts_of(path, gguf)
+        check_generates(path, gguf)
+        check_is_target(path, gguf)
+    except BadInputError as error:
+        reason = str(error)
+    return ModelInspected(target=path, path=path, facts=facts, reason=reason)
 
 
 def not_generating(path: Path, arch: str, kind: str) -> BadInputError:

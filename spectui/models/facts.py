@@ -289,9 +289,9 @@ def kind_of_draft(gguf: GgufFile) -> str | None:
     As ``common_speculative_types_from_gguf``, which asks for EAGLE-3 to be named.
     """
     arch = gguf.arch
-    names = {tensor.name for tensor in gguf.tensors}
     if arch == "eagle3":
         return _EAGLE3
+    names = [tensor.name for tensor in gguf.tensors]
     if arch == "dflash":
         return _DSPARK if "markov_w1.weight" in names else _DFLASH
     # It asks for the first layer's attn_norm, which EXAONE 4 has not, with all of its layers.

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from spectui.gguf_names import Series, companion_kind, is_part_of_model, series_of
-from spectui.models.header import is_cut
+from spectui.models.gguf import is_cut
 from spectui.paths import cache_dir
 from spectui.reading import open_file
 
@@ -66,20 +66,12 @@ class Part:
     """Whether it ends before its tensors do."""
 
 
-def group(parts: Iterable[Part]) -> Iterator[tuple[FoundModel, tuple[Part, ...]]]:
-    """Put the shards of each model together.
-
-    Args:
-        parts: Files of one folder.
-    """
-    ordered = sorted(parts, key=lambda part: (_series(part), part.path.name))
-    for series, found in groupby(ordered, key=_series):
-        shards = tuple(found)
-        yield _model(series, shards), shards
+def _series(entry: os.DirEntry[str]) -> Series:
+    return series_of(entry.name)
 
 
-def _series(part: Part) -> Series:
-    return series_of(part.path.name)
+def _order(entry: os.DirEntry[str]) -> tuple[Series, str]:
+    return _series(entry), entry.name
 
 
 def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
@@ -195,7 +187,12 @@ class Scan:
                     waiting += [(child, depth + 1) for child in reversed(below)]
 
     def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
-        for model, parts in group(self._parts(entries)):
+        # Whoever is given a model looks at its headers next, which are remembered for a while.
+        for series, files in groupby(sorted(entries, key=_order), key=_series):
+            parts = tuple(self._parts(files))
+            if not parts:
+                continue
+            model = _model(series, parts)
             identities = {part.identity for part in parts}
             # Two revisions in a hub's cache share the shards that did not change.
             if identities <= self._seen:
@@ -220,7 +217,7 @@ class Scan:
             self._skip(folder, error)
             return []
 
-    def _parts(self, entries: list[os.DirEntry[str]]) -> Iterator[Part]:
+    def _parts(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Part]:
         for entry in entries:
             if self._cancelled():
                 return

@@ -12,6 +12,7 @@ from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
 from spectui.models.header import (
+    CutError,
     GgufFile,
     has_whole_vocabulary,
     read_header,
@@ -57,6 +58,20 @@ def read_gguf(path: Path) -> GgufFile:
     first, *others = (_readable(shard) for shard in shards(path))
     tensors = chain(first.tensors, *(other.tensors for other in others))
     return replace(first, tensors=tuple(tensors))
+
+
+def is_cut(path: Path) -> bool:
+    """Tell whether a file ends before its last tensor begins, as an aborted download does.
+
+    A header that cannot be made sense of is left to llama.cpp, which says more about it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    try:
+        return _read(FileIdentity.of(path)).is_cut
+    except BadInputError as error:
+        return isinstance(error.__cause__, CutError)
 
 
 def weights_bytes(path: Path) -> int | None:

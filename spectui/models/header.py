@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from threading import Lock, local
 from types import MappingProxyType
+from typing import NamedTuple
 
 from spectui.errors import BadInputError
 from spectui.models.counts import BrokenError, check_counts
@@ -99,9 +100,8 @@ TENSOR_BLOCKS = {
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorInfo:
-    """One tensor of a file."""
+class TensorInfo(NamedTuple):
+    """One tensor of a file. A tuple: a folder of models has hundreds of thousands."""
 
     name: str
     size_bytes: int
@@ -121,6 +121,8 @@ class GgufFile:
     """Metadata that is a single unsigned 32-bit number, as all counts are."""
     refusal: str | None = None
     """Why ggml would not read it, though it breaks no limit; None if it would."""
+    is_cut: bool = False
+    """Whether the file, of a model that of the first shard, ends before its last tensor begins."""
 
     @property
     def weights_bytes(self) -> int:
@@ -148,30 +150,11 @@ class GgufFile:
         return value if isinstance(value, int) and value > 0 else 0
 
 
-class _CutError(Exception):
+class CutError(Exception):
     """The file ends within its header."""
 
     def __init__(self) -> None:
         super().__init__("the file ends within it")
-
-
-def is_cut(path: Path) -> bool:
-    """Tell whether a file ends before its last tensor begins, as an aborted download does.
-
-    A header that cannot be made sense of is left to llama.cpp, which says more about it.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    try:
-        with open_file(path) as file:
-            walk = _Walk(file, path.stat().st_size)
-            walk.go()
-            return walk.size_bytes <= walk.last_tensor_at
-    except _CutError:
-        return True
-    except BrokenError:
-        return False
 
 
 def read_header(path: Path) -> GgufFile:
@@ -182,7 +165,7 @@ def read_header(path: Path) -> GgufFile:
     nothing but a ``refusal``: llama.cpp says what is wrong with it.
 
     Raises:
-        BadInputError: the header is broken, or the file ends within it.
+        BadInputError: the header is broken; caused by a ``CutError`` where the file ends within it.
         OSError: the file cannot be read.
     """
     walk = _checked(path)
@@ -192,6 +175,7 @@ def read_header(path: Path) -> GgufFile:
         counts=MappingProxyType(walk.counts),
         tensors=tuple(walk.tensors),
         refusal=walk.refusal,
+        is_cut=walk.size_bytes <= walk.last_tensor_at,
     )
 
 
@@ -235,7 +219,7 @@ def _checked(path: Path, on_token: Callable[[bytes], None] | None = None) -> "_W
             walk.go()
             check_counts(walk.counts)
             return walk
-    except (BrokenError, _CutError) as error:
+    except (BrokenError, CutError) as error:
         raise BadInputError(
             f"{path} has a broken header ({error}); check that the download is complete"
         ) from error
@@ -331,45 +315,52 @@ class _Walk:
         alignment = self.counts.get(_ALIGNMENT_KEY, _ALIGNMENT)
         if alignment.bit_count() != 1 or _ALIGNMENT_KEY in self.metadata.keys() - self.counts:
             self._refuse("its alignment is no power of two")
-        offsets: list[int] = []
-        end = 0
+        last = end = 0
         for _ in range(n_tensors):
             tensor, offset = self._tensor()
             if offset != end:
                 self._refuse(f"{tensor.name!r} does not begin where the tensor before it ends")
             end = _aligned(offset + tensor.size_bytes, alignment)
+            last = max(last, offset)
             self.tensors.append(tensor)
-            offsets.append(offset)
         if len({tensor.name for tensor in self.tensors}) < n_tensors:
             self._refuse("two of its tensors have one name")
-        if offsets and alignment:
-            self.last_tensor_at = _aligned(self.at, alignment) + max(offsets)
+        if n_tensors and alignment:
+            self.last_tensor_at = _aligned(self.at, alignment) + last
 
     def _tensor(self) -> tuple[TensorInfo, int]:
         """Take in a tensor; return it, and where it begins behind the header."""
-        raw = self._bytes(self._u64())
-        n_dims = self._u32()
+        # A model has a thousand of them: everything in local variables, and no call too many.
+        data, name_at = self.data, self.at + _U64.size
+        if name_at > self.n_read:
+            self._need(name_at)
+        (n_bytes,) = _U64.unpack_from(data, self.at)
+        n_dims_at = name_at + n_bytes
+        dims_at = n_dims_at + _U32.size
+        if dims_at > self.n_read:
+            self._need(dims_at)
+        (n_dims,) = _U32.unpack_from(data, n_dims_at)
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
         form = _TENSORS[n_dims]
-        self._need(self.at + form.size)
-        *dims, kind, offset = form.unpack_from(self.data, self.at)
-        self.at += form.size
+        self.at = dims_at + form.size
+        if self.at > self.n_read:
+            self._need(self.at)
+        *dims, kind, offset = form.unpack_from(data, dims_at)
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
-        name = _text(raw[: _MAX_NAME_BYTES + 1])
+        name = _text(data[name_at : min(n_dims_at, name_at + _MAX_NAME_BYTES + 1)])
         if n_block == 0:
             self._refuse(f"{name!r} is of type {kind}, which this llama.cpp does not have")
-        elif (dims or [1])[0] % n_block:
+        elif (dims[0] if dims else 1) % n_block:
             self._refuse(f"rows of {name!r} are no whole blocks")
-        if (
-            len(raw) > _MAX_NAME_BYTES
-            or max(dims, default=1) > _MAX_NUMBER
-            or n_elements >= _MAX_NUMBER
-        ):
+        is_countable = 0 < n_elements < _MAX_NUMBER or (
+            n_elements == 0 and max(dims) <= _MAX_NUMBER
+        )
+        if n_bytes > _MAX_NAME_BYTES or not is_countable:
             self._refuse(f"{name!r} is larger than ggml can count, or has too long a name")
         size_bytes = n_elements // max(n_block, 1) * block_bytes
-        return TensorInfo(name=name, size_bytes=size_bytes, n_elements=n_elements), offset
+        return TensorInfo(name, size_bytes, n_elements), offset
 
     def _skip_array(self, depth: int = 0, *, has_tokens: bool = False) -> int:
         """Go over a list; return its length."""
@@ -458,7 +449,7 @@ class _Walk:
 
     def _allow(self, end: int) -> None:
         if end > self.size_bytes:
-            raise _CutError
+            raise CutError
         if end > _MAX_BYTES:
             raise BrokenError(f"it takes more than {_MAX_BYTES >> 20} MiB")
 
@@ -473,13 +464,13 @@ class _Walk:
         with memoryview(self.data) as memory:
             self.n_read += self.file.readinto(memory[self.n_read : wanted])
         if end > self.n_read:
-            raise _CutError
+            raise CutError
 
 
 def _aligned(at: int, alignment: int) -> int:
     return -(-at // alignment) * alignment if alignment else at
 
 
-def _text(raw: bytes) -> str:
+def _text(raw: bytes | bytearray) -> str:
     """Decode a text as C reads it: to the first zero."""
-    return raw.partition(b"\0")[0].decode(errors="replace")
+    return raw.partition(b"\0")[0].decode("utf-8", "replace")

@@ -86,11 +86,11 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
         options: placement of its parts.
         gpu_devices: whether this llama.cpp has a GPU to offload to.
     """
-    head = _head(gguf)
+    head, is_mtp = _head(gguf), _mtp_test(gguf)
 
     def reads(name: str) -> bool:
         # MTP layers are not loaded, or read by decodes of their own.
-        return name == head or not (name in _LOOKED_UP or _is_mtp(gguf, name))
+        return name == head or not (name in _LOOKED_UP or is_mtp(name))
 
     return _traffic(gguf, options, _sizes(gguf, options, reads, gpu_devices=gpu_devices))
 
@@ -105,9 +105,10 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
     """
     has_head = any(name.endswith(_OWN_HEAD) for name in _names(gguf))
     head = None if has_head else _head(gguf)
+    is_mtp = _mtp_test(gguf)
 
     def is_of_layer(name: str) -> bool:
-        is_read = _is_mtp(gguf, name) or name.startswith(_PROJECTIONS)
+        is_read = is_mtp(name) or name.startswith(_PROJECTIONS)
         return is_read and not name.endswith(_OWN_EMBEDDING)
 
     def sizes(reads: Callable[[str], bool]) -> Counter[_Place]:
@@ -120,16 +121,19 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
     return _traffic(gguf, options, each + sizes(lambda name: name == head))
 
 
-def _layer(gguf: GgufFile, name: str) -> int:
+def _layer(name: str, n_layers: int) -> int:
     """Layer of a tensor; the output counts as the one after the last."""
     match = _LAYER.match(name)
-    return int(match[1]) if match else gguf.number("block_count")
+    return int(match[1]) if match else n_layers
 
 
-def _is_mtp(gguf: GgufFile, name: str) -> bool:
-    """Whether a tensor is of the last layers, for multi-token prediction."""
+def _mtp_test(gguf: GgufFile) -> Callable[[str], bool]:
+    """Return a function that tells whether a tensor is of the last layers, for MTP."""
     n_layers = gguf.number("block_count")
-    return n_layers - gguf.mtp_layers <= _layer(gguf, name) < n_layers
+    first = n_layers - gguf.mtp_layers
+    if first == n_layers:
+        return lambda _name: False
+    return lambda name: first <= _layer(name, n_layers) < n_layers
 
 
 def _names(gguf: GgufFile) -> Iterator[str]:
@@ -149,12 +153,15 @@ def _sizes(
     gpu_devices: bool,
 ) -> Counter[_Place]:
     """Bytes of what a decode ``reads``, by tensors' names."""
-    in_ram = _placement(options, gguf.number("block_count"), gpu_devices=gpu_devices)
+    n_layers = gguf.number("block_count")
+    in_ram = _placement(options, n_layers, gpu_devices=gpu_devices)
     sizes: Counter[_Place] = Counter()
     for tensor in gguf.tensors:
         if reads(tensor.name):
             has_experts = _EXPERTS.search(tensor.name) is not None
-            sizes[in_ram(tensor.name, _layer(gguf, tensor.name)), has_experts] += tensor.size_bytes
+            sizes[in_ram(tensor.name, _layer(tensor.name, n_layers)), has_experts] += (
+                tensor.size_bytes
+            )
     return sizes
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.inspection import inspect_header
 from spectui.engine.planning import Planner
-from spectui.llama.architectures import architecture
+from spectui.llama.architectures import architecture, inspect_header
 from spectui.llama.buffers import BufferKind
 from spectui.llama.library import C
 from spectui.llama.planned import PlanRequest

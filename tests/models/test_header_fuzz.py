@@ -14,8 +14,8 @@ from spectui.engine.planning import Planner
 from spectui.errors import BadInputError
 from spectui.llama.library import C
 from spectui.llama.planned import PlanRequest
-from spectui.models.gguf import read_gguf
-from spectui.models.header import TENSOR_BLOCKS, is_cut, read_header
+from spectui.models.gguf import is_cut, read_gguf
+from spectui.models.header import TENSOR_BLOCKS, read_header
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support import ggml
 from tests.support.allocation import KINDS

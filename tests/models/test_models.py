@@ -21,7 +21,8 @@ from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_folders
-from spectui.models.header import is_cut, read_header
+from spectui.models.gguf import is_cut
+from spectui.models.header import read_header
 from spectui.models.ranking import (
     GOOD_SHARE,
     DraftOption,

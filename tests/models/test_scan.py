@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from spectui.cli.next_step import shell_line
 from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
-from spectui.engine.inspection import inspect_header
+from spectui.llama.architectures import inspect_header
 from spectui.llama.library import C
 from spectui.models.files import FoundModel, Scan
 from spectui.models.gguf import read_gguf
@@ -459,7 +459,7 @@ def test_what_fails_for_one_model_is_its_reason(
             raise OverflowError("too large")
         return inspect_header(path)
 
-    monkeypatch.setattr("spectui.cli.run_models.inspect_header", inspect)
+    monkeypatch.setattr("spectui.cli.run_scan.inspect_header", inspect)
     models = by_name(document(spectui, folder))
     assert models["rough"]["reason"].startswith("cannot be examined (OverflowError: too large)")
     assert models[LONG]["reason"] is None

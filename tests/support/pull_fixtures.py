@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import close_session, constants
 
-from spectui.cli import run_models
+from spectui.cli import run_pull
 from spectui.presets.pull import Watch
 from tests.support.hub import Hub, Served, serving
 from tests.support.pull import (
@@ -85,7 +85,7 @@ def pull(
     for name, constant in values.items():
         monkeypatch.setattr(constants, name, constant)
     pull = Pull(monkeypatch, capsys)
-    monkeypatch.setattr(run_models, "Watch", partial(Watch, sleep=pull.pauses_s.append))
+    monkeypatch.setattr(run_pull, "Watch", partial(Watch, sleep=pull.pauses_s.append))
     # Proxies and certificates are read when the client is made.
     close_session()
     yield pull
