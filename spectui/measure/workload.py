@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 from spectui.documents import Json, encoded
 from spectui.engine.commands import Tokenize
@@ -10,7 +11,10 @@ from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
-from spectui.server import ChatMessage, LlamaClient
+
+if TYPE_CHECKING:
+    # Reports and searches in-process need no HTTP.
+    from spectui.server import ChatMessage, LlamaClient
 
 WARM_UP_TOKENS = 8
 """Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
@@ -96,7 +100,7 @@ def tokenize(
 
 
 def served_workload(
-    server: LlamaClient,
+    server: "LlamaClient",
     prompts: Sequence[Prompt],
     *,
     n_predict: int,
@@ -123,7 +127,9 @@ def served_workload(
     """
 
     def tokens_of(prompt: Prompt) -> tuple[int, ...]:
-        messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
+        messages: list[ChatMessage] = [
+            {"role": message.role, "content": message.content} for message in prompt.messages
+        ]
         text = server.apply_template(messages) if prompt.text is None else prompt.text
         return server.tokenize(text)
 
