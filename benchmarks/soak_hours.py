@@ -213,7 +213,7 @@ def inside(path: Path, arguments: argparse.Namespace) -> None:
     models = ["-m", str(folder / "target.gguf"), "-md", str(folder / "draft.gguf")]
     sizes = ["-n", str(_N_PREDICT), "--ignore-eos", "-c", "4096", "-t", "1"]
     parsed = dict(command.make_context("cockpit", [*models, *sizes]).params)
-    launch = make_launch(parsed, Settings(), extra=())
+    launch = make_launch(parsed, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     with private_terminal(log) as log_file:
 

@@ -81,7 +81,7 @@ def main() -> None:
 def inside(path: Path, of_the_app: list[str]) -> None:
     """Be the app, measure it, write what was measured to ``path``, and end the process."""
     parsed = dict(command.make_context("cockpit", of_the_app).params)
-    launch = make_launch(parsed, Settings(), extra=())
+    launch = make_launch(parsed, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     probe = LoopProbe()
     probe.install()

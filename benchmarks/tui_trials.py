@@ -87,7 +87,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def inside(path: Path, n_pairs: int, of_the_app: list[str]) -> None:
     """Be the app, measure it, write what was measured to ``path``, and end the process."""
     parsed = dict(command.make_context("cockpit", of_the_app).params)
-    launch = make_launch(parsed, Settings(), extra=())
+    launch = make_launch(parsed, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     with private_terminal(log) as log_file:
 

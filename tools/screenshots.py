@@ -222,7 +222,7 @@ def run(
         RuntimeError: it is stuck.
     """
     parsed = dict(command.make_context("cockpit", arguments).params)
-    app = SpectuiApp(make_launch(parsed, Settings(keep_sessions=False), extra=()))
+    app = SpectuiApp(make_launch(parsed, Settings(keep_sessions=False)))
 
     async def play() -> None:
         async with app.run_test(size=size) as pilot:

@@ -1,10 +1,12 @@
 """Defaults of a command from a preset, the demo or an existing command."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from spectui.errors import BadInputError, UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS
@@ -209,9 +211,17 @@ def _check_alone(ctx: click.Context, option: str) -> None:
 
 
 def taken_command() -> "Takeover | None":
-    """Return the command that ``--from`` has read; None without ``--from``."""
+    """Return the command that ``--from`` has read, with what was typed beside it, or None."""
     context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(TAKEN)
+    found: Takeover | None = None if context is None else context.meta.get(TAKEN)
+    if context is None or found is None:
+        return None
+    typed = frozenset(
+        (param.name or "").replace("_", "-")
+        for param in context.command.params
+        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    )
+    return replace(found, typed=typed)
 
 
 def given_extra() -> tuple[str, ...]:

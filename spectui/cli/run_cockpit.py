@@ -4,13 +4,13 @@ import gc
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
 from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.defaults import given_extra, taken_command
+from spectui.cli.defaults import taken_command
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
@@ -31,6 +31,9 @@ from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
 from spectui.settings import Settings, read_settings
 
+if TYPE_CHECKING:
+    from spectui.commands.takeover import Takeover
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CockpitOptions:
@@ -46,7 +49,7 @@ def run(parsed: dict[str, Any]) -> None:
     """Show the screen until the user quits."""
     check_typed(parsed)
     settings = read_settings()
-    launch = make_launch(parsed, settings, extra=given_extra())
+    launch = make_launch(parsed, settings, taken_command())
     log, problem = writable_log()
     if problem is not None:
         launch = replace(
@@ -82,8 +85,15 @@ def run(parsed: dict[str, Any]) -> None:
     os._exit(code)
 
 
-def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str, ...]) -> Launch:
+def make_launch(
+    parsed: dict[str, Any], settings: Settings, taken: "Takeover | None" = None
+) -> Launch:
     """Convert parsed options into the screen's launch parameters.
+
+    Args:
+        parsed: options of the command.
+        settings: the user's.
+        taken: the command of ``--from``.
 
     Raises:
         BadInputError: a model file is missing or no GGUF, those of a preset included, or the
@@ -99,16 +109,16 @@ def make_launch(parsed: dict[str, Any], settings: Settings, *, extra: tuple[str,
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:
-        return _setup(shared, speculation, pair, extra)
+        return _setup(shared, speculation, pair, taken)
 
     def with_preset(name: str) -> Launch:
         # What a preset says of the sampling is chosen, which the context knows.
         with _context("--preset", name) as context:
-            return make_launch(dict(context.params), settings, extra=())
+            return make_launch(dict(context.params), settings)
 
     def with_command(text: str) -> Launch:
         with complaints() as said, _context("--from", text) as context:
-            launch = make_launch(dict(context.params), settings, extra=given_extra())
+            launch = make_launch(dict(context.params), settings, taken_command())
             _complain_of_late_variables()
             notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
             return replace(launch, notice=notice or None)
@@ -163,7 +173,7 @@ def _check_recording(path: Path) -> None:
 
 
 def _setup(
-    shared: RunOptions, speculation: Speculation, pair: Pair, extra: tuple[str, ...]
+    shared: RunOptions, speculation: Speculation, pair: Pair, taken: "Takeover | None"
 ) -> LiveSetup:
     if pair.draft is not None:
         speculation = _drafting_with(pair.draft, speculation)
@@ -178,7 +188,8 @@ def _setup(
         schedule=shared.schedule,
         sampling=shared.sampling_for(pair.target),
         n_predict=_most_tokens(shared.n_predict, pair.target),
-        extra=extra,
+        extra=() if taken is None else taken.extra,
+        taken=taken,
     )
 
 

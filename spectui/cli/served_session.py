@@ -6,10 +6,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from spectui.cli.defaults import taken_command
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import complain
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import is_taken, taken
+from spectui.cli.taken import is_taken
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
 from spectui.engine.placing import OpenContext
@@ -35,7 +36,7 @@ def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
     source = click.get_current_context().get_parameter_source("backend")
     if source is ParameterSource.COMMANDLINE or parsed.get("server_url") is not None:
         return parsed
-    found = taken()
+    found = taken_command()
     beyond = () if found is None else beyond_engine(found.extra)
     if beyond:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
@@ -85,7 +86,7 @@ def check_schedule(shared: RunOptions) -> None:
 
 def served_extra() -> tuple[str, ...]:
     """The arguments of ``--from`` for a server that is started in its place; none without it."""
-    found = taken()
+    found = taken_command()
     return () if found is None else found.served
 
 
@@ -115,7 +116,7 @@ def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...
 
 def open_context() -> OpenContext | None:
     """The server of the command of ``--from``, where that leaves it the size of its context."""
-    found = taken()
+    found = taken_command()
     if found is None or _CONTEXT in found.typed | found.settled.options.keys():
         return None
     return OpenContext(n_slots=_slots_of_command() or 1, is_full=_CONTEXT in found.options)

@@ -3,12 +3,8 @@
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import click
-from click.core import ParameterSource
 
 from spectui.cli.defaults import taken_command
 from spectui.cli.output import complain
@@ -102,23 +98,9 @@ def _mind_left(names: Iterable[str]) -> None:
         )
 
 
-def taken() -> Takeover | None:
-    """The command of ``--from``, with what was typed beside it; None where it was not given."""
-    takeover = taken_command()
-    if takeover is None:
-        return None
-    context = click.get_current_context()
-    typed = frozenset(
-        (param.name or "").replace("_", "-")
-        for param in context.command.params
-        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    )
-    return replace(takeover, typed=typed)
-
-
 def is_taken(name: str) -> bool:
     """Whether an option's value comes from the command of ``--from`` and was not typed."""
-    found = taken()
+    found = taken_command()
     return found is not None and name not in found.typed and name in found.options
 
 
@@ -167,7 +149,7 @@ def warn_of_unmeasured(
         done: to the command.
         through_server: whether a llama-server gets the command's own arguments.
     """
-    found = taken()
+    found = taken_command()
     if found is None:
         return ()
     own = held_back(found.extra) if through_server else (*found.elsewhere, *found.extra)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.defaults import given_extra
+from spectui.cli.defaults import given_extra, taken_command
 from spectui.cli.given import Models
 from spectui.cli.progress import Progress
 from spectui.cli.repeated_options import kept_options
@@ -22,7 +22,6 @@ from spectui.cli.session import (
     place_target,
     tokenized,
 )
-from spectui.cli.taken import taken
 from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import (
     TuneOptions,
@@ -267,8 +266,7 @@ class Search:
         mtp_layers: int,
     ) -> TuningSetup:
         """Setup of the search for the best setting beside ``off``."""
-        shared, options, command = self.shared, self.options, taken()
-        dialect = Dialect(options.dialect)
+        shared, options, form = self.shared, self.options, CommandOptions.of(taken_command())
         return TuningSetup(
             off=off,
             candidates=candidates,
@@ -287,16 +285,11 @@ class Search:
                 must_exist=options.resume,
                 arguments=kept_options(),
             ),
-            command=CommandOptions(
-                dialect=dialect, extra=with_slots((), options.parallel), is_pinned=options.pin
-            )
-            if command is None
-            else CommandOptions(
-                dialect=dialect,
+            command=replace(
+                form,
+                dialect=Dialect(options.dialect),
                 is_pinned=options.pin,
-                extra=with_slots(command.kept, options.parallel),
-                given=command.given,
-                start=command.start,
+                extra=with_slots(form.extra, options.parallel),
             ),
             prompts=shared.prompts,
             requests=options.requests,

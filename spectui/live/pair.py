@@ -117,7 +117,7 @@ def tuning_setup(
         ),
         schedule=setup.schedule,
         limits=limits,
-        command=CommandOptions(extra=setup.extra),
+        command=CommandOptions.of(setup.taken, setup.extra),
         prompts=path,
         is_chat=path is None and prompts != builtin_suite(),
         depths=depths,

@@ -17,7 +17,8 @@ from spectui.sessions import LoadOptions
 from spectui.settings import Settings
 
 if TYPE_CHECKING:
-    # They load numpy; a screen that only waits for the events need not.
+    # They load numpy, or the tables of options; a screen that only waits for events need not.
+    from spectui.commands.takeover import Takeover
     from spectui.live.recording import ChatRecording
     from spectui.tune.progress import TuningState
 
@@ -36,6 +37,8 @@ class LiveSetup(Setup):
     """Most tokens per answer, -1 for as many as the context holds."""
     system: str = ""
     """The system message, empty for none."""
+    taken: "Takeover | None" = None
+    """The command that ``--from`` has read, in whose form commands are handed over."""
 
     @property
     def drafting(self) -> Speculation | None:
@@ -68,7 +71,7 @@ class LiveSetup(Setup):
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """A copy with the models placed as in an earlier session."""
-        return replace(self, **msgspec.structs.asdict(load))
+        return replace(self, taken=None, **msgspec.structs.asdict(load))
 
 
 class Activity(StrEnum):

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, TextArea
 
+from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.errors import BadInputError
@@ -280,6 +281,7 @@ def export_choices(
     setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
 ) -> tuple[ExportChoice, ...]:
     """Return the settings that can be exported, the most useful first."""
+    taken = setup.taken
 
     def export(speculation: Speculation | None) -> ExportSetup:
         return ExportSetup(
@@ -287,7 +289,9 @@ def export_choices(
             draft=setup.draft,
             context=setup.context,
             speculation=replace(setup, speculation=speculation).drafting,
-            extra=setup.extra,
+            extra=setup.extra if taken is None else taken.kept,
+            given=None if taken is None else taken.given,
+            start=Start() if taken is None else taken.start,
             name=setup.target.path.stem,
             has_gpu=has_gpu,
         )

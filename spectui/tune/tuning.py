@@ -6,10 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
+from spectui.commands.takeover import Takeover
 from spectui.documents import Json
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
@@ -66,6 +67,13 @@ class CommandOptions:
     """Words before the arguments of the user's command."""
     is_pinned: bool = False
     """Whether it has the placement that was fitted, or leaves that to the server."""
+
+    @classmethod
+    def of(cls, taken: Takeover | None, extra: tuple[str, ...] = ()) -> Self:
+        """The form of the user's command; without one, all options and ``extra``."""
+        if taken is None:
+            return cls(extra=extra)
+        return cls(extra=taken.kept, given=taken.given, start=taken.start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,7 +133,7 @@ def test_answers_of_a_demo_model_have_a_limit_on_the_screen(
     tiny: TinyPath, home: Path, arguments: list[str], of_demo: int, of_own: int
 ) -> None:
     with cockpit.make_context("cockpit", list(arguments)) as context:
-        launch = make_launch(dict(context.params), Settings(), extra=())
+        launch = make_launch(dict(context.params), Settings())
         own = tiny(TARGET)
         demo = demo_folder() / own.name
         demo.parent.mkdir(parents=True)
@@ -162,7 +162,7 @@ def test_the_screen_samples_so_too(
     (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
     pair = Pair(target=tiny(ASKING), draft=None)
     with cockpit.make_context("cockpit", list(arguments)) as context:
-        launch = make_launch(dict(context.params), Settings(), extra=())
+        launch = make_launch(dict(context.params), Settings())
         found = launch.make_setup(pair).sampling
         # A preset that is chosen on the screen says the same as one that was typed.
         chosen = launch.with_preset("mine").make_setup(pair).sampling

@@ -11,11 +11,18 @@ import optuna
 import pytest
 import yaml
 
+from spectui.cli.cockpit import command as cockpit
+from spectui.cli.run_cockpit import make_launch
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
+from spectui.options.dialect import Dialect
 from spectui.secret import HIDDEN
+from spectui.sessions import LoadOptions
+from spectui.settings import Settings
+from spectui.tui.export import export_choices
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.storage import own_storage
+from spectui.tune.tuning import CommandOptions
 from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -38,6 +45,28 @@ def line(tiny: TinyPath) -> str:
 TUNED = ("--trials", 3, "-n", 12, "--quiet", "--json", "-")
 DRAFTED = ("--spec-type", "draft-simple", *TUNED)
 """Without n-gram drafters, whose many forecasts take most of a search of tiny models."""
+
+
+def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
+    with cockpit.make_context("cockpit", []) as context:
+        launch = make_launch(dict(context.params), Settings()).with_command(line)
+    assert launch.pair is not None
+    setup = launch.make_setup(launch.pair)
+    live, off = export_choices(setup, None, has_gpu=False)
+    for choice in (live, off):
+        arguments = choice.setup.arguments(Dialect.LLAMA_CPP)
+        assert arguments[-len(OWN) :] == list(OWN)
+        assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
+        assert arguments[arguments.index("-c") + 1] == "256"
+    assert "--spec-draft-n-max" in live.setup.arguments(Dialect.LLAMA_CPP)
+    command = CommandOptions.of(setup.taken)
+    assert (command.extra, command.given) == (live.setup.extra, live.setup.given)
+    # As in an earlier session, which keeps no command: with all of its options.
+    load = LoadOptions(
+        target=setup.target, draft=setup.draft, context=setup.context, extra=setup.extra
+    )
+    again, _off = export_choices(setup.loaded_as(load), None, has_gpu=False)
+    assert {"-b", "-ub", "-fa"} <= set(again.setup.arguments(Dialect.LLAMA_CPP))
 
 
 def test_tune_gives_a_command_back_with_another_way_to_draft(

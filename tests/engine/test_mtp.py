@@ -407,7 +407,7 @@ def launch(*arguments: object) -> Launch:
     context = cockpit_command.make_context(
         "cockpit", [str(argument) for argument in arguments], help_option_names=HELP_NAMES
     )
-    return make_launch(dict(context.params), Settings(), extra=())
+    return make_launch(dict(context.params), Settings())
 
 
 def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPath) -> None:

@@ -91,7 +91,7 @@ def started(*arguments: object) -> Launch:
     context = cockpit.make_context(
         "cockpit", [str(argument) for argument in arguments], help_option_names=HELP_NAMES
     )
-    return make_launch(dict(context.params), Settings(), extra=())
+    return make_launch(dict(context.params), Settings())
 
 
 def refusal(tmp_path: Path, content: str) -> str:
