@@ -131,6 +131,7 @@ def test_home_is_where_no_quotes_are() -> None:
         ("pid:99999999999", "there is no process"),
         ("pid:one", "pid:one names no process"),
         ("/", "/ is a folder"),
+        ("llama-server -m a\0", "holds a NUL character"),
         ("/dev/null", "/dev/null is no regular file"),
         ("-", "- is no command"),
         ("llama-server -hfd user/draft -m m", "-md FILE"),

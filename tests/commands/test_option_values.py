@@ -192,7 +192,12 @@ def test_what_never_drafts(lengths: str, flag: str) -> None:
     assert [(severity, about) for severity, about, _words in found(text)] == [(WARNING, flag)]
 
 
-@given(value=st.text(max_size=8), flag=st.sampled_from(OPTIONS))
+# No program can be given a NUL.
+@given(
+    value=st.text(st.characters(exclude_characters="\0"), max_size=8),
+    flag=st.sampled_from(OPTIONS),
+)
+@example(value="0", flag="--chat-template")
 @example(value="\x1f0", flag="--batch-size")
 @example(value="\x1f0", flag="--adaptive-decay")
 @example(value="0\x1f", flag="--adaptive-decay")
@@ -204,7 +209,9 @@ def test_what_never_drafts(lengths: str, flag: str) -> None:
 def test_any_value_is_read_or_refused(value: str, flag: str) -> None:
     read = known(flag).read(value)
     assert read is None or known(flag).read(read) == read
-    text = shlex.join(["llama-server", "-m", "t", *words_of(flag, value)])
+    # With Jinja any text is a template.
+    plain = ["--no-jinja"] if flag == "--chat-template" else []
+    text = shlex.join(["llama-server", "-m", "t", *plain, *words_of(flag, value)])
     errors = {
         one.flag for one in lint(read_command(text), CURRENT) if one.severity is Severity.ERROR
     }

@@ -91,6 +91,10 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
 
 
 def _read(text: str) -> ServerCommand:
+    if "\0" in text:
+        raise BadInputError(
+            "the command holds a NUL character, which no program can be given; remove it"
+        )
     if text.startswith(PROCESS) and len(text.split()) == 1:
         # It loads what lists processes.
         from spectui.commands.sources.processes import read_process
