@@ -88,12 +88,7 @@ def run(parsed: dict[str, Any]) -> None:
 def make_launch(
     parsed: dict[str, Any], settings: Settings, taken: "Takeover | None" = None
 ) -> Launch:
-    """Convert parsed options into the screen's launch parameters.
-
-    Args:
-        parsed: options of the command.
-        settings: the user's.
-        taken: the command of ``--from``.
+    """Convert parsed options, and the command of ``--from``, into the screen's launch parameters.
 
     Raises:
         BadInputError: a model file is missing or no GGUF, those of a preset included, or the
