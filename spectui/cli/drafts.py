@@ -1,6 +1,6 @@
 """Drafts of ``--draft-dir``: usable models of a folder, judged without loading their weights."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,9 +16,13 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import (
     DraftOption,
+    ModelInspected,
     assess,
     rank,
 )
+
+Compare = Callable[[ComparePair], ModelInspected]
+"""Looks at a target and a draft; in an engine by llama.cpp's own rule."""
 
 
 class Room:
@@ -95,12 +99,12 @@ class DraftSearch:
     """Examines models as drafts of one target, one by one. Loads no weights."""
 
     def __init__(
-        self, engine: Engine, target: Path, *, n_ctx: int, free_bytes: int | None = None
+        self, compare: Compare, target: Path, *, n_ctx: int, free_bytes: int | None = None
     ) -> None:
         """Read the target's header.
 
         Args:
-            engine: reads the files.
+            compare: looks at a target and a draft.
             target: model for which drafts are sought.
             n_ctx: tokens that the context holds.
             free_bytes: memory that target and draft may take together; None for what is free now.
@@ -108,11 +112,11 @@ class DraftSearch:
         Raises:
             BadInputError: the target cannot be read, or cannot continue a text.
         """
-        told = engine.compare(ComparePair(target=target, draft=target))
+        told = compare(ComparePair(target=target, draft=target))
         if told.facts is None or told.reason is not None:
             raise BadInputError(told.reason or f"{target} cannot be read; give another model")
         self.target = told.facts
-        self._engine = engine
+        self._compare = compare
         self._seen = FoundModel(path=target, name=target.stem, size_bytes=told.facts.file_bytes)
         self._n_ctx = n_ctx
         free_bytes = free_bytes_of_all() if free_bytes is None else free_bytes
@@ -128,7 +132,7 @@ class DraftSearch:
         option = assess(self._seen, model, None, self._n_ctx)
         if option.reason is None:
             target = self.target.path
-            told = self._engine.compare(ComparePair(target=target, draft=model.path))
+            told = self._compare(ComparePair(target=target, draft=model.path))
             option = assess(self._seen, model, told, self._n_ctx)
         return self._room.judge(option)
 
@@ -151,7 +155,7 @@ def look_into(
     scan = Scan(folders)
     models = _models(scan, folders, target)
     with Engine() as engine:
-        search = DraftSearch(engine, target, n_ctx=n_ctx, free_bytes=free_bytes)
+        search = DraftSearch(engine.compare, target, n_ctx=n_ctx, free_bytes=free_bytes)
         options = [or_why_not(search.look_at, model) for model in models]
         ranked = rank(search.target, (*options, *_left_out(scan, target)))
     return FolderDrafts(options=ranked, reasons=tuple(scan.reasons), doubt=search.doubt)

@@ -146,14 +146,10 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
         UsageError: there is no such study, or more than one.
     """
     # It loads Optuna.
-    from spectui.tune.studies.listing import find_study, list_studies
+    from spectui.tune.studies.listing import decided, find_study, list_studies
 
     studies = list_studies(storage)
-    if name is None:
-        # A search that was stopped must not hide the verdict of the one before.
-        with_verdict = (one for one in studies if one.outcome and one.outcome.is_confirmed)
-        studies = tuple(with_verdict) or studies
-    study = find_study(studies, name)
+    study = find_study(decided(studies) if name is None else studies, name)
     outcome = study.outcome
     if outcome is None:
         raise BadInputError(

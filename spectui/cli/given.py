@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectui.cli.output import complain
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
 from spectui.models.facts import has_mtp_layers, kind_of_draft
-from spectui.models.gguf import check_file, check_is_gguf, read_gguf
+from spectui.models.gguf import check_file, check_is_gguf, file_size, read_gguf
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import ModelOptions
@@ -72,9 +73,20 @@ def find_models(
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)
+        _mind_large(target, options.model_draft)
     if not options.draft_dirs:
         return Models(target=target, drafts=own)
     return _with_folders(options, target, tuple(own.values()), progress)
+
+
+def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
+    """Report a draft that is larger than its target: the two may have changed places."""
+    for draft in drafts:
+        if draft.stat().st_size > file_size(target):
+            complain(
+                f"mind that the draft {draft.name} is larger than the target {target.name}; if "
+                f"they changed places, give -m {draft} -md {target}"
+            )
 
 
 def find_pair(

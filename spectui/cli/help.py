@@ -7,6 +7,7 @@ each start more time than the rest of the help.
 """
 
 import inspect
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -75,6 +76,20 @@ class _WithExamples(click.Command):
 
 class Command(_WithExamples):
     """A command whose help has subjects and examples."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; where a file is left over, say which option takes it."""
+        typed = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            takes = {param.name for param in self.params}
+            file = next(filter(os.path.isfile, typed), None)
+            is_left_over = error.message.startswith("Got unexpected extra argument")
+            if file is None or not is_left_over or not {"model", "command_line"} <= takes:
+                raise
+            option = "-m" if file.endswith(".gguf") else "--from"
+            raise click.UsageError(f"{error.message}; did you mean {option} {file}?", ctx) from None
 
     def __init__(self, *arguments: Any, without_effect: Iterable[str] = (), **more: Any) -> None:
         """Describe a command.

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
 
 from spectui.cli.found_models import check_folder, is_same, or_why_not
 from spectui.cli.output import check_writable, write_result
@@ -14,6 +17,7 @@ from spectui.errors import CancelledError
 from spectui.format import counted
 from spectui.interrupts import interrupts
 from spectui.llama.architectures import inspect_header
+from spectui.llama.library import has_library
 from spectui.measure.header import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
@@ -22,6 +26,9 @@ from spectui.models.ranking import DraftOption, needed_memory, rank, read_share,
 from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import text_of
 from spectui.settings import read_settings
+
+if TYPE_CHECKING:
+    from spectui.cli.drafts import DraftSearch
 
 _NOT_SAID = "the file does not say"
 _NO_CACHE = "its layers differ, or it has no attention"
@@ -74,10 +81,7 @@ def _search(
     with ExitStack() as stack:
         search = None
         if target is not None:
-            from spectui.cli.drafts import DraftSearch
-            from spectui.engine.driver import Engine
-
-            search = DraftSearch(stack.enter_context(Engine()), target, n_ctx=n_ctx)
+            search = _draft_search(stack, target, n_ctx)
         look = partial(_look_at, n_ctx=n_ctx) if search is None else search.look_at
         others = (model for model in disk if target is None or not is_same(model, target))
         models, interrupted = _looked_at(others, look, progress)
@@ -92,6 +96,20 @@ def _search(
         passed_over=tuple(disk.reasons),
         interrupted=interrupted,
     )
+
+
+def _draft_search(stack: ExitStack, target: Path, n_ctx: int) -> "DraftSearch":
+    """What examines drafts; without a llama.cpp library by headers alone."""
+    from spectui.cli.drafts import DraftSearch
+
+    if has_library():
+        from spectui.engine.driver import Engine
+
+        return DraftSearch(stack.enter_context(Engine()).compare, target, n_ctx=n_ctx)
+    from spectui.doctor.headers import compare_headers
+
+    free_bytes = psutil.virtual_memory().available
+    return DraftSearch(compare_headers, target, n_ctx=n_ctx, free_bytes=free_bytes)
 
 
 def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:

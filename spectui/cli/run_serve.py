@@ -11,7 +11,7 @@ from spectui.cli.cockpit import command as cockpit
 from spectui.cli.output import complain, say_exactly
 from spectui.errors import UsageError
 
-_EXTRA = "pip install 'spectui[serve]'"
+_EXTRA = "run in spectui's folder: pip install '.[serve]'"
 
 
 def serve(port: int, screen: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tune.outcome import advice_of
-from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
+from spectui.tune.studies.listing import StudyEntry, decided, find_study, list_studies
 from spectui.verify.comparison import Summary, gain, interval_text
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.subject import Origin, subject
@@ -127,7 +127,7 @@ def _of_study(name: str | None, storage: str | None, given: Path | None) -> Clai
     """The promise of a study and its prompts; sets the variables of its original command.
 
     Args:
-        name: name of the study; None for the latest.
+        name: name of the study; None for the latest with a verdict.
         storage: where studies are kept; None for spectui's own file.
         given: other prompts.
 
@@ -135,7 +135,8 @@ def _of_study(name: str | None, storage: str | None, given: Path | None) -> Clai
         BadInputError: it keeps no promise, or its prompts are gone.
         UsageError: there is no such study.
     """
-    entry = find_study(list_studies(storage), name)
+    studies = list_studies(storage)
+    entry = find_study(decided(studies) if name is None else studies, name)
     promise = _promise_of(entry)
     names = () if entry.outcome is None else adopt(entry.outcome.start)
     if names:

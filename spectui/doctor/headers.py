@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectui.engine.commands import ComparePair
 from spectui.errors import BadInputError
 from spectui.models.facts import (
     ModelFacts,
@@ -16,7 +17,7 @@ from spectui.models.facts import (
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile, tokens_of
 from spectui.models.pairs import SpecialToken, incompatibility
-from spectui.models.ranking import read_share
+from spectui.models.ranking import ModelInspected, read_share
 from spectui.options.drafters import MTP_KIND
 
 _NO_RULE = SpecialToken(id=-1, text="", added=False)
@@ -65,6 +66,16 @@ def look_at_headers(target: Path, drafts: Mapping[str, Path]) -> HeaderLook:
     facts, vocabulary = facts_of(target, gguf), _vocabulary(target, gguf)
     looked_at = (_beside(facts, gguf, vocabulary, name, path) for name, path in drafts.items())
     return HeaderLook(target=facts, drafts=tuple(looked_at))
+
+
+def compare_headers(command: ComparePair) -> ModelInspected:
+    """Look at a draft, or at the target itself, beside a target; as ``Engine.compare``."""
+    target, path = command.target, command.draft
+    try:
+        [draft] = look_at_headers(target, {path.stem: path}).drafts
+    except BadInputError as error:
+        return ModelInspected(target=target, path=path, facts=None, reason=str(error))
+    return ModelInspected(target=target, path=path, facts=draft.facts, reason=draft.reason)
 
 
 def _beside(

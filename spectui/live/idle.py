@@ -9,6 +9,9 @@ from spectui.engine.guard import request_of
 from spectui.engine.thread import EngineThread, Priority
 from spectui.live.setup import BaselineMeasured
 from spectui.models.ranking import ModelInspected
+from spectui.monitor.counters import Mark
+from spectui.monitor.disturbance import between
+from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import GREEDY, Setup
 
 _BASELINE_TOKENS = 24
@@ -31,6 +34,8 @@ class IdleBaseline:
         self.client = engine.connect(on_event, Priority.BACKGROUND)
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
+        self._began: tuple[MachineWatch, Mark] | None = None
+        """The machine as the measurement began."""
 
     def measure(self) -> None:
         """Measure in idle time, after what is waiting there already."""
@@ -46,6 +51,9 @@ class IdleBaseline:
         """Go on with a measurement; return what one that ended has found."""
         match event:
             case events.Tokenized():
+                # A process that decodes, which may be a new one, is seen as this program's.
+                watch = MachineWatch()
+                self._began = watch, watch.mark()
                 self.client.submit(
                     Generate(
                         prompt=event.tokens,
@@ -61,11 +69,22 @@ class IdleBaseline:
                 counters, speed = event.result.counters, event.result.tokens_per_s
                 if speed is not None and counters.n_rounds:
                     step_s = counters.times.verify_s / counters.n_rounds
-                    return BaselineMeasured(tokens_per_s=speed, step_s=step_s)
+                    return BaselineMeasured(
+                        tokens_per_s=speed, step_s=step_s, is_disturbed=self._was_disturbed()
+                    )
             case _:
                 # Cancelled, or no target any more: there is no baseline then.
                 pass
         return None
+
+    def _was_disturbed(self) -> bool:
+        """Whether others had the machine since the measurement began."""
+        began, self._began = self._began, None
+        if began is None:
+            return False
+        watch, mark = began
+        with watch:
+            return between(mark, watch.mark()).is_disturbed
 
 
 class PairInspector:

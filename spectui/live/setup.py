@@ -127,6 +127,8 @@ class BaselineMeasured:
     tokens_per_s: float
     step_s: float
     """Seconds of one decode of one token: V(1)."""
+    is_disturbed: bool = False
+    """Whether others had the machine meanwhile: then it is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,8 @@ class ThroughputState:
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
     """Whole minutes since the baseline was measured."""
+    is_baseline_disturbed: bool = False
+    """Whether others had the machine while it was: then it is too low."""
     schedule: Schedule | None = None
     """The work per round of the model that drafts; None where none does."""
     fast_tokens_per_s: float | None = None
@@ -96,6 +98,7 @@ class ThroughputMeter:
         self.phase = Phase.IDLE
         self.baseline_tokens_per_s: float | None = None
         """The target alone; None before it was measured."""
+        self.is_baseline_disturbed = False
         self._prompt: PromptEvaluated | None = None
         self._clock = clock
         self._measured_s = 0.0
@@ -107,9 +110,17 @@ class ThroughputMeter:
         self._recent_s = 0.0
         self._history = Ring(_N_SAMPLES)
 
-    def measured_alone(self, tokens_per_s: float) -> None:
-        """Take how fast the target is alone, now."""
-        self.baseline_tokens_per_s, self._measured_s = tokens_per_s, self._clock()
+    def measured_alone(self, measured: BaselineMeasured) -> bool:
+        """Take how fast the target is alone, now; False if what is known is better.
+
+        Beside others it is slower than it is: that does not take the place of an undisturbed one.
+        """
+        is_known = self.baseline_tokens_per_s is not None and not self.is_baseline_disturbed
+        if measured.is_disturbed and is_known:
+            return False
+        self.is_baseline_disturbed = measured.is_disturbed
+        self.baseline_tokens_per_s, self._measured_s = measured.tokens_per_s, self._clock()
+        return True
 
     def _baseline_age_min(self) -> int | None:
         if self.baseline_tokens_per_s is None:
@@ -156,6 +167,7 @@ class ThroughputMeter:
             session_tokens_per_s=self._session.per_s,
             baseline_tokens_per_s=self.baseline_tokens_per_s,
             baseline_age_min=self._baseline_age_min(),
+            is_baseline_disturbed=self.is_baseline_disturbed,
             schedule=self._schedule,
             fast_tokens_per_s=self._fast.per_s if self._fast.seconds < self._turn.seconds else None,
             prompt=self._prompt,
@@ -213,8 +225,8 @@ class LiveTally:
 
     def baseline(self, measured: BaselineMeasured) -> None:
         """Take the target's own speed, and V(1), seconds of a single-token decode."""
-        self._throughput.measured_alone(measured.tokens_per_s)
-        self._verify.baseline_s = measured.step_s
+        if self._throughput.measured_alone(measured):
+            self._verify.baseline_s = measured.step_s
 
     def ram_measured(self, measured: RamMeasured) -> None:
         """Take the limit of the machine's RAM."""
@@ -224,6 +236,11 @@ class LiveTally:
     def baseline_tokens_per_s(self) -> float | None:
         """Speed of the target alone; None before it was measured."""
         return self._throughput.baseline_tokens_per_s
+
+    @property
+    def is_baseline_disturbed(self) -> bool:
+        """Whether others had the machine while it was measured, so that it is to be again."""
+        return self._throughput.is_baseline_disturbed
 
     @property
     def has_gpu(self) -> bool:

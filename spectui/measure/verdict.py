@@ -350,7 +350,7 @@ class _Case:
     def _takes(self, more: int | None) -> str:
         """The measurement that would decide it."""
         if more is None:
-            return "it is too close to call with any reasonable number of prompts"
+            return "no reasonable number of prompts would decide it"
         time = ""
         if self.prompt_s is not None:
             minutes = round(more * self.prompt_s / 60)

@@ -106,7 +106,7 @@ class Cause:
             return f"{_FORMS[self.kind].format(share=share)} for {duration}"
         who = f"{self.n_processes} other processes" if self.n_processes > 1 else "another process"
         what = "a core" if self.kind is Kind.PROCESS else "the GPU"
-        return f"{who}, `{self.name}`, took {share} of {what} for {duration}"
+        return f"{who} ({self.name}) took {share} of {what} for {duration}"
 
     def document(self) -> Json:
         """Its fields as JSON."""

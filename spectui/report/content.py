@@ -87,9 +87,11 @@ class Content:
         if self.verdict is None:
             return "No verdict yet"
         # The sentence says it, where an older spectui kept no answer as well.
+        reason = self.verdict.reason
         for words in _BEGINNINGS:
-            if self.verdict.reason.startswith(words):
-                return words
+            if reason.startswith(words):
+                # Answers that are too short for it are part of the advice.
+                return reason.partition(":")[0] if reason.startswith(f"{words} for ") else words
         usual = Answer.USE if self.verdict.use_speculation else Answer.OFF
         return _HEADLINES[self.verdict.answer or usual]
 

@@ -115,8 +115,8 @@ SECTIONS: Sequence[Kindred] = (
         name="trials",
         title="What was tried",
         lead=(
-            "Each trial is one setting on a few prompts, the fastest first. Trials only rank; the "
-            "gain above was confirmed by measurements of its own."
+            "Each trial is one setting on a few prompts, the fastest first. Trials only rank; "
+            "a verdict is confirmed by measurements of its own."
         ),
         read=trials_section,
         is_narrow=False,

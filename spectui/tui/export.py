@@ -99,7 +99,7 @@ class SaveBar(Vertical):
             self._answer(problem)
         else:
             self.close()
-            self.post_message(self.Saved(path))
+            self.post_message(self.Saved(path.absolute()))
 
     def _write(self, path: Path) -> str | None:
         """Write the file, or return why nothing was written."""

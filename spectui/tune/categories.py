@@ -191,15 +191,16 @@ def judge_profiles(records: Sequence[TrialRecord], *, min_gain: float) -> Profil
     apparent = single_s / profiles_s - 1
     if apparent <= min_gain:
         reason = (
-            f"One setting for all: even profiles chosen with hindsight gained {_percent(apparent)}."
+            "One setting for all: even one per category, chosen with hindsight, gained "
+            f"{_percent(apparent)}."
         )
         return Profiles(
             recommended=False, gain=None, gain_ci=None, apparent_gain=apparent, reason=reason
         )
     if max(map(len, categories.values())) < _MIN_PER_CATEGORY:
         return _unknown(
-            f"profiles look {_percent(apparent)} faster, but every category has one prompt in the "
-            "trials, which cannot tell the category from the prompt",
+            f"a setting per category looks {_percent(apparent)} faster, but every category has one "
+            "prompt in the trials, which cannot tell the category from the prompt",
             apparent,
         )
     return _judged(_cross_validated(trials, categories), apparent, min_gain)
@@ -248,7 +249,7 @@ def _judged(pairs: Sequence[PairedMeasurement], apparent: float, min_gain: float
     on_own = f"{_percent(apparent)} on prompts that chose them"
     if speedup.low is None or speedup.high is None:
         reason = (
-            f"One setting for all, not decided: profiles per category gained {_percent(gain)} on "
+            f"One setting for all, not decided: one per category gained {_percent(gain)} on "
             f"prompts that did not choose them, {on_own}; {speedup.interval_reason}."
         )
         return Profiles(
@@ -259,12 +260,12 @@ def _judged(pairs: Sequence[PairedMeasurement], apparent: float, min_gain: float
     found = f"{_percent(gain)} ({100 * _LEVEL:g} % interval {_percent(low)} to {_percent(high)})"
     if recommended:
         reason = (
-            f"A profile per category: it gained {found} on prompts that did not choose it, over "
+            f"A setting per category: it gained {found} on prompts that did not choose it, over "
             "one setting for all."
         )
     else:
         reason = (
-            "One setting for all: no profile per category held on prompts that did not choose it, "
+            "One setting for all: none per category held on prompts that did not choose it, "
             f"where they gained {found}; {on_own}."
         )
     return Profiles(

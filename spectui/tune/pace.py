@@ -168,6 +168,15 @@ class Pace:
         """Whether one more trial leaves ``race_s``."""
         return not self.trial_s or self.left_s > max(self.trial_s) + race_s
 
+    def n_trials(self, race_s: float) -> int | None:
+        """Trials that there is time for before a race of ``race_s``; None where that is not known.
+
+        Those before it are the measure: off alone takes less than most settings.
+        """
+        if not self.is_bounded or not self.trial_s:
+            return None
+        return max(0, int((self.left_s - race_s) / max(self.trial_s)))
+
     def race_s(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
     ) -> float:

@@ -12,6 +12,7 @@ from functools import partial
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, EngineDiedError, EngineLostError, SpectuiError
+from spectui.format import counted, duration_text
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.verdict import judge
@@ -40,6 +41,9 @@ from spectui.tune.tracing import TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
 from spectui.tune.working import a_second
+
+_FEW, _SOME = 3, 8
+"""Settings below which it is said that the time allows few, and how many would be a choice."""
 
 
 class Search:
@@ -191,6 +195,7 @@ class Search:
         n_trials = self._setup.limits.n_trials
         # Every estimate is over off: where only a noisy trial has it, there is one more.
         wanted = self._noisy_off()
+        self._mind_little_time()
         while True:
             elsewhere = self._trials.look_around()
             if self._trials.n_tried >= n_trials:
@@ -210,6 +215,22 @@ class Search:
                 return
             wanted = None
             self._forecasting.forecast_tried()
+
+    def _mind_little_time(self) -> None:
+        """Say beforehand that hardly a setting can be tried, and what some would take."""
+        race_s = self._confirmation.race_s(self._best_arms(), RESERVED)
+        n = self._pace.n_trials(race_s)
+        wanted = min(_SOME, self._setup.limits.n_trials - self._trials.n_tried)
+        # Of replayed settings the best is known before it is tried.
+        if n is None or n >= min(_FEW, wanted) or self._forecasting.forecasts:
+            return
+        takes_s = self._pace.took_s + wanted * max(self._pace.trial_s) + race_s
+        have = "no setting" if n == 0 else f"about {counted(n, 'setting')}"
+        text = (
+            f"in this time {have} can be tried; {counted(wanted, 'setting')} would take some "
+            f"{duration_text(takes_s)} in all"
+        )
+        self._setup.on_event(Notice(text=text))
 
     def _noisy_off(self) -> Arm | None:
         """Off, where no other than noisy trials have measured it, and a setting can be tried too.

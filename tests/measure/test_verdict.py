@@ -36,7 +36,7 @@ SENTENCES = {
     "about 21 more prompts may decide it.",
     (0.94, 1.018, 1.09): "Not decided, so leave it off: a gain of at least 2 % was not shown "
     "(the best setting found: +1.8 %, 95 % interval -6.0 % to +9.0 %, 16 prompts); "
-    "it is too close to call with any reasonable number of prompts.",
+    "no reasonable number of prompts would decide it.",
     (1.005, 1.01, 1.015): "Leave it off: no difference worth having: the best setting found gives "
     "+1.0 % (95 % interval +0.5 % to +1.5 %, 16 prompts).",
     (0.989, 0.996, 1.005): "Leave it off: no difference worth having: the best setting found gives "

@@ -1,4 +1,4 @@
-"""One setting for all, or a profile per category: from trials whose truth is known."""
+"""One setting for all, or or one per category: from trials whose truth is known."""
 
 import random
 from dataclasses import replace
@@ -110,7 +110,7 @@ def test_profiles_are_worth_it_where_the_categories_differ_for_sure() -> None:
     # Per token and off-second: code 1/1.4, prose 1/1.2 for all; 1/2.0 and 1/1.2 with profiles.
     alone, apart = 1 / 1.4 + 1 / 1.2, 1 / 2.0 + 1 / 1.2
     assert found.gain == pytest.approx(alone / apart - 1, abs=0.04)
-    assert found.reason.startswith("A profile per category: it gained +")
+    assert found.reason.startswith("A setting per category: it gained +")
 
 
 def test_profiles_that_fit_only_the_prompts_that_chose_them_do_not_hold() -> None:
@@ -134,7 +134,7 @@ def test_profiles_that_fit_only_the_prompts_that_chose_them_do_not_hold() -> Non
     document = found.document()
     assert (document["gain_ci"], document["gain_ci_level"]) == (list(found.gain_ci), 0.97)
     assert "(97 % interval" in found.reason
-    assert "no profile per category held on prompts that did not choose it" in found.reason
+    assert "none per category held on prompts that did not choose it" in found.reason
 
 
 def test_noise_is_not_taken_for_a_gain() -> None:
@@ -179,7 +179,9 @@ def test_what_gains_nothing_even_with_hindsight_is_decided() -> None:
     assert not found.recommended
     assert found.apparent_gain is not None
     assert 0 < found.apparent_gain < 0.02
-    assert found.reason.startswith("One setting for all: even profiles chosen with hindsight")
+    assert found.reason.startswith(
+        "One setting for all: even one per category, chosen with hindsight"
+    )
 
 
 def test_few_prompts_leave_it_open() -> None:

@@ -23,7 +23,7 @@ AnswerEvent = (
 
 _STOPS = {
     Stop.END_OF_GENERATION: "",
-    Stop.LENGTH: "reached the length asked for",
+    Stop.LENGTH: "reached the limit of tokens (Settings)",
     Stop.CONTEXT: "the context is full: begin a new chat, or start with a larger -c",
     Stop.CANCELLED: "stopped",
 }

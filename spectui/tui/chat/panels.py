@@ -119,6 +119,8 @@ def _schedule(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
 
 def _age(state: ThroughputState) -> Line:
     minutes = state.baseline_age_min
+    if state.is_baseline_disturbed:
+        return (("while busy", Look.WARNING),)
     if not minutes:
         return ()
     hours = minutes // _HOUR_MIN

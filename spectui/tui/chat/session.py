@@ -201,6 +201,8 @@ class SessionController:
         if self.conversation.is_answering:
             self.conversation.take(event)
             self.ready()
+            if self.engine is not None and self.tally.is_baseline_disturbed:
+                self.engine.measure_baseline()
 
     def _monitor_failed(self, event: MonitorFailed) -> None:
         self.screen.recorded = False

@@ -51,9 +51,8 @@ class Field:
             number = self.low - 1
         if not (self.low <= number <= self.high and math.isfinite(number)):
             name = f"{self.drafter} {self.label}".strip()
-            bounds = f"{self.low:g} to {self.high:g}"
-            if math.isinf(self.high):
-                bounds = f"at least {self.low:g}"
+            has_limit = not math.isinf(self.high) and self.high != INT_MAX
+            bounds = f"{self.low:g} to {self.high:g}" if has_limit else f"at least {self.low:g}"
             raise ValueError(f"{name} must be {bounds}{self.why}")
         return number
 
@@ -177,6 +176,10 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         for field in self.query(Input):
             field.cursor_blink = False
         self.query(Input).first().focus()
+
+    def on_input_changed(self) -> None:
+        """What was wrong may be right now."""
+        self.query_one("#error", Label).update("")
 
     def on_input_submitted(self) -> None:
         """Enter applies the form."""

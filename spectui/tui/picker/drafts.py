@@ -166,8 +166,10 @@ def path_of(value: object) -> str:
 
 def hint(value: object) -> str:
     """Say why the value of a target's row leaves no draft to choose."""
-    if isinstance(value, Preset | Session | DemoModel):
-        return "Brings its own draft."
+    if isinstance(value, Session):
+        return "Enter takes this chat up again, with its models."
+    if isinstance(value, Preset | DemoModel):
+        return "Enter starts it with the draft that belongs to it."
     if isinstance(value, RunningServer):
         return "Drafts as its command says."
     return ""

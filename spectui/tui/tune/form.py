@@ -317,13 +317,17 @@ class TuneSetup(Vertical):
         if is_being_chosen:
             self.begin()
 
+    @on(Input.Changed)
+    def _forget_problem(self) -> None:
+        self._tell(None)
+
     @on(Input.Changed, "#minutes,#n-trials")
     def _hint(self) -> None:
         trials, minutes = f"in all; {_EARLIER}", _MINUTES_HINT
         filled, each = self.filled, self._trial_s
         if each is not None:
             trials = f"in all; some {duration_text(each)} each here"
-            if filled.n_trials.isdecimal():
+            if filled.n_trials.isdecimal() and int(filled.n_trials):
                 trials = f"{trials}, {duration_text(int(filled.n_trials) * each)} together"
             limit = filled.minutes if _minutes_problem(filled.minutes) is None else ""
             if limit and float(limit) * _MINUTE_S < _FEWEST_IN_TIME * each:

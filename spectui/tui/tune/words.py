@@ -130,7 +130,7 @@ def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline
             return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
         return Headline(advice="Best so far, not confirmed", because=label, speedup=estimate)
     if not state.forecasts:
-        return Headline(advice="No setting was measured yet")
+        return Headline(advice="No setting besides off was measured yet")
     first = state.forecasts[0]
     return Headline(
         advice="Predicted, not measured yet",
@@ -143,6 +143,9 @@ def ended_early(result: TuneResult) -> str | None:
     """Return why there was less than was asked for; None if there was not."""
     if result.lacks_recording:
         return NO_RECORDING
+    spent = result.spent
+    if spent.ended_trials:
+        return f"time ended the trials after {spent.n_tried} of {spent.n_trials}"
     if result.expected_improvement is None:
         return None
     return (

@@ -13,6 +13,7 @@ from spectui.tune.predictions import Predictions
 from spectui.tune.studies.listing import (
     REPORT,
     Report,
+    decided,
     entries_of,
     find_study,
     is_empty,
@@ -40,7 +41,11 @@ class StoredStudy:
 
 
 def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
-    """Read a study of a storage: that of the name, the only one that contains it, or the latest.
+    """Read a study of a storage.
+
+    Args:
+        storage: URL as Optuna takes it; None for the file in the user's data folder.
+        wanted: its name, or a part of one; None for the latest with a verdict.
 
     Raises:
         BadInputError: the storage cannot be used, or this spectui does not read the study.
@@ -49,7 +54,8 @@ def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
     if is_empty(storage):
         find_study((), wanted)
     with opened(storage) as (_url, studies):
-        name = find_study(entries_of(studies), wanted).name
+        entries = entries_of(studies)
+        name = find_study(decided(entries) if wanted is None else entries, wanted).name
         study = optuna.load_study(study_name=name, storage=studies)
         return _stored(name, study.user_attrs, trials_of(study))
 

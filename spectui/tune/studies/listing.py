@@ -124,6 +124,14 @@ def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
 
 
+def decided(studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
+    """Those with a verdict that was confirmed; all of them where none has.
+
+    A search that was stopped must not hide the verdict of the one before.
+    """
+    return [one for one in studies if one.outcome and one.outcome.is_confirmed] or studies
+
+
 def find_study(studies: Sequence[StudyEntry], wanted: str | None) -> StudyEntry:
     """The study of that name, the only one whose name contains it, or the latest.
 

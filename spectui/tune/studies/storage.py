@@ -217,7 +217,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _needs(extra: str) -> str:
-    return f"its driver is not installed: pip install 'spectui[{extra}]'"
+    return f"its driver is not installed; run in spectui's folder: pip install '.[{extra}]'"
 
 
 def _patient(storage: BaseStorage, say: Callable[[str], None]) -> BaseStorage:
