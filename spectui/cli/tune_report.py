@@ -219,8 +219,9 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
     if result.speedup is None:
         yield "Next: give the same spectui command again; it goes on from here."
         return
-    if _lacks_prompts(found, result.speedup):
-        yield f"Next: give {FEWEST_FOR_BOTH} or more prompts with --prompts, and the same command."
+    wanted = _wanted_prompts(found, result.speedup)
+    if wanted is not None:
+        yield f"Next: give {wanted} or more prompts with --prompts, and the same command."
         yield "Until then, the command below."
         yield ""
         return
@@ -244,14 +245,18 @@ def _next(found: Tuned, *, has_server: bool) -> Iterator[str]:
     yield ""
 
 
-def _lacks_prompts(found: Tuned, measured: Speedup) -> bool:
-    """Whether more time cannot decide it: there are no more prompts to measure."""
-    verdict, n_prompts = found.result.verdict, len(found.tuning.setup.workload.items)
+def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
+    """Prompts that may decide it, where no more time can; None where there are enough."""
+    result, n_prompts = found.result, len(found.tuning.setup.workload.items)
+    verdict = result.verdict
     if verdict.basis is Basis.SAME:
-        return True
+        return FEWEST_FOR_BOTH
     if verdict.answer is not Answer.UNDECIDED:
-        return False
-    return max(FEWEST_FOR_BOTH, measured.n_prompts + (verdict.more_prompts or 0)) > n_prompts
+        return None
+    n_chose = max((len(one.prompts) for one in result.trials), default=0)
+    if verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose:
+        return max(FEWEST_FOR_BOTH, n_prompts + verdict.more_prompts)
+    return FEWEST_FOR_BOTH if n_prompts < FEWEST_FOR_BOTH else None
 
 
 def _confirmed(result: TuneResult) -> dict[str, tuple[float, int]]:
