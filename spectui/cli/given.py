@@ -13,7 +13,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
 from spectui.models.facts import has_mtp_layers, kind_of_draft
-from spectui.models.gguf import check_file, check_is_gguf, file_size, read_gguf
+from spectui.models.gguf import check_file, check_is_gguf, read_gguf, weights_bytes
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import ModelOptions
@@ -22,6 +22,9 @@ from spectui.paths import text_of
 
 if TYPE_CHECKING:
     from spectui.tune.candidates import Candidate
+
+
+_MUCH_LARGER = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +83,10 @@ def find_models(
 
 
 def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
-    """Report a draft that is larger than its target: the two may have changed places."""
+    """Report a draft that is much larger than its target: the two may have changed places."""
+    of_target = weights_bytes(target)
     for draft in drafts:
-        if draft.stat().st_size > file_size(target):
+        if of_target and (weights_bytes(draft) or 0) > _MUCH_LARGER * of_target:
             complain(
                 f"mind that the draft {draft.name} is larger than the target {target.name}; if "
                 f"they changed places, give -m {draft} -md {target}"

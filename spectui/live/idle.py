@@ -51,9 +51,7 @@ class IdleBaseline:
         """Go on with a measurement; return what one that ended has found."""
         match event:
             case events.Tokenized():
-                # A process that decodes, which may be a new one, is seen as this program's.
-                watch = MachineWatch()
-                self._began = watch, watch.mark()
+                self._watch()
                 self.client.submit(
                     Generate(
                         prompt=event.tokens,
@@ -77,12 +75,18 @@ class IdleBaseline:
                 pass
         return None
 
+    def _watch(self) -> None:
+        """Look at the machine as a measurement begins."""
+        self._was_disturbed()
+        # A new one: the process that decodes may be new, and is seen as this program's.
+        watch = MachineWatch()
+        self._began = watch, watch.mark()
+
     def _was_disturbed(self) -> bool:
-        """Whether others had the machine since the measurement began."""
-        began, self._began = self._began, None
-        if began is None:
+        """Whether others have had the machine since; ends the watch."""
+        if self._began is None:
             return False
-        watch, mark = began
+        (watch, mark), self._began = self._began, None
         with watch:
             return between(mark, watch.mark()).is_disturbed
 

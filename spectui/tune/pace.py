@@ -173,9 +173,10 @@ class Pace:
 
         Those before it are the measure: off alone takes less than most settings.
         """
-        if not self.is_bounded or not self.trial_s:
+        longest_s = max(self.trial_s, default=0.0)
+        if not self.is_bounded or not longest_s:
             return None
-        return max(0, int((self.left_s - race_s) / max(self.trial_s)))
+        return max(0, int((self.left_s - race_s) / longest_s))
 
     def race_s(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]

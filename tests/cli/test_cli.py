@@ -355,6 +355,26 @@ def test_wrong_usage_exits_with_2(
     assert spectui.out == ""
 
 
+def test_a_file_that_is_left_over_belongs_to_an_option(spectui: Spectui, tmp_path: Path) -> None:
+    for name, option in (("run.sh", "--from"), ("a.gguf", "-m")):
+        file = tmp_path / name
+        file.touch()
+        assert spectui("tune", file) == 2
+        assert f"did you mean {option} {file}?" in spectui.err
+    assert spectui("tune", tmp_path / "none.sh") == 2
+    assert "did you mean" not in spectui.err
+
+
+def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui) -> None:
+    arguments = ("tune", "-m", "none.gguf", "--time-budget")
+    for text in ("2m30s", "2 min 30 s", "1h 5min", "90sec"):
+        assert spectui(*arguments, text) == 3
+        assert "none.gguf" in spectui.err
+    for text in ("30s2m", "0s", "2m 30"):
+        assert spectui(*arguments, text) == 2
+        assert "is no duration" in spectui.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

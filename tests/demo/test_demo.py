@@ -275,7 +275,7 @@ def test_missing_package_names_the_extra(
         "find_spec",
         lambda name: None if name == package else find_spec(name),
     )
-    with pytest.raises(BadInputError, match=r"pip install 'spectui\[demo\]'"):
+    with pytest.raises(BadInputError, match=r"pip install '\.\[demo\]'"):
         build_thin(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

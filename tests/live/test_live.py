@@ -250,6 +250,19 @@ def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
     assert throughput.baseline_tokens_per_s == 8
 
 
+def test_what_is_measured_beside_others_does_not_replace_a_better_baseline() -> None:
+    tally = answering()
+    disturbed = BaselineMeasured(tokens_per_s=1, step_s=1.0, is_disturbed=True)
+    better = BaselineMeasured(tokens_per_s=10, step_s=0.1)
+    known = []
+    for measured in (disturbed, better, disturbed):
+        tally.baseline(measured)
+        throughput = tally.state().throughput
+        assert throughput.is_baseline_disturbed is tally.is_baseline_disturbed
+        known.append((throughput.baseline_tokens_per_s, throughput.is_baseline_disturbed))
+    assert known == [(1, True), (10, False), (10, False)]
+
+
 # Acceptance
 
 

@@ -70,6 +70,7 @@ from tests.support.cli import Spectui
 from tests.support.engine import local_worker
 from tests.support.gemma4 import write_pair
 from tests.support.locks import HOLD
+from tests.support.machine import DISTURBED, QUIET
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
 from tests.support.scripted_server import write_server
@@ -215,6 +216,16 @@ def test_the_baseline_is_measured_when_nobody_waits(watched: Watched, setup: Liv
     watched.session.measure_baseline()
     baseline = watched.wait(BaselineMeasured)
     assert 0 < baseline.step_s < 1 / baseline.tokens_per_s * 1.01
+
+
+def test_a_baseline_tells_whether_others_had_the_machine(
+    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.load(setup)
+    for seen in (DISTURBED, QUIET):
+        monkeypatch.setattr("spectui.live.idle.between", lambda *_marks, seen=seen: seen.whole)
+        watched.session.measure_baseline()
+        assert watched.wait(BaselineMeasured).is_disturbed is (seen is DISTURBED)
 
 
 def test_the_limit_of_ram_is_told_when_nobody_waits(

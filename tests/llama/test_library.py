@@ -102,6 +102,21 @@ def test_doctor_refuses_a_draft_by_its_header(bare: Bare) -> None:
     assert "draft cannot be the draft: the vocabularies differ in size" in done.stderr
 
 
+def test_drafts_are_ranked_by_their_headers(bare: Bare) -> None:
+    write_tiny(Tiny(n_layers=1), bare.folder / "draft.gguf")
+    write_tiny(Tiny(n_layers=1, n_extra=200), bare.folder / "other.gguf")
+    done = bare.run("models", "scan", ".", "-m", "target.gguf", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    fits = {model["name"]: model["reason"] for model in json.loads(done.stdout)["models"]}
+    assert fits.keys() == {"draft", "other"}
+    assert fits["draft"] is None
+    assert "the vocabularies differ in size" in fits["other"]
+    (bare.folder / "broken.gguf").write_bytes(b"GGUF")
+    done = bare.run("models", "scan", ".", "-m", "broken.gguf")
+    assert done.returncode == UNUSABLE
+    assert "broken header" in done.stderr
+
+
 def test_lint_says_that_models_were_not_looked_at(bare: Bare) -> None:
     told = " ".join(bare.run("lint", COMMAND).stdout.split())
     assert "The models were not looked at: llama-cpp-python has no llama.cpp library" in told

@@ -341,7 +341,7 @@ def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
         found = watch.summary()
     (cause,) = found.causes
     assert (cause.kind, cause.name, cause.n_processes) == (Kind.PROCESS, "cc1plus", 1)
-    assert cause.text == "another process, `cc1plus`, took 40 % of a core for 31 s"
+    assert cause.text == "another process (cc1plus) took 40 % of a core for 31 s"
     assert found.disturbed_s == pytest.approx(31.0)
     assert found.whole.wall_s == pytest.approx(60.0)
     (note,) = found.notes
@@ -357,7 +357,7 @@ def test_processes_of_one_name_are_one_cause(machine: Machine) -> None:
             watch.tick()
             machine.end(pid)
         (cause,) = watch.summary().causes
-    assert cause.text == "4 other processes, `cc1plus`, took 80 % of a core for 4.0 s"
+    assert cause.text == "4 other processes (cc1plus) took 80 % of a core for 4.0 s"
 
 
 def test_what_nobody_was_seen_to_take_is_said_so(machine: Machine) -> None:
@@ -468,7 +468,7 @@ def test_another_process_on_our_gpu_is_named(
             machine.run(1.0, own_s=1.0)
             watch.tick(gpus)
         (cause,) = watch.summary().causes
-    assert cause.text == "another process, `blender`, took 35 % of the GPU for 12 s"
+    assert cause.text == "another process (blender) took 35 % of the GPU for 12 s"
 
 
 def test_a_gpu_that_slows_down_is_told(
@@ -553,7 +553,7 @@ def test_a_busy_process_of_this_machine_is_found_by_its_name(
     (cause,) = (cause for cause in found.causes if cause.name == busy_child)
     assert cause.n_processes == 1
     assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
-    assert cause.text.startswith(f"another process, `{busy_child}`, took ")
+    assert cause.text.startswith(f"another process ({busy_child}) took ")
 
 
 def test_our_own_children_disturb_nobody(busy_child: str) -> None:

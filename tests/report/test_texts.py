@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,22 @@ def test_a_card_names_its_fields() -> None:
     assert card["speedup_ci95"] == [2.37066, 3.68105]
     unknown = {**document(), "somebody": "new", "machine": {**document()["machine"], "host": "x"}}
     assert json.loads(render_card([content(found=unknown)])) == card
+
+
+@pytest.mark.parametrize(
+    ("reason", "headline"),
+    [
+        ("Use it for answers of 122 tokens or more: X is worth +9 %.", "Use it for answers of 122"),
+        ("Use it: X is worth +9 %.", "Use it"),
+        ("Turn it off: no gain of 2 % was shown.", "Turn it off"),
+    ],
+)
+def test_the_headline_has_the_condition(reason: str, headline: str) -> None:
+    found = content()
+    assert found.verdict is not None
+    found = replace(found, verdict=replace(found.verdict, reason=reason))
+    assert found.headline.startswith(headline)
+    assert found.headline == reason.partition(":")[0]
 
 
 def test_settings_of_documents_are_read_again() -> None:

@@ -450,10 +450,12 @@ class TestOtherChoices:
     def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
         self, n_down: int, choice: Choice
     ) -> None:
+        does = "takes this chat up again" if choice is RECENT else "starts it with the draft"
+
         async def scenario(stage: Stage) -> None:
             await stage.press(*["down"] * n_down, "enter")
             assert stage.choices == [choice]
-            assert "Brings its own draft." in stage.text()
+            assert f"Enter {does}" in stage.text()
 
         play(scenario, recent=[RECENT], presets=[PRESET])
 

@@ -586,7 +586,7 @@ def test_what_disturbed_the_machine_stands_below_the_verdict() -> None:
 
     async def read(app: Host, _pilot: Pilot[None]) -> None:
         text = " ".join(app.text().split())
-        assert "another process, `cc1plus`, took 40 % of a core for 31 s" in text
+        assert "another process (cc1plus) took 40 % of a core for 31 s" in text
         assert "the machine slept for 12 min 00 s" in text
 
     drive(read, state, size=(160, 24))
@@ -866,7 +866,7 @@ def test_time_left_is_shown_only_while_it_runs() -> None:
         ),
         (
             replace(SEARCHING, records=RECORDS[:1]),
-            ("No setting was measured yet", "", None, None),
+            ("No setting besides off was measured yet", "", None, None),
         ),
         (
             replace(SEARCHING, records=RECORDS[:1], forecasts=(FORECAST,)),

@@ -251,7 +251,7 @@ def test_a_missing_driver_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, address: str, extra: str
 ) -> None:
     monkeypatch.setattr("spectui.tune.studies.storage.find_spec", lambda _name: None)
-    with pytest.raises(BadInputError, match=rf"pip install 'spectui\[{extra}\]'"):
+    with pytest.raises(BadInputError, match=rf"pip install '\.\[{extra}\]'"):
         open_storage(address)
 
 

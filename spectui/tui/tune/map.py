@@ -253,7 +253,7 @@ class Heatmap(Widget):
             f"{low} to {high} of off" + (", replayed" if Source.REPLAYED in sources else ""),
             f"{glyphs.measured} measured" if Source.MEASURED in sources else "",
             f"{glyphs.bullet} best" if Source.BEST in sources else "",
-            "" if Source.REPLAYED in sources else f"{glyphs.none} neither measured nor replayed",
+            "" if Source.REPLAYED in sources else f"{glyphs.none} not tried",
         ]
         if best is not None and _place(best.record.arm) is None:
             drafter = glyphs.one_line(best.record.arm.drafter)
