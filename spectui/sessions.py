@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.options.stored import check_schema, schema_of, speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
@@ -36,6 +36,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     context: ContextOptions
     extra: tuple[str, ...]
     """Arguments of the user's own command that spectui does not know."""
+    sampling: SamplingConfig | None = None
+    """How tokens were chosen as the session began; None in files of earlier versions."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field="kind"):

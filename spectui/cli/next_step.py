@@ -29,12 +29,12 @@ def described(command: str, does: str) -> str:
     return line if sentence(line) == line else f"  {command}\n      {does}"
 
 
-def tune_words() -> list[str]:
-    """The search with the models and options that the present command was given."""
+def tune_words(**changed: object) -> list[str]:
+    """The search with the models and options that the present command was given, but for these."""
     # It loads every option.
     from spectui.cli.tune import command
 
-    return ["spectui", "tune", *command.words(_taken_over(given_words()))]
+    return ["spectui", "tune", *command.words({**_taken_over(given_words()), **changed})]
 
 
 def _taken_over(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,10 @@ def _next(options: RunOptions, looked_at: Examination | HeaderLook | None) -> li
     if not any(map(_is_usable, looked_at.drafts)):
         scan = ["spectui", "models", "scan", "-m", str(options.model)]
         return next_lines("find drafts for it", scan)
-    return next_lines("measure whether a draft pays", tune_words())
+    largest = looked_at.largest_context if isinstance(looked_at, Examination) else None
+    is_less = largest is not None and largest < options.context.ctx_size
+    fitting = {"ctx_size": largest} if is_less else {}
+    return next_lines("measure whether a draft pays", tune_words(**fitting))
 
 
 def _with_models(given: RunOptions) -> RunOptions:

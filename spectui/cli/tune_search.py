@@ -330,7 +330,7 @@ class Search:
                 )
             if isinstance(event, StudyOpened) and self.joins is None:
                 self.progress.announce(self._plan(event.name, tuning.setup))
-                if (few := _too_few(len(self.prompts))) is not None:
+                if (few := _too_few(len(self.prompts), self.shared.prompts)) is not None:
                     self.progress.announce(few)
             if isinstance(event, Notice):
                 self.progress.announce(event.text)
@@ -381,9 +381,11 @@ def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
     return f"{begun} and then the one without speculation again ({size} of target to load each)"
 
 
-def _too_few(n_prompts: int) -> str | None:
+def _too_few(n_prompts: int, path: Path | None) -> str | None:
     """Note on a number of prompts that may not do for a verdict; None where it does."""
     few = counted(n_prompts, "prompt")
+    if path is not None and path.suffix == ".txt":
+        few = f"{few} (a .txt file is one)"
     if n_prompts < MIN_PROMPTS:
         return (
             f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "

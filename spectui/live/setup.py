@@ -71,7 +71,8 @@ class LiveSetup(Setup):
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
         """A copy with the models placed as in an earlier session."""
-        return replace(self, taken=None, **msgspec.structs.asdict(load))
+        kept = msgspec.structs.asdict(load)
+        return replace(self, taken=None, **{**kept, "sampling": load.sampling or self.sampling})
 
 
 class Activity(StrEnum):

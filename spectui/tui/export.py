@@ -296,9 +296,12 @@ def export_choices(
             has_gpu=has_gpu,
         )
 
+    found = None if state is None else _found(state, setup)
     note = "As the chat runs now; nothing was measured for this choice."
+    if found is not None and found[0] == setup.drafting:
+        note = "As the chat runs now, with the setting that tuning measured."
     choices = [ExportChoice(label="live settings", setup=export(setup.speculation), note=note)]
-    if state is not None and (found := _found(state, setup)) is not None:
+    if found is not None:
         speculation, note, is_confirmed = found
         label = "found by tuning" if is_confirmed else "best trial so far"
         found_choice = ExportChoice(label=label, setup=export(speculation), note=note)

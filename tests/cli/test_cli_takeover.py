@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import optuna
 import pytest
 import yaml
+from msgspec import structs
 
 from spectui.cli.cockpit import command as cockpit
 from spectui.cli.run_cockpit import make_launch
@@ -65,6 +67,9 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
     load = LoadOptions(
         target=setup.target, draft=setup.draft, context=setup.context, extra=setup.extra
     )
+    assert setup.loaded_as(load).sampling == setup.sampling, "of a file that keeps none"
+    greedy = replace(setup.sampling, temp=0.0)
+    assert setup.loaded_as(structs.replace(load, sampling=greedy)).sampling == greedy
     again, _off = export_choices(setup.loaded_as(load), None, has_gpu=False)
     assert {"-b", "-ub", "-fa"} <= set(again.setup.arguments(Dialect.LLAMA_CPP))
 
