@@ -59,8 +59,8 @@ def command(
 ) -> None:
     """Write a report of STUDY, or of STUDY and OTHER side by side: one file that needs no network.
 
-    Each is a study's name, or a part of one, or a file that spectui studies export wrote; the
-    latest study with a verdict without it. Two show what another machine, model or version changes.
+    Each is a study's name, or a part of one, or a file that spectui studies export wrote; without
+    it, the latest study with a verdict. Two show what another machine, model or version changes.
     """
     names = (study,) if other is None else (study, other)
     with _nothing_collected():

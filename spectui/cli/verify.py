@@ -77,10 +77,10 @@ def command(
 ) -> None:
     """Run your own llama-server with and without the flags, and compare with the promise.
 
-    STUDY is a name of what spectui tune has found, or a part of one; the latest study without it.
-    With models (-m, --demo, --preset, --from) and a setting as spectui bench takes it, the promise
-    is measured first. Prompts go to both servers, whose own timings and counters tell what was
-    delivered.
+    STUDY is a name of what spectui tune has found, or a part of one; without it, the latest with a
+    verdict. With models (-m, --demo, --preset, --from) and a setting as spectui bench takes it, the
+    promise is measured first. Prompts go to both servers, whose own timings and counters tell what
+    was delivered.
     """
     from spectui.cli.run_verify import verify
 
