@@ -144,7 +144,10 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
     machines = several(compare_machines(storage or usual_storage(), study.name))
     report = kept_report(storage, study.name)
     if report is None:
-        document, text = _bare_document(study, trials), _bare_text(study, trials)
+        document, text = (
+            _bare_document(study, trials),
+            _bare_text(study, trials, study.state(storage)),
+        )
         _write(document, text, machines, json_path)
         return
     before = report.document.get("trials")
@@ -154,7 +157,12 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    _write(report.document, report.text or _bare_text(study, trials), machines, json_path)
+    _write(
+        report.document,
+        report.text or _bare_text(study, trials, study.state(storage)),
+        machines,
+        json_path,
+    )
 
 
 def _write(
@@ -184,9 +192,11 @@ def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
     }
 
 
-def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord]) -> str:
+def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord], state: StudyState) -> str:
     outcome, n = study.outcome, counted(n_measured(trials), "measured trial")
-    if outcome is None:
+    if outcome is None and state is StudyState.WORKED_ON:
+        head = f"The study {study.name} is being worked on, with {n} so far."
+    elif outcome is None:
         head = (
             f"The study {study.name} ended early, before a verdict, with {n}; the same spectui "
             "tune command goes on from there."
@@ -203,7 +213,7 @@ def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord]) -> str:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", overflow="fold")
     for one in trials:
-        is_told = one.state is TrialState.COMPLETE
+        is_told = one.state is TrialState.COMPLETE or one.error == str(one.state)
         table.add_row(
             str(one.number),
             Text(one.arm.label),

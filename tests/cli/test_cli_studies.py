@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError
 from spectui.sessions import read_session
 from spectui.sweep.store import SweepStore, sweep_folder
-from spectui.tune.studies.records import SCHEMA
+from spectui.tune.studies.listing import REPORT
+from spectui.tune.studies.records import OUTCOME, SCHEMA
 from spectui.tune.studies.storage import is_locked, lock_study, open_storage
 from spectui.tune.studies.transfer import StudyFile, export_study, import_study, read_study
 from tests.golden import commands_support as inside
@@ -263,6 +264,26 @@ def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Pat
     assert {TUNED, "every-kind"} <= listed(spectui).keys()
     assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 0
     assert not {TUNED, "every-kind"} & listed(spectui).keys()
+
+
+def test_a_study_without_a_verdict_is_told_to_be_worked_on_or_ended(
+    spectui: Spectui, file: Path
+) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        keys = (OUTCOME, REPORT)
+        database.execute("DELETE FROM study_user_attributes WHERE key IN (?, ?)", keys)
+        database.commit()
+    assert spectui("studies", "show", TUNED) == 0
+    assert "ended early, before a verdict, with" in " ".join(spectui.out.split())
+    arguments = [sys.executable, "-c", HOLDER, f"sqlite:///{file}", TUNED]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        assert spectui("studies", "show", TUNED) == 0
+        assert "is being worked on, with" in " ".join(spectui.out.split())
+        holder.send_signal(signal.SIGKILL)
 
 
 def test_a_study_of_a_newer_spectui_is_left_alone(spectui: Spectui, file: Path) -> None:
