@@ -22,6 +22,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
+from spectui.server.search import find_server
 from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
@@ -130,7 +131,7 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
         far = "" if link is None else _link_text(link)
         free = _free(gpu.total_bytes, gpu.free_bytes)
         yield f"{name}: {gpu.description}, {free}{part}{far}"
-    if not backend.gpus:
+    if not backend.gpus and backend.llama_cpp.value is not None:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield f"no GPU that this llama.cpp can use{seen}"
     if machine.gpus and not backend.gpus and backend.backends:
@@ -142,6 +143,11 @@ def _library_lines(backend: Backend) -> Iterator[str]:
     version = backend.llama_cpp.value
     if version is None:
         yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
+        server = find_server()
+        if server is None:
+            yield "no llama-server was found either, on the PATH, at work, or in the usual folders"
+        else:
+            yield f"{server} was found: bench, tune, sweep and verify measure through it"
     else:
         built = ", ".join(backend.backends)
         yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"

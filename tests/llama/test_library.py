@@ -79,6 +79,12 @@ def test_commands_that_load_no_model_need_no_library(bare: Bare, arguments: tupl
 def test_doctor_says_how_to_get_one(bare: Bare) -> None:
     told = " ".join(bare.run("doctor").stdout.split())
     assert "no llama.cpp library" in told
+    assert "no GPU that this llama.cpp can use" not in told
+    (bare.folder / "bin").mkdir()
+    write_server(bare.folder / "bin" / "llama-server")
+    path = os.pathsep.join([str(bare.folder / "bin"), os.environ["PATH"]])
+    found = " ".join(bare.run("doctor", PATH=path).stdout.split())
+    assert "bin/llama-server was found: bench, tune, sweep and verify measure through it" in found
     assert f"{sys.executable} -m pip install --force-reinstall" in told
 
 
