@@ -1,6 +1,7 @@
 """The models that a command is given: by path, by folder, or the demo's."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,7 +77,8 @@ def find_models(
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)
-        _mind_large(target, options.model_draft)
+        if reads_headers and options.model_draft:
+            _mind_large(target, options.model_draft)
     if not options.draft_dirs:
         return Models(target=target, drafts=own)
     return _with_folders(options, target, tuple(own.values()), progress)
@@ -89,7 +91,7 @@ def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
         if of_target and (weights_bytes(draft) or 0) > _MUCH_LARGER * of_target:
             complain(
                 f"mind that the draft {draft.name} is larger than the target {target.name}; if "
-                f"they changed places, give -m {draft} -md {target}"
+                f"they changed places, give {shlex.join(['-m', str(draft), '-md', str(target)])}"
             )
 
 

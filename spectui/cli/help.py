@@ -19,6 +19,7 @@ _BRIEF = "spectui.brief"
 
 Examples = Sequence[tuple[str, str]]
 """What a command is good for, and the command."""
+_LEFT_OVER = re.compile(r"Got unexpected extra argument \((.+)\)\Z", re.DOTALL)
 _FEW = 10
 """Below that many options a command needs no subjects."""
 _ALL, _LAST = "Options", "Output"
@@ -84,11 +85,14 @@ class Command(_WithExamples):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             takes = {param.name for param in self.params}
-            file = next(filter(os.path.isfile, typed), None)
-            is_left_over = error.message.startswith("Got unexpected extra argument")
-            if file is None or not is_left_over or not {"model", "command_line"} <= takes:
+            left_over = _LEFT_OVER.match(error.message)
+            file = None if left_over is None else left_over[1]
+            is_file = file is not None and os.path.isfile(file)  # noqa: PTH113 - as in app.py
+            if file is None or not is_file or not {"model", "command_line"} <= takes:
                 raise
-            option = "-m" if file.endswith(".gguf") else "--from"
+            option = "--from"
+            if file.endswith(".gguf"):
+                option = "-md" if {"-m", "--model"} & set(typed) else "-m"
             raise click.UsageError(f"{error.message}; did you mean {option} {file}?", ctx) from None
 
     def __init__(self, *arguments: Any, without_effect: Iterable[str] = (), **more: Any) -> None:

@@ -33,6 +33,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
+from spectui.format import percent_text
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.models.facts import ModelFacts
@@ -161,6 +162,16 @@ def _by_headers(
         Finding(severity=Severity.ERROR, text=f"{one.name} cannot be the draft: {one.reason}")
         for one in look.drafts
         if one.reason is not None
+    ]
+    findings_ += [
+        Finding(
+            severity=Severity.WARNING,
+            text=f"a token of {one.name} reads {percent_text(one.read_share)} of the weights that "
+            "one of the target reads, and a draft has to be far smaller; if -m and -md changed "
+            "places, give them the other way round",
+        )
+        for one in look.drafts
+        if one.reason is None and one.read_share is not None and one.read_share > 1
     ]
     text = f"memory, speed and the rules of BOS and EOS were not examined: {missing}"
     return look, (*findings_, Finding(severity=Severity.WARNING, text=text))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from spectui.engine.commands import ComparePair
@@ -14,7 +15,7 @@ from spectui.models.facts import (
     facts_of,
     kind_of_draft,
 )
-from spectui.models.gguf import read_gguf
+from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.models.header import GgufFile, tokens_of
 from spectui.models.pairs import SpecialToken, incompatibility
 from spectui.models.ranking import ModelInspected, read_share
@@ -98,7 +99,16 @@ def _beside(
 
 
 def _vocabulary(path: Path, gguf: GgufFile) -> _Vocabulary:
-    texts = tokens_of(path)
+    try:
+        texts = _texts(FileIdentity.of(path))
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read ({error.strerror}); give another") from error
     return _Vocabulary(
         type_name=gguf.text("tokenizer.ggml.model") or "none", n_tokens=len(texts), texts=texts
     )
+
+
+@lru_cache(maxsize=2)
+def _texts(file: FileIdentity) -> Sequence[bytes]:
+    """Of a target, beside which many drafts are looked at, and of the last draft."""
+    return tokens_of(file.path)

@@ -212,10 +212,15 @@ class ChatRecorder:
         self._add(turn, event.result)
         self._record_next()
 
-    def hear_baseline(self, event: events.Event) -> None:
-        """Process an event of the client that measures the target alone."""
+    def hear_baseline(self, event: events.Event, *, is_disturbed: bool = False) -> None:
+        """Process an event of the client that measures the target alone.
+
+        Args:
+            event: the event.
+            is_disturbed: whether it ends a measurement beside others, which replaces no other.
+        """
         run = self._baseline_meter.hear(event, _ALONE)
-        if run is not None:
+        if run is not None and not (is_disturbed and self.state.baseline is not None):
             self._change(baseline=run)
 
     def _add(self, turn: Generate, result: events.GenerationResult) -> None:

@@ -118,7 +118,7 @@ class LiveSession:
             return handle
 
         self._chat = self._engine.connect(of_epoch(self._on_chat))
-        self._idle = IdleBaseline(self._engine, of_epoch(self._on_background))
+        self._idle = IdleBaseline(self._engine, of_epoch(self._on_background), rpc=lambda: self.rpc)
 
     def load(self, setup: LiveSetup, *, from_disk: bool = False) -> None:
         """Load the target in place of the loaded one, whatever that one is doing.
@@ -145,6 +145,7 @@ class LiveSession:
             for client in (self._chat, self._idle.client):
                 client.quit()
                 self._engine.disconnect(client)
+            self._idle.close()
             self.inspector.forget()
             self._end_recording()
             self.tuning = self._turn = None
@@ -271,6 +272,8 @@ class LiveSession:
         self.stop()
         for client in (self._chat, self._idle.client, self.inspector.client):
             client.quit()
+        with self._lock:
+            self._idle.close()
         self._end_recording()
         if self.tuning is not None:
             self.tuning.close()
@@ -384,11 +387,12 @@ class LiveSession:
             self._post(events.EngineFailed(error=CancelledError("stopped"), trace=None))
 
     def _on_background(self, event: events.Event) -> None:
-        if self._recorder is not None:
-            self._recorder.hear_baseline(event)
         if isinstance(event, events.EngineFailed) and isinstance(event.error, EngineDiedError):
             self._lose_idly(event.error)
         measured = self._idle.measured(event)
+        if self._recorder is not None:
+            is_disturbed = measured is not None and measured.is_disturbed
+            self._recorder.hear_baseline(event, is_disturbed=is_disturbed)
         if measured is not None:
             self._post(measured)
             self._gauge.ask(self._n_threads)

@@ -24,6 +24,8 @@ WINDOW_S = 2.0
 _SAMPLE_S = 0.5
 """Decode time that one sample of the history stands for."""
 _N_SAMPLES = 160
+_MOST_DISTURBED = 3
+"""Measurements of the baseline beside others after which no more are made unasked."""
 _MINUTE_S = 60
 _N_RECENT = 160
 """Rounds that a strip may show."""
@@ -99,6 +101,8 @@ class ThroughputMeter:
         self.baseline_tokens_per_s: float | None = None
         """The target alone; None before it was measured."""
         self.is_baseline_disturbed = False
+        self.n_disturbed = 0
+        """Measurements beside others, since the last that was alone."""
         self._prompt: PromptEvaluated | None = None
         self._clock = clock
         self._measured_s = 0.0
@@ -115,6 +119,7 @@ class ThroughputMeter:
 
         Beside others it is slower than it is: that does not take the place of an undisturbed one.
         """
+        self.n_disturbed = self.n_disturbed + 1 if measured.is_disturbed else 0
         is_known = self.baseline_tokens_per_s is not None and not self.is_baseline_disturbed
         if measured.is_disturbed and is_known:
             return False
@@ -238,9 +243,10 @@ class LiveTally:
         return self._throughput.baseline_tokens_per_s
 
     @property
-    def is_baseline_disturbed(self) -> bool:
-        """Whether others had the machine while it was measured, so that it is to be again."""
-        return self._throughput.is_baseline_disturbed
+    def wants_baseline(self) -> bool:
+        """Whether it is to be measured again: others had the machine, and may have it no more."""
+        is_due = self._throughput.n_disturbed < _MOST_DISTURBED
+        return self._throughput.is_baseline_disturbed and is_due
 
     @property
     def has_gpu(self) -> bool:

@@ -38,9 +38,11 @@ def _candidates() -> Iterator[Path]:
         yield Path(found)
     yield from _running()
     for folder in _FOLDERS:
-        path = Path(folder).expanduser() / PROGRAM
-        if path.is_file() and os.access(path, os.X_OK) and _is_trusted(path):
-            yield path
+        # Without a home folder, or where a folder is forbidden, it is not there for this user.
+        with suppress(OSError, RuntimeError):
+            path = Path(folder).expanduser() / PROGRAM
+            if path.is_file() and os.access(path, os.X_OK) and _is_trusted(path):
+                yield path
 
 
 def _is_trusted(path: Path) -> bool:

@@ -361,8 +361,13 @@ def test_a_file_that_is_left_over_belongs_to_an_option(spectui: Spectui, tmp_pat
         file.touch()
         assert spectui("tune", file) == 2
         assert f"did you mean {option} {file}?" in spectui.err
-    assert spectui("tune", tmp_path / "none.sh") == 2
-    assert "did you mean" not in spectui.err
+    target, draft = tmp_path / "a.gguf", tmp_path / "b.gguf"
+    draft.touch()
+    assert spectui("tune", "-m", target, draft) == 2
+    assert f"did you mean -md {draft}?" in spectui.err
+    for words in ((tmp_path / "none.sh",), ("-m", target, "none")):
+        assert spectui("tune", *words) == 2
+        assert "did you mean" not in spectui.err
 
 
 def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui) -> None:

@@ -83,8 +83,9 @@ def test_doctor_says_how_to_get_one(bare: Bare) -> None:
     (bare.folder / "bin").mkdir()
     write_server(bare.folder / "bin" / "llama-server")
     path = os.pathsep.join([str(bare.folder / "bin"), os.environ["PATH"]])
-    found = " ".join(bare.run("doctor", PATH=path).stdout.split())
-    assert "bin/llama-server was found: bench, tune, sweep and verify measure through it" in found
+    # A long path is broken anywhere.
+    found = "".join(bare.run("doctor", PATH=path).stdout.split())
+    assert "bin/llama-serverwasfound:bench,tune,sweepandverifymeasurethroughit" in found
     assert f"{sys.executable} -m pip install --force-reinstall" in told
 
 
@@ -99,6 +100,13 @@ def test_doctor_reads_the_headers_of_a_pair(bare: Bare) -> None:
     assert draft["read_share_of_target"] == 1.0
     [finding] = told["findings"]
     assert finding["text"].startswith("memory, speed and the rules of BOS and EOS were not")
+
+
+def test_doctor_warns_of_a_draft_that_is_larger(bare: Bare) -> None:
+    write_tiny(Tiny(n_layers=1), bare.folder / "small.gguf")
+    done = bare.run("doctor", "-m", "small.gguf", "-md", "target.gguf")
+    assert done.returncode == 0, done.stderr
+    assert "give them the other way round" in " ".join(done.stdout.split())
 
 
 def test_doctor_refuses_a_draft_by_its_header(bare: Bare) -> None:

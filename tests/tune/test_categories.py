@@ -1,4 +1,4 @@
-"""One setting for all, or or one per category: from trials whose truth is known."""
+"""One setting for all, or one per category: from trials whose truth is known."""
 
 import random
 from dataclasses import replace

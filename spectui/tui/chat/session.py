@@ -201,7 +201,9 @@ class SessionController:
         if self.conversation.is_answering:
             self.conversation.take(event)
             self.ready()
-            if self.engine is not None and self.tally.is_baseline_disturbed:
+            # A search measures it at its end.
+            is_searching = bool(self.screen.tuning)
+            if self.engine is not None and self.tally.wants_baseline and not is_searching:
                 self.engine.measure_baseline()
 
     def _monitor_failed(self, event: MonitorFailed) -> None:
