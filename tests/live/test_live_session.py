@@ -74,6 +74,7 @@ from tests.support.locks import HOLD
 from tests.support.machine import QUIET
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 from tests.support.mtp import write_qwen35
+from tests.support.nvml import until
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -836,7 +837,12 @@ def test_a_process_that_dies_while_nobody_waits_is_told(
     assert stop is not None
     # It gets no further than to begin.
     os.kill(stop, signal.SIGSTOP)
+    worker = isolated.session._worker
+    assert worker is not None
+    n_sent = worker._n_sent
     isolated.session.measure_baseline()
+    # One that dies before it is asked for anything is nobody's loss.
+    until(lambda: worker._n_sent > n_sent)
     kill(isolated)
     assert "was killed while" in str(isolated.wait(ModelsLost).error)
     assert isolated.session.is_lost
