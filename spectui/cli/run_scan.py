@@ -99,7 +99,7 @@ def _search(
 
 
 def _draft_search(stack: ExitStack, target: Path, n_ctx: int) -> "DraftSearch":
-    """What examines drafts; without a llama.cpp library by headers alone."""
+    """Return the search for drafts; without a llama.cpp library it reads headers alone."""
     from spectui.cli.drafts import DraftSearch
 
     if has_library():

@@ -110,5 +110,5 @@ def _vocabulary(path: Path, gguf: GgufFile) -> _Vocabulary:
 
 @lru_cache(maxsize=2)
 def _texts(file: FileIdentity) -> Sequence[bytes]:
-    """Of a target, beside which many drafts are looked at, and of the last draft."""
+    """Texts of the vocabulary; a target's are compared with those of many drafts."""
     return tokens_of(file.path)

@@ -22,6 +22,7 @@ _BASELINE_TEXT = (
 
 
 _OF_OTHERS = frozenset({Kind.UNSEEN, Kind.STEAL})
+"""Causes that are never the measured pair's own."""
 
 
 class IdleBaseline:
@@ -45,6 +46,7 @@ class IdleBaseline:
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
         self._is_under_way = False
+        """Whether one is asked for and has not ended."""
         self._began: tuple[MachineWatch, Mark] | None = None
         """The machine as the measurement began."""
 

@@ -44,6 +44,19 @@ sys.stdin.read()
 """
 
 
+@contextmanager
+def worked_on(file: Path) -> Iterator[None]:
+    """Have another process work on the study, which is killed in the end."""
+    arguments = [sys.executable, "-c", HOLDER, f"sqlite:///{file}", TUNED]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield
+        holder.send_signal(signal.SIGKILL)
+
+
 @pytest.fixture
 def file(home: Path) -> Path:
     """The storage of a user of an earlier version, where spectui's own is."""
@@ -250,17 +263,11 @@ def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Pat
     assert spectui("studies", "delete", TUNED) == 2
     assert "--yes" in spectui.err
     assert spectui("studies", "delete", "target", "--yes") == 2
-    arguments = [sys.executable, "-c", HOLDER, f"sqlite:///{file}", TUNED]
-    with subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+    with worked_on(file):
         assert listed(spectui)[TUNED]["state"] == "being worked on"
         assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 2
         assert "another spectui is working" in spectui.err
         assert spectui("studies", "repair") == 2
-        holder.send_signal(signal.SIGKILL)
     assert {TUNED, "every-kind"} <= listed(spectui).keys()
     assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 0
     assert not {TUNED, "every-kind"} & listed(spectui).keys()
@@ -275,15 +282,9 @@ def test_a_study_without_a_verdict_is_told_to_be_worked_on_or_ended(
         database.commit()
     assert spectui("studies", "show", TUNED) == 0
     assert "ended early, before a verdict, with" in " ".join(spectui.out.split())
-    arguments = [sys.executable, "-c", HOLDER, f"sqlite:///{file}", TUNED]
-    with subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+    with worked_on(file):
         assert spectui("studies", "show", TUNED) == 0
         assert "is being worked on, with" in " ".join(spectui.out.split())
-        holder.send_signal(signal.SIGKILL)
 
 
 def test_a_study_of_a_newer_spectui_is_left_alone(spectui: Spectui, file: Path) -> None:

@@ -178,7 +178,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         self.query(Input).first().focus()
 
     def on_input_changed(self) -> None:
-        """What was wrong may be right now."""
+        """Take the error away: it may be corrected now."""
         self.query_one("#error", Label).update("")
 
     def on_input_submitted(self) -> None:
