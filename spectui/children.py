@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -148,7 +148,11 @@ class Child(Closing):
     """
 
     def __init__(
-        self, module: str, receives: Iterable[type], arguments: Iterable[str] = ()
+        self,
+        module: str,
+        receives: Iterable[type],
+        arguments: Iterable[str] = (),
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start it.
 
@@ -156,6 +160,7 @@ class Child(Closing):
             module: its name; its ``main`` calls ``parent_channel``.
             receives: classes of the messages that it may send.
             arguments: stand in its ``sys.argv`` from 2 on.
+            variables: of its environment, besides this process's.
         """
         ours, theirs = Pipe()
         self.channel = Channel(ours, receives)
@@ -172,7 +177,7 @@ class Child(Closing):
                 stderr=self._stderr,
                 pass_fds=(number,),
                 start_new_session=True,
-                env=environment_without_secrets(),
+                env={**environment_without_secrets(), **(variables or {})},
             )
 
     @property

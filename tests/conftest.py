@@ -16,6 +16,9 @@ from alembic.script import ScriptDirectory
 from hypothesis import settings
 from sqlalchemy import Engine, event
 
+from spectui.llama.search import LIBRARY_VARIABLE
+from tools.build_llama_server import builds
+
 # A suite must not pass or fail by chance; whoever looks for new examples asks for it.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", print_blob=True, deadline=None)
@@ -26,6 +29,10 @@ os.environ["TEXTUAL_FPS"] = "1"
 
 # Another process for the models of each command takes a second: what is about that asks for it.
 os.environ["SPECTUI_ISOLATE"] = "0"
+
+# What is held against the llama-server that is built here is run by its library.
+if (_server := builds(os.environ) / "server").is_dir():
+    os.environ.setdefault(LIBRARY_VARIABLE, str(_server))
 
 # Programs under test are started by the hundred: they must not be compiled each time, and nor must
 # the tests, whose assertions take longer to rewrite than all of them to be collected.

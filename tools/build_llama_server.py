@@ -96,6 +96,12 @@ def build_key(requirement: str, cpu: str, options: Sequence[str]) -> str:
     return f"{requirement.replace('==', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
 
 
+def builds(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what is built of the pinned release for this machine."""
+    key = build_key(pinned_requirement(), cpu_identity(), cmake_options(environ))
+    return cache_root(environ) / key
+
+
 def run_logged(log: Path, *command: str | Path) -> None:
     """Run a program with its output appended to ``log``.
 
@@ -322,8 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("what", nargs="?", choices=sorted(BUILDERS), default="server")
     parser.add_argument("--no-build", action="store_true", help="fail if it is not built yet")
     options = parser.parse_args(arguments)
-    key = build_key(pinned_requirement(), cpu_identity(), cmake_options(os.environ))
-    home = cache_root(os.environ) / key
+    home = builds(os.environ)
     result = home / folder_name(options.what)
     if not result.exists():
         if options.no_build:

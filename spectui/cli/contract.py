@@ -25,8 +25,8 @@ VARIABLES = {
     "SPECTUI_ISOLATE": "0 keeps the models in spectui's own process, as --no-isolate does.",
     "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
     "(120); a slow network's file system may need more.",
-    "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library in place of the binding's own, of the "
-    "same commit.",
+    "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "
+    "(`spectui doctor --libraries` lists them).",
     "HF_TOKEN, HF_ENDPOINT": "Of models pull, with huggingface_hub's other variables.",
     "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "
     "usual ones.",

@@ -18,11 +18,11 @@ from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.library import install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.llama.rpc import Link
+from spectui.llama.search import find_server
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
-from spectui.server.search import find_server
 from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}

@@ -1,8 +1,10 @@
 """Options of a command's output, screen, and of what measures."""
 
+import shutil
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -114,11 +116,24 @@ STORAGE: Decorator = click.option(
     ),
 )
 
+
+def _preferring(_ctx: click.Context, _param: click.Parameter, server: str | None) -> str | None:
+    from spectui.llama.search import prefer
+
+    if server is not None and (found := shutil.which(server)) is not None:
+        prefer(Path(found))
+    return server
+
+
 SERVER_BIN: Decorator = click.option(
     "--server-bin",
     metavar="PATH",
+    callback=_preferring,
     shell_complete=files,
-    help="Your llama-server, for --backend server (default: one that is found).",
+    help=(
+        "Your llama-server (default: one that is found). With --backend server it measures; else "
+        "the library beside it does, where it has one."
+    ),
 )
 
 
@@ -166,8 +181,6 @@ def check_no_servers(parsed: Mapping[str, Any]) -> None:
     Raises:
         UsageError: one was given.
     """
-    if parsed["server_bin"] is not None:
-        raise UsageError("--server-bin is for --backend server; add that, or leave it out")
     if parsed["keeps_both"] is not None:
         raise UsageError(
             "--keep-both and --one-at-a-time are for servers that spectui starts; add "

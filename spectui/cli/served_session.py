@@ -16,9 +16,9 @@ from spectui.commands.measured import beyond_engine
 from spectui.engine.placing import OpenContext
 from spectui.errors import UsageError
 from spectui.llama.library import has_library
+from spectui.llama.search import find_server
 from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
-from spectui.server.search import find_server
 
 _SLOTS = "parallel"
 """llama-server's name of ``-np``."""

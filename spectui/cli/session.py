@@ -20,7 +20,7 @@ from spectui.engine.placing import placed
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.measure.device_locks import devices_held
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf

@@ -18,6 +18,7 @@ from spectui.cli.tune_present import present_lines
 from spectui.commands.launch import OFF
 from spectui.cores import default_threads, threads_to_take
 from spectui.format import duration_text, times_text
+from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.measurer import measurements
@@ -26,7 +27,6 @@ from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, Basis
 from spectui.options.setup import Schedule
-from spectui.server.search import find_server
 from spectui.tune.categories import (
     CategoryResult,
 )

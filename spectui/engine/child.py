@@ -27,7 +27,7 @@ from spectui.engine.host_memory import host_memory
 from spectui.engine.worker import LocalWorker
 from spectui.errors import SpectuiError, UsageError
 from spectui.llama.devices import has_gpu
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.options.setup import Fit
 
 _SET_DEATH_SIGNAL = 1

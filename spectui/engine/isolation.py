@@ -27,7 +27,8 @@ from spectui.engine.commands import (
 from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
 from spectui.engine.worker import LOST_SERVER, NO_MEMORY, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
-from spectui.llama.library import native_log
+from spectui.llama.library import handed_down
+from spectui.llama.log import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
 from spectui.options.setup import Fit
 
@@ -238,7 +239,11 @@ class ProcessWorker:
         with self._lock:
             if self._child is None:
                 try:
-                    self._child = Child("spectui.engine.child", (*get_args(Event), Logged))
+                    self._child = Child(
+                        "spectui.engine.child",
+                        (*get_args(Event), Logged),
+                        variables=handed_down(),
+                    )
                 except OSError as error:
                     raise SpectuiError(
                         f"no process for the models can be started ({error.strerror}); close other "

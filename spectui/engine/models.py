@@ -16,7 +16,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import Buffer, ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import DraftContext, TargetContext

@@ -14,6 +14,7 @@ from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, free_memory
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.buffers import DeviceMemory
+from spectui.llama.library import handed_down
 from spectui.llama.planned import (
     Answer,
     Ask,
@@ -49,7 +50,7 @@ class PlanProcess(Closing):
         self._rpc = rpc
         self._deadline_s = 0.0
         self._reading: Path | None = None
-        self._child = Child("spectui.llama.plan", (*get_args(Answer), Reading), rpc)
+        self._child = Child("spectui.llama.plan", (*get_args(Answer), Reading), rpc, handed_down())
 
     @property
     def pid(self) -> int:

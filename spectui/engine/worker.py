@@ -24,7 +24,7 @@ from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
 from spectui.errors import EngineLostError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
-from spectui.llama.library import aborts
+from spectui.llama.log import aborts
 from spectui.llama.planned import PlanRequest, are_of_rpc
 from spectui.options.setup import ModelOptions
 

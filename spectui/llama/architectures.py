@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
-from spectui.llama.library import C, ensure_backend, ggml
+from spectui.llama.library import C, ensure_backend, native
 from spectui.models.facts import check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
@@ -127,7 +127,7 @@ def _metadata(entries: dict[str, str]) -> Iterator[int]:
 @cache
 def _gguf_library() -> ctypes.CDLL:
     """libggml-base with the types of what is used here."""
-    base, context = ggml("ggml-base"), ctypes.c_void_p
+    base, context = native(), ctypes.c_void_p
     base.gguf_init_empty.argtypes = []
     base.gguf_init_empty.restype = context
     base.gguf_set_val_str.argtypes = [context, ctypes.c_char_p, ctypes.c_char_p]

@@ -10,7 +10,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from spectui.llama.library import C, ggml
+from spectui.llama.library import C, native
 
 _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 _SCHEDULER = "_ZNK13llama_context9get_schedEv"
@@ -119,7 +119,7 @@ def compute_bytes(context: object) -> dict[str, int]:
     found = _Scheduler.from_address(get_scheduler(context))
     graph = ctypes.addressof(found) + _Scheduler.graph.offset
     sizes = (ctypes.c_size_t * _MOST_BACKENDS)()
-    base = ggml("ggml-base")
+    base = native()
     reserve = base.ggml_gallocr_reserve_n_size
     reserve.argtypes, reserve.restype = [ctypes.c_void_p] * 5, None
     reserve(found.allocator, graph, found.node_backends, found.leaf_backends, sizes)
@@ -129,7 +129,7 @@ def compute_bytes(context: object) -> dict[str, int]:
 
 
 def _name(buffer_type: int) -> str:
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
     base.ggml_backend_buft_name.restype = ctypes.c_char_p
     name: bytes = base.ggml_backend_buft_name(buffer_type)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from spectui.closing import Closing
 from spectui.cores import default_threads
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.library import C, native_log
+from spectui.llama.library import C
+from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.routing import RoutingObserver
 from spectui.llama.sequence import Batch, PartialState, SequenceMemory

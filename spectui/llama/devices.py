@@ -9,7 +9,7 @@ from functools import cache
 
 from spectui.errors import MissingLibraryError, UsageError
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.library import ensure_backend, ggml, install_command
+from spectui.llama.library import ensure_backend, install_command, native
 from spectui.llama.rpc import ensure_free
 
 GPU, INTEGRATED = 1, 2
@@ -39,7 +39,7 @@ def use_rpc(endpoints: Sequence[str]) -> None:
 
 def _rpc_backend(endpoint: str) -> int:
     ensure_backend()
-    registry = ggml("ggml")
+    registry = native()
     registry.ggml_backend_reg_by_name.argtypes = [ctypes.c_char_p]
     registry.ggml_backend_reg_by_name.restype = ctypes.c_void_p
     backend: int | None = registry.ggml_backend_reg_by_name(_RPC.encode())
@@ -54,7 +54,7 @@ def _rpc_backend(endpoint: str) -> int:
 
 @cache
 def _add(backend: int, endpoint: str) -> None:
-    registry, base = ggml("ggml"), ggml("ggml-base")
+    registry = base = native()
     base.ggml_backend_reg_get_proc_address.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     base.ggml_backend_reg_get_proc_address.restype = ctypes.c_void_p
     address = base.ggml_backend_reg_get_proc_address(backend, b"ggml_backend_rpc_add_server")
@@ -73,7 +73,7 @@ def devices() -> tuple[int, ...]:
         ensure_backend()
     except MissingLibraryError:
         return ()
-    registry = ggml("ggml")
+    registry = native()
     registry.ggml_backend_dev_count.restype = ctypes.c_size_t
     registry.ggml_backend_dev_get.restype = ctypes.c_void_p
     registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
@@ -87,7 +87,7 @@ def named(names: Sequence[str]) -> tuple[int, ...]:
     Raises:
         UsageError: there is no such device.
     """
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_dev_name.argtypes = [ctypes.c_void_p]
     base.ggml_backend_dev_name.restype = ctypes.c_char_p
     known = {
@@ -118,7 +118,7 @@ def buffer_types() -> dict[str, int]:
 
 
 def _buffer_type(device: int) -> int | None:
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_dev_buffer_type.restype = ctypes.c_void_p
     base.ggml_backend_dev_buffer_type.argtypes = [ctypes.c_void_p]
     found: int | None = base.ggml_backend_dev_buffer_type(device)
@@ -126,7 +126,7 @@ def _buffer_type(device: int) -> int | None:
 
 
 def _buffer_name(buffer_type: int) -> str:
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_buft_name.restype = ctypes.c_char_p
     base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
     name: bytes = base.ggml_backend_buft_name(buffer_type)
@@ -203,14 +203,14 @@ def _described() -> Iterator[Device]:
 
 
 def _type(device: int) -> int:
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
     found: int = base.ggml_backend_dev_type(device)
     return found
 
 
 def _backend(device: int) -> str:
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_dev_backend_reg.argtypes = [ctypes.c_void_p]
     base.ggml_backend_dev_backend_reg.restype = ctypes.c_void_p
     base.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
@@ -231,7 +231,7 @@ def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]
 
 def describe(device: int) -> Device:
     """Ask ggml about a device, given as C pointer; this may start its driver."""
-    base = ggml("ggml-base")
+    base = native()
     base.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Properties)]
     base.ggml_backend_dev_get_props.restype = None
     properties = _Properties()

@@ -1,19 +1,21 @@
 """The native library, opened in one place, at its first use: its log, its version, its parts.
 
 Much of spectui needs no library: what reads headers and commands, and what measures through a
-llama-server. llama-cpp-python may be installed without one (``-DLLAMA_BUILD=OFF``), and may be
-given another folder with one (``LLAMA_CPP_LIB_PATH``).
+llama-server. llama-cpp-python declares the structures and functions; whose library has them is
+decided here (``spectui.llama.search`` says where to look, ``spectui.llama.layout`` what fits).
 """
 
 import ctypes
 import importlib
+import json
 import os
 import re
 import shlex
+import signal
+import subprocess
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,15 +24,18 @@ from typing import Any
 
 from spectui.errors import MissingLibraryError
 from spectui.known import Known
-from spectui.llama.planned import without_folder
+from spectui.llama import layout
+from spectui.llama.layout import LAYOUTS, Layout, Reading
+from spectui.llama.log import aborts, native_log
+from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-BINDING_COMMIT = "0c1e57098"
-"""llama.cpp's commit whose structures the pinned llama-cpp-python declares (its changelog)."""
-LIBRARY_VARIABLE = "LLAMA_CPP_LIB_PATH"
-"""llama-cpp-python's own: a folder with ``libllama`` in place of the one that it brings."""
+_CHOSEN_VARIABLE = "SPECTUI_LIBRARY"
+"""What a process of spectui's own hands to its children: the library that it has chosen."""
+_READING_S = 60.0
+"""Seconds that a library may take to be opened: one for GPUs looks for drivers."""
 
 
 class _Binding:
@@ -54,143 +59,152 @@ EXT: Any = _Binding("llama_cpp_ext")
 """llama.cpp's staging API (``llama-ext.h``): hidden states for MTP."""
 
 
-LogListener = Callable[[str], None]
-_BACKEND = re.compile(r"(?:lib)?ggml-(\w+)\.")
-_LOADED = re.compile(r"\.so\.\d+$|\.\d+\.dylib$")
-_DEBUG, _CONTINUED = 1, 5
-"""``GGML_LOG_LEVEL_DEBUG`` and ``GGML_LOG_LEVEL_CONT``."""
+# --- Which library ----------------------------------------------------------------------------
 
 
-class NativeLog:
-    """llama.cpp's own log, line by line, kept off the terminal.
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A llama.cpp library that spectui can use."""
 
-    The last lines stay in memory, for error messages; a listener may write all to a file. Native
-    threads call in, hence the lock.
-    """
+    file: Path
+    origin: Origin
+    layout: Layout
+    reading: Reading
+    server: Path | None = None
+    """The llama-server that it lies beside; None of other origins."""
 
-    def __init__(self, capacity: int = 50_000) -> None:
-        """Keep the last ``capacity`` lines."""
-        self._lines: deque[str] = deque(maxlen=capacity)
-        self._partial = ""
-        self._lock = threading.Lock()
-        self._listener: LogListener | None = None
-        self._is_debug = False
-        self._callback: object = None
+    @property
+    def folder(self) -> Path:
+        """The folder with its parts."""
+        return self.file.parent
 
-    def install(self) -> None:
-        """Route llama.cpp's and ggml's messages here."""
-        # The C side keeps only a pointer: the callback object must live as long as the log.
-        self._callback = C.llama_log_callback(self._receive)
-        C.llama_log_set(self._callback, ctypes.c_void_p(0))
-
-    def listen(self, listener: LogListener | None) -> None:
-        """Hand every further line to ``listener`` as well, or to nobody."""
-        self._listener = listener
-
-    def tail(self, n_lines: int | None = None) -> tuple[str, ...]:
-        """Return the last ``n_lines`` lines since the mark, oldest first; None for all."""
-        with self._lock:
-            return tuple(self._lines)[-(n_lines or 0) :]
-
-    def mark(self) -> None:
-        """Forget the lines so far, so that ``tail`` shows only what follows."""
-        with self._lock:
-            self._lines.clear()
-            self._partial = ""
-
-    def add(self, line: str) -> None:
-        """Take in a line of another process."""
-        with self._lock:
-            self._lines.append(line)
-        listener = self._listener
-        if listener is not None:
-            listener(line)
-
-    def _receive(self, level: int, text: bytes, _user_data: object) -> None:
-        if level != _CONTINUED:
-            self._is_debug = level == _DEBUG
-        with self._lock:
-            *lines, self._partial = (self._partial + text.decode(errors="replace")).split("\n")
-            self._lines.extend(lines)
-        # Other threads may take it away meanwhile.
-        listener = self._listener
-        # More than a thousand debug lines per context say which tensor feeds which node.
-        if listener is not None and not self._is_debug:
-            for line in lines:
-                listener(line)
+    def __str__(self) -> str:
+        """Such as ``llama.cpp 0.5.0 of /opt/llama.cpp/bin``."""
+        return f"llama.cpp {self.reading.version or 'of unknown version'} of {self.folder}"
 
 
-native_log = NativeLog()
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A place whose library cannot be used."""
 
-
-AbortListener = Callable[[str], bool]
-"""Told why llama.cpp ends the process; returns whether all who waited for it know by now."""
-
-
-class Aborts:
-    """An end that llama.cpp gives the process: a failed assertion, an RPC server that is gone.
-
-    Native code cannot be gone back into from there. Where somebody takes charge, the thread waits
-    for ever in place of the end, with all that it holds, and the rest of the process lives.
-    """
-
-    def __init__(self) -> None:
-        """Listen to nobody yet."""
-        self._listeners: set[AbortListener] = set()
-        # The C side keeps only a pointer.
-        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._end)
-
-    def install(self) -> None:
-        """Be asked before the end (``ggml_set_abort_callback``)."""
-        ggml("ggml-base").ggml_set_abort_callback(self._callback)
-
-    def listen(self, listener: AbortListener) -> None:
-        """Tell ``listener`` from now on, on the thread that gave up."""
-        self._listeners.add(listener)
-
-    def forget(self, listener: AbortListener) -> None:
-        """Tell ``listener`` no more."""
-        self._listeners.discard(listener)
-
-    def _end(self, message: bytes) -> None:
-        why = without_folder(message.decode(errors="replace"))
-        is_main = threading.current_thread() is threading.main_thread()
-        in_charge = [listener for listener in tuple(self._listeners) if listener(why)]
-        if in_charge and not is_main:
-            threading.Event().wait()
-        os.write(2, f"{why}\n".encode())
-
-
-aborts = Aborts()
+    place: Place
+    why: str
 
 
 @cache
-def ensure_backend() -> None:
-    """Initialise llama.cpp's backends, once per process.
+def library() -> Library:
+    """Choose the library, once per process.
 
-    The one that ``GGML_BACKEND_PATH`` names is loaded as llama-server loads it
-    (``ggml_backend_load_all``), which also looks for others in the working folder.
+    Raises:
+        MissingLibraryError: there is none that can be used.
     """
-    native_log.install()
-    aborts.install()
-    C.llama_backend_init()
-    if path := os.environ.get("GGML_BACKEND_PATH"):
-        load = ggml("ggml").ggml_backend_load
-        load.argtypes, load.restype = [ctypes.c_char_p], ctypes.c_void_p
-        load(os.fsencode(path))
+    if handed := os.environ.get(_CHOSEN_VARIABLE):
+        return _handed(handed)
+    refused = []
+    for place in places():
+        found = examine(place)
+        if isinstance(found, Library):
+            return found
+        if place.origin is Origin.VARIABLE:
+            raise MissingLibraryError(
+                f"{LIBRARY_VARIABLE}={place.folder} cannot be used: {found.why}; name the folder "
+                "of another llama.cpp, or unset it"
+            )
+        refused.append(found)
+    raise MissingLibraryError(_missing(refused))
 
 
-def binding_version() -> str:
-    """Version of llama-cpp-python."""
-    from importlib.metadata import version  # noqa: PLC0415 - rarely needed
+def libraries() -> tuple[Library | Refused, ...]:
+    """Examine every library that this machine has, in the order in which one is taken."""
+    return tuple(examine(place) for place in places())
 
-    return version("llama-cpp-python")
+
+def has_library() -> bool:
+    """Whether there is a library that can be used."""
+    try:
+        library()
+    except MissingLibraryError:
+        return False
+    return True
+
+
+def handed_down() -> dict[str, str]:
+    """Environment variables that let a child of this process use the same library."""
+    if not has_library():
+        return {}
+    chosen = library()
+    server = None if chosen.server is None else str(chosen.server)
+    return {_CHOSEN_VARIABLE: json.dumps([str(chosen.file), chosen.origin, server])}
+
+
+@cache
+def examine(place: Place) -> Library | Refused:
+    """Say whether the library of a place can be used; it is opened in a process of its own."""
+    why = "it has no libllama"
+    for file in place.files():
+        command = [sys.executable, "-I", "-S", layout.__file__, str(file)]
+        try:
+            done = subprocess.run(  # noqa: S603 - this very program, without a shell
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_READING_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            why = f"{file} was not open after {_READING_S:g} s"
+            continue
+        if done.returncode < 0:
+            why = f"{file} ends the process that opens it ({signal.Signals(-done.returncode).name})"
+        elif done.returncode:
+            why = (done.stderr.splitlines() or [f"{file} cannot be opened"])[-1]
+        else:
+            reading = layout.parsed(done.stdout)
+            try:
+                known = _layout(reading, place.origin)
+            except LookupError as error:
+                why = f"{file} is of a llama.cpp that spectui does not know: {error}"
+            else:
+                return Library(file, place.origin, known, reading, place.server)
+    return Refused(place, why)
+
+
+def _layout(reading: Reading, origin: Origin) -> Layout:
+    """The layout of a library; of one that was built with the binding it is the binding's."""
+    if origin is Origin.BINDING and reading.context is None:
+        return LAYOUTS[0]
+    return reading.layout()
+
+
+def _handed(text: str) -> Library:
+    file, origin, server = json.loads(text)
+    # The process that chose it has opened it before.
+    reading = layout.read(layout.opened(Path(file)))
+    known = _layout(reading, Origin(origin))
+    return Library(Path(file), Origin(origin), known, reading, server and Path(server))
+
+
+def _missing(refused: list[Refused]) -> str:
+    seen = "".join(f"; {one.place.folder}: {one.why}" for one in refused if any(one.place.files()))
+    return (
+        f"no llama.cpp library can be used here{seen}; install a prebuilt one with "
+        f"{prebuilt_command()}, name the folder of your own in {LIBRARY_VARIABLE}, or measure "
+        "through your own llama-server: --backend server --server-bin PATH"
+    )
+
+
+def prebuilt_command() -> str:
+    """The command that installs a library for the processor, without a compiler."""
+    return f"{_installer()} {PREBUILT}"
 
 
 def install_command(options: str = "") -> str:
-    """The command that builds the library anew, with CMake options such as ``-DGGML_CUDA=on``.
+    """The command that compiles the library anew, with CMake options such as ``-DGGML_CUDA=on``.
 
-    It is for the environment that spectui runs in, whoever made that.
+    It is for the environment that spectui runs in, whoever made that. It takes no wheel from a
+    cache, since that may be one without a library.
     """
     given = f'CMAKE_ARGS="{options}" ' if options else ""
     python = shlex.quote(sys.executable)
@@ -201,14 +215,30 @@ def install_command(options: str = "") -> str:
     return f"{given}{install} --no-deps llama-cpp-python=={binding_version()}"
 
 
+def _installer() -> str:
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is None:
+        return f"uv pip install --python {python}"
+    return f"{python} -m pip install"
+
+
+# --- What it is -------------------------------------------------------------------------------
+
+
+def binding_version() -> str:
+    """Version of llama-cpp-python."""
+    from importlib.metadata import version  # noqa: PLC0415 - rarely needed
+
+    return version("llama-cpp-python")
+
+
 def llama_cpp_version() -> str:
     """Version that llama.cpp reports of itself.
 
     Raises:
         MissingLibraryError: there is no library.
     """
-    version: bytes = C.llama_version()
-    return version.decode()
+    return library().reading.version or "of unknown version"
 
 
 def known_version() -> Known[str]:
@@ -221,111 +251,168 @@ def known_version() -> Known[str]:
 
 def llama_cpp_commit() -> str | None:
     """Commit that the library was built from; None where it was built outside of a clone."""
-    return _commit(ggml("ggml-base"))
-
-
-def _commit(base: ctypes.CDLL) -> str | None:
-    try:
-        told = base.ggml_commit
-    except AttributeError:
-        return None
-    told.restype = ctypes.c_char_p
-    # A package leaves files of the clone out, which git calls dirty.
-    commit = (told() or b"").decode().removesuffix("-dirty")
-    return None if commit in {"", "unknown"} else commit
-
-
-@cache
-def ggml(name: str) -> ctypes.CDLL:
-    """One of ggml's own libraries, such as ``ggml-base``, beside the binding's.
-
-    Raises:
-        MissingLibraryError: there is none.
-    """
-    _module("llama_cpp")
-    return _opened(_folder(), name)
-
-
-def has_library() -> bool:
-    """Whether there is a library, or one was named; it may still fail to open."""
-    return LIBRARY_VARIABLE in os.environ or any(_folder().glob("*llama.*"))
+    return library().reading.commit
 
 
 def backends() -> tuple[str, ...]:
-    """Names of the backends that the library was built with, such as ``cpu`` and ``cuda``.
+    """Names of the backends that the library has, such as ``cpu`` and ``cuda``; none without one.
 
     Whether a driver lets them be used is another question.
     """
-    names = {found[1] for path in _folder().glob("*ggml-*") if (found := _BACKEND.match(path.name))}
-    return tuple(sorted(names - {"base"}))
+    if not has_library():
+        return ()
+    ensure_backend()
+    files = {
+        found[1] for path in library().folder.iterdir() if (found := _BACKEND.match(path.name))
+    }
+    registry = native()
+    registry.ggml_backend_reg_count.restype = ctypes.c_size_t
+    registry.ggml_backend_reg_get.argtypes = [ctypes.c_size_t]
+    registry.ggml_backend_reg_get.restype = ctypes.c_void_p
+    registry.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
+    registry.ggml_backend_reg_name.restype = ctypes.c_char_p
+    names = {
+        registry.ggml_backend_reg_name(registry.ggml_backend_reg_get(i)).decode().lower()
+        for i in range(registry.ggml_backend_reg_count())
+    }
+    # Of a processor there may be a file for each of its kinds.
+    return tuple(sorted(names | {name for name in files if name.partition("-")[0] not in names}))
 
 
 # --- Opening it -------------------------------------------------------------------------------
 
-_BACKEND = re.compile(r"(?:lib)?ggml-(\w+)\.")
-_LOADED = re.compile(r"\.so\.\d+$|\.\d+\.dylib$")
+_BACKEND = re.compile(r"libggml-(?!base\b)([\w-]+)\.")
+_opening = threading.RLock()
+_CPU_DEVICE = 0
+"""``GGML_BACKEND_DEVICE_TYPE_CPU``."""
 
 
 @cache
-def _module(name: str) -> ModuleType:
-    """Import a module of the binding, which opens the library.
+def ensure_backend() -> None:
+    """Initialise llama.cpp's backends, once per process.
+
+    Those that lie as files beside the library are loaded from there, where none is built in; the
+    one that ``GGML_BACKEND_PATH`` names is loaded as llama-server loads it.
+    """
+    native_log.install(C)
+    aborts.install(native())
+    C.llama_backend_init()
+    registry = native()
+    registry.ggml_backend_dev_by_type.argtypes = [ctypes.c_int]
+    registry.ggml_backend_dev_by_type.restype = ctypes.c_void_p
+    if registry.ggml_backend_dev_by_type(_CPU_DEVICE) is None:
+        registry.ggml_backend_load_all_from_path.argtypes = [ctypes.c_char_p]
+        registry.ggml_backend_load_all_from_path.restype = None
+        registry.ggml_backend_load_all_from_path(os.fsencode(library().folder))
+    if path := os.environ.get("GGML_BACKEND_PATH"):
+        registry.ggml_backend_load.argtypes = [ctypes.c_char_p]
+        registry.ggml_backend_load.restype = ctypes.c_void_p
+        registry.ggml_backend_load(os.fsencode(path))
+
+
+def native() -> ctypes.CDLL:
+    """The library itself, for functions that the binding does not declare.
+
+    ggml's are found through libllama, which needs them.
 
     Raises:
-        MissingLibraryError: there is none, or it is of another llama.cpp.
+        MissingLibraryError: there is none.
     """
-    if LIBRARY_VARIABLE in os.environ:
-        _check_commit(_folder())
-    try:
-        return importlib.import_module(f"llama_cpp.{name}")
-    except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        raise MissingLibraryError(_missing(error)) from error
+    opened: ctypes.CDLL = _module("llama_cpp")._lib
+    return opened
 
 
-def _folder() -> Path:
-    """Folder of the library and its parts."""
-    if chosen := os.environ.get(LIBRARY_VARIABLE):
-        return Path(chosen)
-    found = find_spec("llama_cpp")
-    if found is None or found.origin is None:
-        raise MissingLibraryError("llama-cpp-python is not installed; install spectui again")
-    return Path(found.origin).parent / "lib"
+class _Missing:
+    """A function that the library lacks: it is missed when it is called."""
 
+    def __init__(self, name: str, file: str) -> None:
+        """Stand in for ``name`` of ``file``."""
+        self.__name__ = name
+        self._file = file
 
-def _opened(folder: Path, name: str) -> ctypes.CDLL:
-    # Wheels have copies in place of links. That of the name by which libllama loads it is the one
-    # that has its devices.
-    files = sorted(folder.glob(f"*{name}.*"), key=lambda path: _LOADED.search(path.name) is None)
-    if not files:
-        raise MissingLibraryError(f"{folder} has no lib{name}")
-    return ctypes.CDLL(str(files[0]))
+    def __call__(self, *_arguments: object) -> None:
+        """Refuse.
 
-
-def _check_commit(folder: Path) -> None:
-    """Refuse a library whose structures are others than the binding declares."""
-    try:
-        commit = _commit(_opened(folder, "ggml-base"))
-    except (MissingLibraryError, OSError) as error:
+        Raises:
+            MissingLibraryError: always.
+        """
         raise MissingLibraryError(
-            f"{LIBRARY_VARIABLE}={folder} has no llama.cpp library that can be opened ({error}); "
-            "name the folder with libllama and libggml-base, or unset it"
-        ) from error
-    if commit is None or not _is_same(commit, BINDING_COMMIT):
-        raise MissingLibraryError(
-            f"{LIBRARY_VARIABLE}={folder} is llama.cpp {commit or 'of an unknown commit'}, and "
-            f"llama-cpp-python {binding_version()} needs {BINDING_COMMIT}; build that commit, or "
-            "unset it"
+            f"this needs llama.cpp's {self.__name__}, which {self._file} lacks; name the folder of "
+            f"a llama.cpp that has it in {LIBRARY_VARIABLE}"
         )
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Whether two abbreviated hashes can belong to one commit."""
-    shorter, longer = sorted((one, other), key=len)
-    return longer.startswith(shorter)
+class _Native(ctypes.CDLL):
+    """A library whose missing functions are missed when they are called."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - ctypes
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            missing = _Missing(name, self._name)
+            setattr(self, name, missing)
+            return missing
 
 
-def _missing(error: Exception) -> str:
-    return (
-        f"llama-cpp-python has no llama.cpp library that can be opened here ({error}); build it "
-        f"with {install_command()}, or measure through your own llama-server: "
-        "--backend server --server-bin PATH"
-    )
+@cache
+def _module(name: str) -> Any:  # noqa: ANN401 - ctypes
+    """Import a module of the binding, over the chosen library.
+
+    Raises:
+        MissingLibraryError: there is none, or it lacks what the module needs.
+    """
+    with _opening:
+        chosen = library()
+        try:
+            binding = _binding(chosen)
+            return binding if name == "llama_cpp" else _staging(name, binding)
+        except (ImportError, OSError, AttributeError) as error:
+            raise MissingLibraryError(
+                f"{chosen.file} cannot be used: {error}; name the folder of another llama.cpp in "
+                f"{LIBRARY_VARIABLE}"
+            ) from error
+
+
+@cache
+def _binding(chosen: Library) -> Any:  # noqa: ANN401 - ctypes
+    """Import the declarations alone: the package also brings a way of its own to run models."""
+    found = find_spec("llama_cpp")
+    if found is None or found.submodule_search_locations is None:
+        raise ImportError("llama-cpp-python is not installed; install spectui again")
+    package = ModuleType("llama_cpp")
+    package.__path__ = list(found.submodule_search_locations)
+    sys.modules["llama_cpp"] = package
+    opened = _Native(str(chosen.file), handle=layout.opened(chosen.file)._handle)
+    loader: Any = importlib.import_module("llama_cpp._ctypes_extensions")
+    loader.load_shared_library = lambda _name, _folder: opened
+    binding = importlib.import_module("llama_cpp.llama_cpp")
+    _lay_out(binding, chosen.layout)
+    return binding
+
+
+def _staging(name: str, binding: Any) -> ModuleType:  # noqa: ANN401 - ctypes
+    """Import what tries several names of a function, and takes the first that is there."""
+    tolerant = binding._lib
+    binding._lib = ctypes.CDLL(tolerant._name, handle=tolerant._handle)
+    try:
+        return importlib.import_module(f"llama_cpp.{name}")
+    finally:
+        binding._lib = tolerant
+
+
+def _lay_out(binding: Any, known: Layout) -> None:  # noqa: ANN401 - ctypes
+    """Give the binding the structures of the library."""
+    if not known.has_moe_cache:
+        return
+    before = binding.llama_context_params
+    fields = list(before._fields_)
+    at = [name for name, *_ in fields].index("type_v") + 1
+    fields.insert(at, ("moe_cache_size", ctypes.c_size_t))
+    after = type(before.__name__, (ctypes.Structure,), {"_fields_": fields})
+    binding.llama_context_params = after
+    for function in vars(binding).values():
+        if isinstance(function, binding._lib._FuncPtr):
+            if function.restype is before:
+                function.restype = after
+            arguments = function.argtypes or ()
+            function.argtypes = [after if one is before else one for one in arguments]

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.library import C, ggml
+from spectui.llama.library import C, native
 
 Experts = npt.NDArray[np.int32]
 """[n_tokens, n_used]: numbers of the experts of each token."""
@@ -35,7 +35,7 @@ class RoutingObserver:
         # The C side keeps only a pointer: the callback object must live as long as the context.
         self.callback = C.ggml_backend_sched_eval_callback(self._see)
         self._seen: defaultdict[int, list[Experts]] = defaultdict(list)
-        self._base = ggml("ggml-base")
+        self._base = native()
         self._base.ggml_get_name.restype = ctypes.c_char_p
         self._base.ggml_get_name.argtypes = [ctypes.c_void_p]
         self._base.ggml_nbytes.restype = ctypes.c_size_t

@@ -15,7 +15,7 @@ from typing import Any
 from spectui.closing import Closing
 from spectui.cores import may_run_on
 from spectui.errors import UsageError
-from spectui.llama.library import C, ensure_backend, ggml
+from spectui.llama.library import C, ensure_backend, native
 from spectui.options.context import MAX_THREADS
 from spectui.options.setup import ContextOptions, CpuOptions, Numa
 
@@ -168,7 +168,7 @@ def _refused(change: Callable[[], None]) -> str | None:
 
 def _function(name: str) -> Callable[..., Any]:
     """A function on thread pools, from whichever library computes with the processor."""
-    registry, base = ggml("ggml"), ggml("ggml-base")
+    registry = base = native()
     registry.ggml_backend_reg_by_name.argtypes = [ctypes.c_char_p]
     registry.ggml_backend_reg_by_name.restype = ctypes.c_void_p
     base.ggml_backend_reg_get_proc_address.argtypes = [ctypes.c_void_p, ctypes.c_char_p]

@@ -178,7 +178,7 @@ class Threads:
     def _start_engine(self) -> None:
         # Imported here: the screen is painted long before llama.cpp and Optuna are loaded.
         from spectui.live.session import LiveSession, SessionEvent  # noqa: PLC0415
-        from spectui.llama.library import native_log  # noqa: PLC0415
+        from spectui.llama.log import native_log  # noqa: PLC0415
 
         def discard() -> None:
             void = get_args(SessionEvent)

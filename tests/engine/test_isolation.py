@@ -48,7 +48,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.options.setup import Fit, ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, MAX_DRAFT, small_context, speculation

@@ -188,7 +188,7 @@ _MEASURED = {
     "spectui.server.watch.locator.name_of": "python",
     "spectui.cores.usable_processors": 1 << 16,
     "spectui.cli.tune_report.find_server": Path("llama-server"),
-    "spectui.server.search._running": (),
+    "spectui.llama.search._running": (),
     "spectui.doctor.examination.ram_limit": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
 from spectui.llama.devices import buffer_types
-from spectui.llama.library import C, NativeLog, binding_version, native_log
+from spectui.llama.library import C, binding_version
+from spectui.llama.log import NativeLog, native_log
 from spectui.llama.model import Model
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain, top_token

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.llama.model import Model
 from spectui.models.gguf import file_size, read_gguf, shards
 from spectui.models.header import GgufFile, TensorInfo

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.server.search import find_server
+from spectui.llama.search import find_server
 from tests.support.scripted_server import write_server
 
 
@@ -13,7 +13,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A llama-server in the usual folder of a build, and none on the PATH."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr("spectui.server.search._running", lambda: iter(()))
+    monkeypatch.setattr("spectui.llama.search._running", lambda: iter(()))
     folder = tmp_path / "llama.cpp" / "build" / "bin"
     folder.mkdir(parents=True)
     return write_server(folder / "llama-server")

@@ -9,7 +9,7 @@ from pathlib import Path
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spectui.engine.fit import Fitted, fit
 from spectui.engine.planning import Planner
-from spectui.llama.library import native_log
+from spectui.llama.log import native_log
 from spectui.llama.model import Model
 from spectui.llama.planned import PlanRequest
 from tests.support.rpc import RpcBuild, small_device

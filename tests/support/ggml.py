@@ -5,7 +5,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from spectui.llama.library import ensure_backend, ggml
+from spectui.llama.library import ensure_backend, native
 from spectui.models.header import Scalar
 
 _STRING, _ARRAY = 8, 9
@@ -63,7 +63,7 @@ def read(path: Path) -> Told | None:
 @cache
 def _library() -> ctypes.CDLL:
     ensure_backend()  # it keeps ggml's messages off the terminal
-    base, context, index = ggml("ggml-base"), ctypes.c_void_p, ctypes.c_int64
+    base, context, index = native(), ctypes.c_void_p, ctypes.c_int64
     base.gguf_init_from_file.argtypes = [ctypes.c_char_p, _InitParams]
     base.gguf_init_from_file.restype = context
     base.gguf_free.argtypes = [context]

@@ -1,0 +1,117 @@
+"""What llama.cpp says in this process: its log, and why it ends the process."""
+
+import ctypes
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from spectui.llama.planned import without_folder
+
+LogListener = Callable[[str], None]
+_DEBUG, _CONTINUED = 1, 5
+"""``GGML_LOG_LEVEL_DEBUG`` and ``GGML_LOG_LEVEL_CONT``."""
+
+
+class NativeLog:
+    """llama.cpp's own log, line by line, kept off the terminal.
+
+    The last lines stay in memory, for error messages; a listener may write all to a file. Native
+    threads call in, hence the lock.
+    """
+
+    def __init__(self, capacity: int = 50_000) -> None:
+        """Keep the last ``capacity`` lines."""
+        self._lines: deque[str] = deque(maxlen=capacity)
+        self._partial = ""
+        self._lock = threading.Lock()
+        self._listener: LogListener | None = None
+        self._is_debug = False
+        self._callback: object = None
+
+    def install(self, binding: Any) -> None:  # noqa: ANN401 - ctypes
+        """Route llama.cpp's and ggml's messages here."""
+        # The C side keeps only a pointer: the callback object must live as long as the log.
+        self._callback = binding.llama_log_callback(self._receive)
+        binding.llama_log_set(self._callback, ctypes.c_void_p(0))
+
+    def listen(self, listener: LogListener | None) -> None:
+        """Hand every further line to ``listener`` as well, or to nobody."""
+        self._listener = listener
+
+    def tail(self, n_lines: int | None = None) -> tuple[str, ...]:
+        """Return the last ``n_lines`` lines since the mark, oldest first; None for all."""
+        with self._lock:
+            return tuple(self._lines)[-(n_lines or 0) :]
+
+    def mark(self) -> None:
+        """Forget the lines so far, so that ``tail`` shows only what follows."""
+        with self._lock:
+            self._lines.clear()
+            self._partial = ""
+
+    def add(self, line: str) -> None:
+        """Take in a line of another process."""
+        with self._lock:
+            self._lines.append(line)
+        listener = self._listener
+        if listener is not None:
+            listener(line)
+
+    def _receive(self, level: int, text: bytes, _user_data: object) -> None:
+        if level != _CONTINUED:
+            self._is_debug = level == _DEBUG
+        with self._lock:
+            *lines, self._partial = (self._partial + text.decode(errors="replace")).split("\n")
+            self._lines.extend(lines)
+        # Other threads may take it away meanwhile.
+        listener = self._listener
+        # More than a thousand debug lines per context say which tensor feeds which node.
+        if listener is not None and not self._is_debug:
+            for line in lines:
+                listener(line)
+
+
+native_log = NativeLog()
+
+
+AbortListener = Callable[[str], bool]
+"""Told why llama.cpp ends the process; returns whether all who waited for it know by now."""
+
+
+class Aborts:
+    """An end that llama.cpp gives the process: a failed assertion, an RPC server that is gone.
+
+    Native code cannot be gone back into from there. Where somebody takes charge, the thread waits
+    for ever in place of the end, with all that it holds, and the rest of the process lives.
+    """
+
+    def __init__(self) -> None:
+        """Listen to nobody yet."""
+        self._listeners: set[AbortListener] = set()
+        # The C side keeps only a pointer.
+        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._end)
+
+    def install(self, library: ctypes.CDLL) -> None:
+        """Be asked before the end (``ggml_set_abort_callback``)."""
+        library.ggml_set_abort_callback(self._callback)
+
+    def listen(self, listener: AbortListener) -> None:
+        """Tell ``listener`` from now on, on the thread that gave up."""
+        self._listeners.add(listener)
+
+    def forget(self, listener: AbortListener) -> None:
+        """Tell ``listener`` no more."""
+        self._listeners.discard(listener)
+
+    def _end(self, message: bytes) -> None:
+        why = without_folder(message.decode(errors="replace"))
+        is_main = threading.current_thread() is threading.main_thread()
+        in_charge = [listener for listener in tuple(self._listeners) if listener(why)]
+        if in_charge and not is_main:
+            threading.Event().wait()
+        os.write(2, f"{why}\n".encode())
+
+
+aborts = Aborts()

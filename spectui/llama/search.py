@@ -1,0 +1,153 @@
+"""Finds what this machine has of llama.cpp: the user's llama-server, and libraries to load.
+
+Nothing that a command, a preset or a study names is looked at here: only the user's own settings,
+the PATH, the programs that the user runs, the usual folders, and what is installed beside spectui.
+"""
+
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+PROGRAM = "llama-server"
+LIBRARY_VARIABLE = "LLAMA_CPP_LIB_PATH"
+"""A folder with a llama.cpp library, or the library; llama-cpp-python's own variable."""
+PREBUILT = "xllamacpp"
+"""A package that carries a whole llama.cpp in one file."""
+_FOLDERS = (
+    "~/llama.cpp/build/bin",
+    "~/src/llama.cpp/build/bin",
+    "~/git/llama.cpp/build/bin",
+    "~/code/llama.cpp/build/bin",
+    "~/projects/llama.cpp/build/bin",
+    "~/ik_llama.cpp/build/bin",
+    "~/.local/bin",
+    "/usr/local/bin",
+    "/opt/llama.cpp/bin",
+    "/opt/llama.cpp/build/bin",
+    "/home/linuxbrew/.linuxbrew/bin",
+    "/app",
+)
+"""Where builds and packages put it; ``/app`` in llama.cpp's container."""
+_BESIDE = (".", "../lib", "../lib64", f"../lib/{platform.machine()}-linux-gnu")
+"""Where a library lies, seen from its llama-server: builds and archives, then what is installed."""
+_NAMES = ("libllama.so", "libllama.so.*", "libllama.*.so", "*llama*.so")
+"""Files that may be the library, the likeliest first; the last for one file with everything."""
+
+
+class Origin(StrEnum):
+    """Where a library was found."""
+
+    VARIABLE = LIBRARY_VARIABLE
+    SERVER = PROGRAM
+    BINDING = "llama-cpp-python"
+    PREBUILT = PREBUILT
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder that may have a library."""
+
+    origin: Origin
+    folder: Path
+    server: Path | None = None
+    """The llama-server that it belongs to; None of other origins."""
+
+    def files(self) -> Iterator[Path]:
+        """The files that may be the library, the likeliest first, each once."""
+        if self.folder.is_file():
+            yield self.folder
+            return
+        seen = set[Path]()
+        for name in _NAMES:
+            for file in sorted(self.folder.glob(name)):
+                with suppress(OSError):
+                    real = file.resolve(strict=True)
+                    if real not in seen and real.is_file():
+                        seen.add(real)
+                        yield file
+
+
+def find_server() -> Path | None:
+    """Return the first llama-server of the PATH, of this user's processes, of the usual folders."""
+    return next(servers(), None)
+
+
+def servers() -> Iterator[Path]:
+    """Find this user's llama-servers; one may come twice."""
+    if found := shutil.which(PROGRAM):
+        yield Path(found)
+    yield from _running()
+    for folder in _FOLDERS:
+        # Without a home folder, or where a folder is forbidden, it is not there for this user.
+        with suppress(OSError, RuntimeError):
+            path = Path(folder).expanduser() / PROGRAM
+            if path.is_file() and os.access(path, os.X_OK) and _is_trusted(path):
+                yield path
+
+
+_named: list[Path] = []
+
+
+def prefer(server: Path) -> None:
+    """Look for a library beside the llama-server that the user named, before all others.
+
+    It has to be said before a library is used.
+    """
+    _named.insert(0, server)
+
+
+def places() -> Iterator[Place]:
+    """Where to look for a library, in the order in which one is taken."""
+    if chosen := os.environ.get(LIBRARY_VARIABLE):
+        yield Place(Origin.VARIABLE, Path(chosen))
+    seen = set[Path]()
+    for program in (*_named, *servers()):
+        with suppress(OSError):
+            real = program.resolve(strict=True)
+            if real not in seen:
+                seen.add(real)
+                yield from _beside(program, real)
+    if (folder := _package_folder("llama_cpp")) is not None:
+        yield Place(Origin.BINDING, folder / "lib")
+    if (folder := _package_folder(PREBUILT)) is not None:
+        yield Place(Origin.PREBUILT, folder)
+
+
+def _beside(program: Path, real: Path) -> Iterator[Place]:
+    for folder in _BESIDE:
+        path = (real.parent / folder).resolve()
+        if any(_is_trusted(file) for file in path.glob("libllama.*")):
+            yield Place(Origin.SERVER, path, program)
+
+
+def _package_folder(name: str) -> Path | None:
+    found = find_spec(name)
+    return None if found is None or found.origin is None else Path(found.origin).parent
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether nobody but this user and root can have put it there."""
+    stats = (path.resolve().stat(), path.resolve().parent.stat())
+    return all(one.st_uid in {0, os.getuid()} and not one.st_mode & stat.S_IWOTH for one in stats)
+
+
+def _running() -> Iterator[Path]:
+    """Programs that this user runs already: they are as trusted as what the user types."""
+    own = os.getuid()
+    for process in psutil.process_iter(["name"]):
+        # It may have ended, or be somebody else's.
+        with suppress(psutil.Error, OSError):
+            if process.info["name"] == PROGRAM and process.uids().real == own:
+                path = Path(process.exe())
+                # Of a script it is the interpreter.
+                if path.name == PROGRAM and path.is_file():
+                    yield path
