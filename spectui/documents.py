@@ -11,13 +11,32 @@ from spectui.known import Known
 Json = dict[str, Any]
 
 
-def heading(kind: str, machine: Json, *, llama_cpp_python: str, llama_cpp: Known[str]) -> Json:
-    """Fields at the start of a document, with the versions of the binding and of llama.cpp."""
+def heading(
+    kind: str,
+    machine: Json,
+    *,
+    llama_cpp_python: str,
+    llama_cpp: Known[str],
+    library: object | None,
+) -> Json:
+    """Fields at the start of a document.
+
+    Args:
+        kind: of the document.
+        machine: its document.
+        llama_cpp_python: version of the binding.
+        llama_cpp: version of the library, or why there is none.
+        library: facts of the library; None without one.
+    """
     version = or_reason("llama_cpp", llama_cpp.value, llama_cpp.reason or "")
     return {
         "schema": f"spectui.{kind}/1",
         "spectui": __version__,
-        "engine": {"llama_cpp_python": llama_cpp_python, **version},
+        "engine": {
+            "llama_cpp_python": llama_cpp_python,
+            **version,
+            **or_reason("library", library and encoded(library), llama_cpp.reason or ""),
+        },
         "machine": machine,
     }
 

@@ -22,6 +22,14 @@ _LONGEST = click.option(
 )
 
 
+_LIBRARIES = click.option(
+    "--libraries",
+    is_flag=True,
+    help=(
+        "List the llama.cpp libraries of this machine, say why one cannot be used and, with a "
+        "target, what a batch of 1 and of 4 tokens costs with each."
+    ),
+)
 _WITHOUT_EFFECT = (
     *("temp", "top_k", "top_p", "min_p", "seed", "ignore_eos"),
     *("schedule", "prompts", "n_predict"),
@@ -30,13 +38,14 @@ _WITHOUT_EFFECT = (
 _EXAMPLES = (
     ("This machine alone", "spectui doctor"),
     ("Whether a pair fits and can pay", "spectui doctor -m target.gguf -md draft.gguf -c 32768"),
+    ("What each llama.cpp here makes of it", "spectui doctor --libraries -m target.gguf"),
 )
 
 
 @click.command(name="doctor", cls=Repeatable, examples=_EXAMPLES, without_effect=_WITHOUT_EFFECT)
 @candidate_options
-@add_options(_LONGEST)
-def command(*, draft_max: int, **shared: Any) -> None:
+@add_options(_LONGEST, _LIBRARIES)
+def command(*, draft_max: int, libraries: bool, **shared: Any) -> None:
     """Examine the machine, and a target with its drafts: can it work, does it fit, can it pay?
 
     Reads headers alone. Takes the options of tune, so that a command can be examined before it is
@@ -50,4 +59,4 @@ def command(*, draft_max: int, **shared: Any) -> None:
     with Planner(has_drafts=has_drafts, rpc=endpoints(shared["rpc"])) as planner:
         from spectui.cli.run_doctor import doctor
 
-        doctor(planner, shared, draft_max=draft_max)
+        doctor(planner, shared, draft_max=draft_max, prices_libraries=libraries)

@@ -11,10 +11,12 @@ from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import Finding, n_cpu_moe_text
 from spectui.doctor.headers import HeaderLook
+from spectui.doctor.libraries import FoundLibrary
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
+from spectui.llama.facts import LibraryFacts, unused_text
 from spectui.llama.library import install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
 from spectui.llama.rpc import Link
@@ -39,6 +41,7 @@ def told(
     examination: Examination | HeaderLook | None,
     found: Sequence[Finding],
     preset: Preset | None,
+    libraries: Sequence[FoundLibrary] = (),
 ) -> str:
     """Render all sections of a diagnosis.
 
@@ -48,8 +51,9 @@ def told(
             say where there is no llama.cpp library.
         found: what is to be said of the examination.
         preset: the named preset; None without one.
+        libraries: those of this machine, where they were asked for.
     """
-    return drawn(*_parts(around, examination, found, preset))
+    return drawn(*_parts(around, examination, found, preset, libraries))
 
 
 def _parts(
@@ -57,8 +61,12 @@ def _parts(
     examination: Examination | HeaderLook | None,
     found: Sequence[Finding],
     preset: Preset | None,
+    libraries: Sequence[FoundLibrary],
 ) -> Iterator[RenderableType]:
     yield from _section("Machine", _machine(around))
+    if libraries:
+        lines = (line for one in libraries for line in one.lines())
+        yield from _section("Libraries of llama.cpp", lines)
     if preset is not None:
         yield from _section(f"Preset {preset.name}", _preset_lines(preset))
     match examination:
@@ -151,6 +159,14 @@ def _library_lines(backend: Backend) -> Iterator[str]:
     else:
         built = ", ".join(backend.backends)
         yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
+        if backend.library is not None:
+            yield f"its library: {backend.library.file}{_whose(backend.library)}"
+            if backend.library.unused:
+                yield unused_text(backend.library)
+
+
+def _whose(facts: LibraryFacts) -> str:
+    return f", beside {facts.server}" if facts.server else f" ({facts.origin})"
 
 
 def _link_text(link: Link) -> str:

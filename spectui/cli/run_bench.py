@@ -33,6 +33,8 @@ from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.interrupts import interrupts, raise_ended
 from spectui.known import Known
+from spectui.llama.facts import price_note
+from spectui.llama.library import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
 from spectui.measure.device_locks import server_devices_held
@@ -174,7 +176,7 @@ class _Bench:
             setting={**speculation.document(), "schedule": str(schedule)},
             backend=ENGINE,
             alteration=target.info.alteration,
-            notes=unmeasured_sentences(setup.target.path),
+            notes=(*_of_library(), *unmeasured_sentences(setup.target.path)),
         )
 
     def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
@@ -379,6 +381,12 @@ class _Bench:
         timeout_s = self.parsed["timeout"]
         client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
         return client, facts, sample.whereabouts
+
+
+def _of_library() -> tuple[str, ...]:
+    facts = known_library().value
+    note = None if facts is None else price_note(facts)
+    return () if note is None else (note,)
 
 
 def _by(backend: Backend, workloads: Sequence[Workload]) -> list[tuple[Backend, Workload]]:

@@ -21,6 +21,7 @@ from spectui.doctor.examination import (
 )
 from spectui.doctor.findings import Finding, findings
 from spectui.doctor.headers import HeaderDraft, HeaderLook, look_at_headers
+from spectui.doctor.libraries import FoundLibrary, look_at_libraries
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
 from spectui.engine.demand import Demand
@@ -36,6 +37,7 @@ from spectui.errors import (
 from spectui.format import percent_text
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import ModelPlan, PlanRequest
+from spectui.llama.pricing import PriceRequest
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import Outline, PairReport
 from spectui.monitor.machine import this_machine
@@ -44,13 +46,16 @@ from spectui.presets import Preset, find_preset
 from spectui.severity import Severity
 
 
-def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
+def doctor(
+    planner: Planner, shared: dict[str, Any], *, draft_max: int, prices_libraries: bool
+) -> None:
     """Examine the machine and the models, and print the diagnosis.
 
     Args:
         planner: still starting, perhaps.
         shared: the options as they were given.
         draft_max: longest draft to make room for.
+        prices_libraries: whether to examine every llama.cpp library.
 
     Raises:
         BadInputError: a file is unusable, or none of the drafts can serve; what was found has been
@@ -73,23 +78,34 @@ def doctor(planner: Planner, shared: dict[str, Any], *, draft_max: int) -> None:
         examination: Examination | None = None
         headers: HeaderLook | None = None
         notes: tuple[Finding, ...] = ()
+        found_libraries: tuple[FoundLibrary, ...] = ()
         if options.demo or options.model is not None:
             try:
                 examination, notes = _examine(planner, options, draft_max, around, progress)
             except MissingLibraryError as missing:
                 headers, notes = _by_headers(options, missing, progress)
+        if prices_libraries:
+            found_libraries = look_at_libraries(_priced(examination, options), progress.say)
     finally:
         progress.close()
     found = (*(() if examination is None else findings(examination)), *notes)
     looked_at = headers or examination
     document = _document(around, looked_at, found, preset)
-    text = told(around, looked_at, found, preset)
+    if prices_libraries:
+        document["libraries"] = [one.document() for one in found_libraries]
+    text = told(around, looked_at, found, preset, found_libraries)
     error = _verdict(looked_at, found)
     if error is None:
         text = "\n".join((text.rstrip("\n"), "", *_next(options, looked_at)))
     write_result(document, text, given.json_path)
     if error is not None:
         raise error
+
+
+def _priced(examination: Examination | None, options: RunOptions) -> PriceRequest | None:
+    if examination is None:
+        return None
+    return PriceRequest(target=examination.request.target, context=options.context)
 
 
 def _next(options: RunOptions, looked_at: Examination | HeaderLook | None) -> list[str]:
@@ -229,6 +245,7 @@ def _document(
             around.machine.document(),
             llama_cpp_python=around.backend.llama_cpp_python,
             llama_cpp=around.backend.llama_cpp,
+            library=around.backend.library,
         ),
         "gpus": [_gpu(gpu) for gpu in around.backend.gpus],
         "links": {endpoint: asdict(link) for endpoint, link in around.links.items()},

@@ -1,5 +1,6 @@
 """Options of commands that measure through a llama-server that they start."""
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,8 @@ from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
 from spectui.engine.placing import OpenContext
 from spectui.errors import UsageError
-from spectui.llama.library import has_library
-from spectui.llama.search import find_server
+from spectui.llama.library import has_library, library
+from spectui.llama.search import LIBRARY_VARIABLE, find_server
 from spectui.options.setup import MOST_SLOTS, Schedule, Setup
 from spectui.server.binary import ServerBinary, examine
 
@@ -42,7 +43,10 @@ def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
         why += " (--backend engine measures without)"
     elif not has_library():
-        why = "spectui has no llama.cpp library of its own here"
+        if LIBRARY_VARIABLE in os.environ:
+            # The user wants that one: nothing takes its place unasked.
+            library()
+        why = "no llama.cpp library can be used here (spectui doctor --libraries says why)"
     else:
         return parsed
     binary = parsed["server_bin"] or find_server()

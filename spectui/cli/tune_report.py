@@ -18,6 +18,7 @@ from spectui.cli.tune_present import present_lines
 from spectui.commands.launch import OFF
 from spectui.cores import default_threads, threads_to_take
 from spectui.format import duration_text, times_text
+from spectui.llama.facts import price_note
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
@@ -105,6 +106,9 @@ def _notes(found: Tuned) -> Iterator[str]:
     result, setup = found.result, found.tuning.setup
     if found.alteration is not None:
         yield f"{found.alteration}."
+    library = found.tuning.library
+    if library is not None and (note := price_note(library)) is not None:
+        yield f"{note}."
     if result.off.n_cpu_moe is not None and result.speedup is not None:
         yield (
             f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "

@@ -33,9 +33,11 @@ class Image:
     """Padding: bytes that no field covers."""
 
     def __str__(self) -> str:
-        """Such as ``168 bytes, 142 and 143 unused``."""
-        unused = " and ".join(map(str, self.unwritten))
-        return f"{self.size} bytes, {unused} unused" if unused else f"{self.size} bytes"
+        """Such as ``168 bytes (padding at 142, 143)``."""
+        padding = (
+            f"padding at {', '.join(map(str, self.unwritten))}" if self.unwritten else "no padding"
+        )
+        return f"{self.size} bytes ({padding})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +85,16 @@ class Reading:
                 f"its structures cannot be read on {platform.machine()}, where only a library "
                 "that was built with llama-cpp-python is used"
             )
-        others = (("model", self.model, MODEL), ("batch", self.batch, BATCH))
-        for name, image, known in others:
+        found = next((one for one in LAYOUTS if one.context == self.context), None)
+        if found is None:
+            known_sizes = " or ".join(str(layout.context) for layout in LAYOUTS)
+            raise LookupError(
+                f"its context structure has {self.context}, where {known_sizes} is known"
+            )
+        for name, image, known in (("model", self.model, MODEL), ("batch", self.batch, BATCH)):
             if image != known:
-                raise LookupError(f"its {name} structure has {image}, where {known} are known")
-        for layout in LAYOUTS:
-            if layout.context == self.context:
-                return layout
-        known_sizes = " or ".join(str(layout.context) for layout in LAYOUTS)
-        raise LookupError(
-            f"its context structure has {self.context}, where {known_sizes} are known"
-        )
+                raise LookupError(f"its {name} structure has {image}, where {known} is known")
+        return found
 
 
 def opened(file: Path) -> ctypes.CDLL:

@@ -25,6 +25,7 @@ from typing import Any
 from spectui.errors import MissingLibraryError
 from spectui.known import Known
 from spectui.llama import layout
+from spectui.llama.facts import LibraryFacts, features_in, wide_features
 from spectui.llama.layout import LAYOUTS, Layout, Reading
 from spectui.llama.log import aborts, native_log
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
@@ -80,7 +81,9 @@ class Library:
 
     def __str__(self) -> str:
         """Such as ``llama.cpp 0.5.0 of /opt/llama.cpp/bin``."""
-        return f"llama.cpp {self.reading.version or 'of unknown version'} of {self.folder}"
+        version = self.reading.version or "of unknown version"
+        is_package = self.origin in {Origin.PREBUILT, Origin.BINDING}
+        return f"llama.cpp {version} of {self.origin if is_package else self.folder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +131,11 @@ def has_library() -> bool:
     return True
 
 
-def handed_down() -> dict[str, str]:
-    """Environment variables that let a child of this process use the same library."""
-    if not has_library():
+def handed_down(other: Library | None = None) -> dict[str, str]:
+    """Environment variables that let a child use this process's library, or another one."""
+    if other is None and not has_library():
         return {}
-    chosen = library()
+    chosen = other or library()
     server = None if chosen.server is None else str(chosen.server)
     return {_CHOSEN_VARIABLE: json.dumps([str(chosen.file), chosen.origin, server])}
 
@@ -252,6 +255,35 @@ def known_version() -> Known[str]:
 def llama_cpp_commit() -> str | None:
     """Commit that the library was built from; None where it was built outside of a clone."""
     return library().reading.commit
+
+
+def library_facts() -> LibraryFacts:
+    """Facts of the chosen library, which is opened for them.
+
+    Raises:
+        MissingLibraryError: there is none.
+    """
+    chosen = library()
+    ensure_backend()
+    used = features_in(C.llama_print_system_info().decode())
+    return LibraryFacts(
+        name=str(chosen),
+        file=str(chosen.file),
+        origin=str(chosen.origin),
+        server=None if chosen.server is None else str(chosen.server),
+        version=chosen.reading.version,
+        commit=chosen.reading.commit,
+        features=used,
+        unused=tuple(name for name in wide_features() if name not in used),
+    )
+
+
+def known_library() -> Known[LibraryFacts]:
+    """Facts of the chosen library, or why there is none."""
+    try:
+        return Known(value=library_facts())
+    except MissingLibraryError as error:
+        return Known(value=None, reason=str(error))
 
 
 def backends() -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
-from spectui.llama.library import backends, binding_version, known_version
+from spectui.llama.library import backends, binding_version, known_library, known_version
 from spectui.llama.log import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import mtp_context
@@ -371,6 +371,7 @@ def _backend() -> Backend:
         llama_cpp=known_version(),
         backends=backends(),
         gpus=gpu_memories(),
+        library=known_library().value,
     )
 
 

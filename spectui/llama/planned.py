@@ -9,6 +9,7 @@ from pathlib import Path
 from spectui.errors import SpectuiError
 from spectui.known import Known
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
+from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.gguf import FileIdentity
 from spectui.models.pairs import Outline, PairReport
@@ -107,6 +108,8 @@ class Backend:
     backends: tuple[str, ...]
     """What it was built with, such as ``cuda``, whatever a driver makes of it."""
     gpus: tuple[DeviceMemory, ...]
+    library: LibraryFacts | None = None
+    """None without a library."""
 
 
 class Ask(Enum):

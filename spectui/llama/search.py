@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -78,14 +79,15 @@ class Place:
 
 def find_server() -> Path | None:
     """Return the first llama-server of the PATH, of this user's processes, of the usual folders."""
-    return next(servers(), None)
+    return next(chain(_on_path(), _running(), _in_folders()), None)
 
 
-def servers() -> Iterator[Path]:
-    """Find this user's llama-servers; one may come twice."""
+def _on_path() -> Iterator[Path]:
     if found := shutil.which(PROGRAM):
         yield Path(found)
-    yield from _running()
+
+
+def _in_folders() -> Iterator[Path]:
     for folder in _FOLDERS:
         # Without a home folder, or where a folder is forbidden, it is not there for this user.
         with suppress(OSError, RuntimeError):
@@ -110,14 +112,16 @@ def places() -> Iterator[Place]:
     if chosen := os.environ.get(LIBRARY_VARIABLE):
         yield Place(Origin.VARIABLE, Path(chosen))
     seen = set[Path]()
-    for program in (*_named, *servers()):
+    # Not those that run: what measures must not change with what runs.
+    for program in chain(_named, _on_path(), _in_folders()):
         with suppress(OSError):
             real = program.resolve(strict=True)
             if real not in seen:
                 seen.add(real)
                 yield from _beside(program, real)
-    if (folder := _package_folder("llama_cpp")) is not None:
-        yield Place(Origin.BINDING, folder / "lib")
+    binding = _package_folder("llama_cpp")
+    if binding is not None and any((binding / "lib").glob("*llama*")):
+        yield Place(Origin.BINDING, binding / "lib")
     if (folder := _package_folder(PREBUILT)) is not None:
         yield Place(Origin.PREBUILT, folder)
 

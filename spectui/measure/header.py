@@ -1,7 +1,7 @@
 """Fields at the start of the documents of commands that load llama.cpp."""
 
 from spectui.documents import Json, heading
-from spectui.llama.library import binding_version, known_version
+from spectui.llama.library import binding_version, known_library, known_version
 from spectui.monitor.machine import Machine
 
 
@@ -12,4 +12,5 @@ def header(kind: str, machine: Machine) -> Json:
         machine.document(),
         llama_cpp_python=binding_version(),
         llama_cpp=known_version(),
+        library=known_library().value,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from spectui.llama.facts import LibraryFacts
 from spectui.measure.measurer import Pair
 from spectui.measure.statistics import PairedMeasurement, Speedup
 from spectui.measure.verdict import Basis
@@ -62,6 +63,8 @@ class Promise:
     """Least gain with which speculation is worth it."""
     llama_cpp: str
     """Version of the engine."""
+    library: LibraryFacts | None = None
+    """The engine's library; None of a llama-server, and in older promises."""
     llama_cpp_commit: str | None = None
     """Commit of the engine's llama.cpp; None where the engine does not tell it."""
     is_chat: bool = False

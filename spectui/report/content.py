@@ -183,7 +183,7 @@ def _promised(promise: Promise) -> dict[str, object]:
     return {
         "target": ModelPart(path=str(case.target.path)),
         "drafts": () if draft is None else (ModelPart(path=str(draft), name=draft.stem),),
-        "engine": EnginePart(llama_cpp=promise.llama_cpp),
+        "engine": EnginePart(llama_cpp=promise.llama_cpp, library=promise.library),
         "config": ConfigPart(
             n_predict=case.n_predict,
             n_prompts=len(promise.prompt_ids),

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from spectui.documents import Json
 from spectui.known import Known
+from spectui.llama.facts import LibraryFacts
 
 _LARGEST = 1e15
 _REASON = 300
@@ -155,6 +156,8 @@ class EnginePart(Struct, frozen=True):
 
     llama_cpp: str
     llama_cpp_python: str | None = None
+    library: LibraryFacts | None = None
+    """Whose llama.cpp; None in older documents."""
 
 
 class ModelPart(Struct, frozen=True):

@@ -244,6 +244,8 @@ def _versions(content: Content) -> list[Cells]:
         rows.append(("measured by", f"llama-server {short(server.version or '')}".strip()))
     elif engine is not None:
         rows.append(("measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"))
+    if engine is not None and engine.library is not None:
+        rows.append(("library", short(engine.library.name)))
     if engine is not None and engine.llama_cpp_python is not None:
         rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
     config = document.config

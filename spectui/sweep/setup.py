@@ -10,7 +10,7 @@ import msgspec
 from spectui.documents import Json
 from spectui.gguf_names import series_of
 from spectui.llama.devices import buffer_types
-from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.llama.library import binding_version, library_facts
 from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, model_identity, spec_digest
 from spectui.measure.servers import version_document
@@ -98,7 +98,7 @@ def backend_identity(setup: SweepSetup) -> dict[str, object]:
     """Identity of the backend: numbers of different identities are not comparable."""
     binary, extra = setup.binary, setup.base.extra
     if binary is None:
-        versions = [binding_version(), llama_cpp_version(), *sorted(buffer_types())]
+        versions = [binding_version(), *library_facts().identity, *sorted(buffer_types())]
         return {"name": "engine", "llama.cpp": versions}
     return {
         "name": "server",

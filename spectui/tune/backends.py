@@ -8,7 +8,8 @@ from typing import Any
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.llama.library import llama_cpp_commit, llama_cpp_version
+from spectui.llama.facts import LibraryFacts
+from spectui.llama.library import library_facts, llama_cpp_commit, llama_cpp_version
 from spectui.measure.backend import Loading
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
@@ -61,6 +62,11 @@ class InProcess:
     def llama_cpp(self) -> tuple[str, str | None]:
         """Version and commit of the library."""
         return llama_cpp_version(), llama_cpp_commit()
+
+    @property
+    def library(self) -> LibraryFacts:
+        """The library that measures."""
+        return library_facts()
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
@@ -139,6 +145,11 @@ class Served:
         """Version and commit of the binary."""
         version = self._binary.version
         return ("unknown", None) if version is None else (version.text, version.commit)
+
+    @property
+    def library(self) -> None:
+        """None: the binary is known by its version."""
+        return None
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""

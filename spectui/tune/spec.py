@@ -6,7 +6,7 @@ from typing import Any
 
 from spectui.engine.events import ModelLoaded
 from spectui.llama.devices import buffer_types
-from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.llama.library import binding_version, library_facts
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
@@ -34,7 +34,7 @@ def study_spec(
         given["placement"]["n_cpu_moe"] = None
     spec = {
         **machine.conditions,
-        "llama.cpp": [binding_version(), llama_cpp_version(), *sorted(buffer_types())],
+        "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
         "target": given,
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)

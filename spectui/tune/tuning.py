@@ -14,6 +14,7 @@ from spectui.commands.takeover import Takeover
 from spectui.documents import Json
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
+from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.comparable import found_again
@@ -126,6 +127,11 @@ class TuningBackend(Protocol):
     @property
     def llama_cpp(self) -> tuple[str, str | None]:
         """Version and commit of the llama.cpp that measures; no commit where it is not known."""
+        ...
+
+    @property
+    def library(self) -> LibraryFacts | None:
+        """The library that measures; None of a llama-server."""
         ...
 
     @property
@@ -325,6 +331,11 @@ class Tuning:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
 
+    @property
+    def library(self) -> LibraryFacts | None:
+        """The library that measures; None of a llama-server."""
+        return self._backend.library
+
     def promise_of(self, result: TuneResult) -> Promise | None:
         """Gain of the best setting, whether or not it is advised; None if it was not confirmed."""
         arm, setup = result.best, self.setup
@@ -350,6 +361,7 @@ class Tuning:
             min_gain=setup.min_gain,
             llama_cpp=version,
             llama_cpp_commit=commit,
+            library=self._backend.library,
             is_chat=setup.is_chat,
             basis=result.verdict.basis,
         )

@@ -1,0 +1,93 @@
+"""Which llama.cpp measured, and what of the processor it uses: prices hold for it alone."""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from spectui.llama.search import Origin, find_server
+
+_CPUINFO = Path("/proc/cpuinfo")
+_WIDE = {
+    "avx2": "AVX2",
+    "avx512f": "AVX512",
+    "amx_int8": "AMX_INT8",
+    "asimddp": "DOTPROD",
+    "i8mm": "MATMUL_INT8",
+    "sve": "SVE",
+}
+"""Features that change what a batch costs: the kernel's names, and llama.cpp's."""
+
+
+class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A llama.cpp library, as results name it."""
+
+    name: str
+    """Such as ``llama.cpp 0.5.0 of /opt/llama.cpp/bin``."""
+    file: str
+    origin: str
+    """An ``Origin``, such as ``llama-server`` or ``xllamacpp``."""
+    server: str | None
+    """The llama-server that it lies beside."""
+    version: str | None
+    commit: str | None
+    """None where it was built outside of a clone."""
+    features: tuple[str, ...]
+    """Of the processor, that it computes with."""
+    unused: tuple[str, ...]
+    """Features of the processor that would make batches cheaper, and that it leaves unused."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What may change the price of a batch."""
+        return (self.version or "", self.commit or "", *self.features)
+
+    @property
+    def is_users(self) -> bool:
+        """Whether the user chose it, or has a llama-server with it."""
+        return self.origin in {Origin.VARIABLE, Origin.SERVER}
+
+
+def features_in(system_info: str) -> tuple[str, ...]:
+    """The processor's features in what ``llama_print_system_info`` says of all backends."""
+    _before, has_cpu, of_cpu = system_info.partition("CPU : ")
+    # Another backend may follow.
+    words = re.split(r" [|] \w+ : ", of_cpu)[0].split(" | ") if has_cpu else []
+    pairs = (word.partition(" = ") for word in words)
+    return tuple(name.strip() for name, _, value in pairs if value.strip().isdigit() and int(value))
+
+
+def wide_features() -> tuple[str, ...]:
+    """Name the features of this processor that change what a batch costs."""
+    try:
+        text = _CPUINFO.read_text("utf-8")
+    except OSError:
+        return ()
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    flags = set(found[1].split()) if found else set[str]()
+    return tuple(name for flag, name in _WIDE.items() if flag in flags)
+
+
+def price_note(facts: LibraryFacts) -> str | None:
+    """What a reader of a gain has to know of the library that it was measured with.
+
+    Returns:
+        None where it is the user's own, and leaves nothing of the processor unused.
+    """
+    server = None if facts.is_users else find_server()
+    if server is not None:
+        return (
+            f"measured with {facts.name}; {server} has another llama.cpp, whose batches may cost "
+            f"otherwise: `--backend server --server-bin {server}` measures with it"
+        )
+    if facts.unused:
+        return f"measured with {unused_text(facts)}"
+    return None
+
+
+def unused_text(facts: LibraryFacts) -> str:
+    """Such as ``llama.cpp 0.6.0 of xllamacpp, which leaves AVX512 of this processor unused``."""
+    return (
+        f"{facts.name}, which leaves {' and '.join(facts.unused)} of this processor unused: a "
+        "llama.cpp that was built for it verifies drafts faster, and may gain more"
+    )
