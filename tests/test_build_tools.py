@@ -144,13 +144,6 @@ def test_the_server_is_built_once(environment: dict[str, str]) -> None:
     assert len(calls(environment)) == 3
 
 
-def test_the_wheel_is_built_once_into_a_folder_of_its_own(environment: dict[str, str]) -> None:
-    first = run_tool(environment, "wheels")
-    assert [path.name for path in Path(first.stdout.strip()).iterdir()] == ["some.whl"]
-    assert run_tool(environment, "wheels").stdout == first.stdout
-    assert calls(environment) == ["pip download", "pip wheel"]
-
-
 def test_the_rpc_server_and_its_backend_are_built_once(environment: dict[str, str]) -> None:
     folder = Path(run_tool(environment, "rpc").stdout.strip())
     assert (folder / "ggml-rpc-server").is_file()

@@ -18,7 +18,7 @@ from tools.build_llama_server import cache_root, pinned_requirement
 pytestmark = pytest.mark.ci
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-WITHOUT_LIBRARY = "-DLLAMA_BUILD=OFF"
+WITHOUT_LIBRARY = "SKBUILD_WHEEL_CMAKE"
 LINT = "llama-server -m a.gguf"
 _OWN = ("UV_TOOL", "PIPX_", "PIP_FIND_LINKS", "PYTHON", "VIRTUAL_ENV", "SPECTUI_", "COVERAGE_")
 
@@ -40,7 +40,7 @@ def binding(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "--wheel-dir"]
     subprocess.run(
         [*wheel, str(folder), pinned_requirement()],
-        env={**_users(), "CMAKE_ARGS": WITHOUT_LIBRARY},
+        env={**_users(), WITHOUT_LIBRARY: "false"},
         check=True,
         capture_output=True,
     )
@@ -56,7 +56,7 @@ def caches() -> Iterator[Path]:
     """Caches of uv and pip that are kept, without spectui, of which each run has another one.
 
     They are apart from the user's own: neither program asks whether a wheel in them was built with
-    another ``CMAKE_ARGS``.
+    other variables.
     """
     folder = cache_root(os.environ) / "without-library"
     yield folder
@@ -71,7 +71,7 @@ def environment(tmp_path: Path, binding: Path, caches: Path) -> dict[str, str]:
     return {
         **_users(),
         "PATH": PROGRAMS,
-        "CMAKE_ARGS": WITHOUT_LIBRARY,
+        WITHOUT_LIBRARY: "false",
         "UV_FIND_LINKS": str(binding),
         "PIP_FIND_LINKS": str(binding),
         "UV_CACHE_DIR": str(caches / "uv"),

@@ -1,11 +1,10 @@
-"""Build llama-server, its parser, the llama-cpp-python wheel and devices, once per machine.
+"""Build llama-server with its library, its parser and devices, once per machine.
 
-All come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that the
-server which the tests compare with is the very llama.cpp that spectui runs in-process. Results are
+All come from the sdist of the llama-cpp-python release that pyproject.toml pins, so that its
+library has the very structures that the binding declares. Results are
 kept in a cache outside the clone; what is there already is only printed.
 
     python tools/build_llama_server.py           # prints the path of llama-server
-    python tools/build_llama_server.py wheels    # prints a folder for PIP_FIND_LINKS
     python tools/build_llama_server.py rpc       # prints a folder: devices where there is no GPU
     python tools/build_llama_server.py vulkan    # another one: Vulkan, with a software driver
     python tools/build_llama_server.py parser    # a program that says what llama-server understands
@@ -33,7 +32,6 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 PARSER = Path(__file__).resolve().parent / "server_parser"
-LLAMA_ALONE = Path(__file__).resolve().parent / "llama_alone.cmake"
 CPUINFO = Path("/proc/cpuinfo")
 CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part")
 CMAKE_OPTIONS = (
@@ -44,8 +42,7 @@ CMAKE_OPTIONS = (
     "-DLLAMA_BUILD_UI=OFF",
     "-DLLAMA_USE_PREBUILT_UI=OFF",
     "-DLLAMA_OPENSSL=OFF",
-    # Shared libraries, llama.cpp's default and what the wheel has: a static server is some per cent
-    # faster, and a comparison would measure the linker. They are found beside the binary.
+    # Shared libraries, llama.cpp's default: tests load them, and they are found beside the binary.
     "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON",
 )
 VULKAN_PACKAGES = (
@@ -266,21 +263,11 @@ def built(tree: Path, target: str, options: Sequence[str], sources: Path, run: R
     return tree
 
 
-def build_wheels(workspace: Path, run: Run) -> Path:
-    """Build the llama-cpp-python wheel and return a folder that holds it alone."""
-    result = workspace / "result"
-    sdist = download_sdist(workspace, run)
-    alone = f"--config-settings=cmake.args=-DCMAKE_PROJECT_INCLUDE={LLAMA_ALONE}"
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", alone, "--wheel-dir", result, sdist)
-    return result
-
-
 BUILDERS: dict[str, Builder] = {
     "parser": build_parser,
     "rpc": build_rpc,
     "server": build_server,
     "vulkan": build_vulkan,
-    "wheels": build_wheels,
 }
 
 

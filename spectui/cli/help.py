@@ -47,7 +47,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     ),
     "llama-server": (
         *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),
-        *("timeout", "no_promise", "counts", "dialect", "pin"),
+        *("timeout", "no_promise", "counts", "dialect", "pin", "libraries"),
     ),
     "Sampling": (),
     "Context": (),

@@ -16,12 +16,9 @@ from tests.support.markdown import DOCS, ROOT, Document, written
 _SOURCE = ROOT / "spectui"
 _OPTION = re.compile(r"(?<![\w/.=:-])--?[a-zA-Z][\w-]*")
 _VARIABLE = re.compile(r"(?<!-)\b[A-Z]{2,}[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
-_OF_OTHERS = frozenset(
-    {"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RPC", "-DCMAKE_PROJECT_INCLUDE"}
-    | {"--only-binary"}
-)
+_OF_OTHERS = frozenset({"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RPC"})
 """Options of CMake and pip."""
-_ELSEWHERE = frozenset({"CMAKE_ARGS"})
+_ELSEWHERE = frozenset({"CMAKE_ARGS", "SKBUILD_WHEEL_CMAKE"})
 """Variables that are read when something is installed."""
 _KEY_ID = re.compile(r"`\"?([a-z]+\.[a-z_]+)\"?`")
 _GLOSSARY = Document(DOCS / "glossary.md")
