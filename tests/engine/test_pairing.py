@@ -127,6 +127,7 @@ def test_both_sides_are_as_if_alone(
     assert sum(one.n_tokens for one in pair.segments) == together.n_decoded
     assert sum(len(one.rounds) for one in pair.segments) == together.counters.n_rounds
     assert all(one.baseline_s for one in pair.segments)
+    assert together.n_decoded / 3 < pair.baseline.counters.n_rounds <= together.n_decoded
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -145,8 +146,9 @@ def test_a_share_of_the_target_alone_changes_nothing_of_the_answer(
     assert counts(pair.speculative) == counts(engine.generate(wanted))
     assert pair.baseline.tokens == pair.speculative.tokens
     assert all(one.baseline_s for one in pair.segments)
+    # Where one side follows the other's turn with its own, the target decodes some tokens twice.
     n_alone = sum(len(one.baseline_s) for one in pair.segments)
-    assert n_alone == pair.baseline.counters.n_rounds < 96
+    assert 0 < pair.baseline.counters.n_rounds < n_alone < 96
     seconds = [one.baseline_decode_s for one in pair.segments]
     assert pair.baseline.decode_s == pytest.approx(sum(seconds))
 
@@ -156,9 +158,9 @@ def test_turns_are_balanced(engine: Engine, architecture: str) -> None:
     wanted = command(drafters(architecture)[0])
     for baseline_first in (True, False):
         pair = in_turns(engine, wanted, baseline_first=baseline_first)
-        begun = [len(one.baseline_s) < one.n_tokens for one in pair.segments if one.n_tokens > 1]
-        assert {True, False} <= set(begun)
-        assert sum(len(one.baseline_s) for one in pair.segments) == pair.baseline.counters.n_rounds
+        longer = [one for one in pair.segments if one.n_tokens > 1]
+        assert {len(one.baseline_s) for one in longer} > {1}
+        assert all(len(one.baseline_s) in (1, one.n_tokens) for one in longer)
 
 
 @pytest.mark.parametrize("temp", [0.8, 3.0])
