@@ -16,7 +16,7 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, 
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
-from tests.support.engine import ENDLESS, MAX_DRAFT
+from tests.support.engine import ENDLESS, MAX_DRAFT, local_worker
 from tests.support.models import Tiny, write_tiny
 from tests.support.mtp import write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba
@@ -151,6 +151,21 @@ def test_a_share_of_the_target_alone_changes_nothing_of_the_answer(
     assert 0 < pair.baseline.counters.n_rounds < n_alone < 96
     seconds = [one.baseline_decode_s for one in pair.segments]
     assert pair.baseline.decode_s == pytest.approx(sum(seconds))
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+@pytest.mark.parametrize("baseline_first", [True, False])
+def test_the_caches_are_bit_by_bit_those_of_speculation_by_itself(
+    engine: Engine, architecture: str, share: float, *, baseline_first: bool
+) -> None:
+    """So that no near tie falls otherwise: single tokens round otherwise than batches do."""
+    contexts = local_worker(engine).models.contexts
+    for speculation in drafters(architecture):
+        wanted = command(speculation)
+        engine.generate(wanted)
+        expected = [context.save() for context in contexts]
+        in_turns(engine, wanted, baseline_first=baseline_first, baseline_share=share)
+        assert [context.save() for context in contexts] == expected
 
 
 def test_turns_are_balanced(engine: Engine, architecture: str) -> None:
