@@ -187,22 +187,17 @@ class Generation:
         target.show_states_to(self._mtp)
         target.use_snapshots(usable_snapshots(self._command.speculation))
 
-    def next_sampler(self) -> SamplerChain:
-        """Return a sampler that draws what this generation would draw next; to be closed."""
-        sampler = self._models.target.sampler
-        if sampler is None:
-            raise RuntimeError("nothing is attached to the target")
-        return sampler.copy()
-
     @contextmanager
-    def detached(self, sampler: SamplerChain) -> Iterator[None]:
-        """Leave the target to others for a while, who sample with ``sampler``."""
+    def detached(self) -> Iterator[None]:
+        """Leave the target to others for a while, who draw what this generation would draw next."""
         target = self._models.target
         own, native_s = target.sampler, target.native_s
-        target.sampler = sampler
+        if own is None:
+            raise RuntimeError("nothing is attached to the target")
         target.show_states_to(None)
         try:
-            yield
+            with own.copy() as target.sampler:
+                yield
         finally:
             target.sampler = own
             # What the others decoded is not this generation's.

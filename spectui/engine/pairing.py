@@ -4,10 +4,12 @@ Another program that is busy for a second disturbs a segment of one side, not a 
 that falls slows both sides alike. Of every two segments in a row each side begins one; chance says
 which, but for the first.
 
-The answer is speculation's. After each segment the target goes back, decodes it alone, and holds
-the text again: where it goes first, it decodes for as long as a segment takes, and speculation
-follows until it has written as much. Where it decodes a share alone, that is the beginning of the
-segment or of the next one, and speculation takes a whole segment's time.
+The answer is speculation's, and so are the cells of the cache: the target alone goes on from where
+the answer has got to, and its tokens are forgotten after its part, as those of a rejected draft
+are. So speculation decodes what it would decode by itself, in the same batches over the same cells.
+Where it goes first, the target alone follows for as many tokens, or a share of them; where the
+target alone begins, it decodes for as long as a segment takes, or a share of that, and speculation
+writes as much at least.
 """
 
 import math
@@ -29,12 +31,9 @@ from spectui.engine.events import (
 from spectui.engine.generation import Generation
 from spectui.engine.models import LoadedModels
 from spectui.errors import CancelledError
-from spectui.llama.context import SavePoint
-from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import NoDrafter
-from spectui.speculative.models import Outputs
 
 
 class Stopwatch:
@@ -92,11 +91,9 @@ class PairGeneration:
         )
         self._rounds: Iterator[Round] = iter(())
         self._segments: list[Segment] = []
-        self._alone_rounds: list[Round] = []
+        self._alone: list[tuple[int, list[Round]]] = []
+        """Positions in the answer, and the rounds of the target alone from there."""
         self._alone_native_s = 0.0
-        self._point: SavePoint | None = None
-        self._known: list[tuple[int, list[int]]] = []
-        """Positions in the answer, and what the target alone wrote from there."""
 
     def run(self) -> PairGenerated:
         """Decode to the end.
@@ -117,60 +114,25 @@ class PairGeneration:
         )
 
     def _segment(self, *, alone_first: bool) -> None:
-        """Decode the next part of the answer twice, or with speculation and a share of it alone."""
-        tokens, segment_s = self._speculative.tokens, self._command.segment_s
-        n_before = len(tokens)
-        point = self._point = self._target.save_point(self._point)
-        with self._speculative.next_sampler() as sampler:
-            if alone_first:
-                alone = self._alone(tokens[-1], sampler, self._n_left, segment_s * self._share)
-                self._target.return_to(point)
-                whole_s = segment_s if self._share < 1 else 0.0
-                together = self._together(n_least=len(alone), least_s=whole_s)
-            else:
-                together = self._together(least_s=segment_s)
-                if self._share < 1 and self._speculative.stop is None:
-                    n_before, alone = len(tokens), self._alone_after(len(tokens) - n_before)
-                else:
-                    alone = self._alone_again(tokens[n_before - 1 :], sampler, point)
-        self._known.append((n_before, _emitted(alone)))
-        self._alone_rounds += alone
+        """Decode the next part of the answer with speculation, and as many tokens or less alone."""
+        command, written = self._command, self._speculative.tokens
+        share, segment_s = command.baseline_share, command.segment_s
+        if alone_first:
+            n_predict = command.speculative.n_predict
+            n_left = self._target.n_ctx if n_predict < 0 else n_predict - len(written)
+            alone = self._decode_alone(n_left, segment_s * share)
+            least_s = segment_s if share < 1 else 0.0
+            together = self._together(n_least=len(alone), least_s=least_s)
+        else:
+            n_before = len(written)
+            together = self._together(least_s=segment_s)
+            alone = self._decode_alone(math.ceil(share * (len(written) - n_before)))
         self._segments.append(
             Segment(
                 baseline_s=tuple(one.times.total_s for one in alone),
                 rounds=tuple(map(RoundPrice.of, together)),
             )
         )
-
-    def _alone_again(
-        self, written: Sequence[int], sampler: SamplerChain, point: SavePoint
-    ) -> list[Round]:
-        """Go back, and decode what was written after ``written[0]`` with the target alone."""
-        self._target.return_to(point)
-        alone = self._alone(written[0], sampler, len(written) - 1)
-        if _emitted(alone) != written[1:]:
-            self._target.return_to(point)
-            self._target.decode(written[:-1], Outputs.NONE)
-        return alone
-
-    def _alone_after(self, n_written: int) -> list[Round]:
-        """Decode a share of as many tokens as were just written, and go back."""
-        point = self._point = self._target.save_point(self._point)
-        with self._speculative.next_sampler() as sampler:
-            n_most = min(self._n_left, math.ceil(self._share * n_written))
-            alone = self._alone(self._speculative.tokens[-1], sampler, n_most)
-        self._target.return_to(point)
-        return alone
-
-    @property
-    def _share(self) -> float:
-        return self._command.baseline_share
-
-    @property
-    def _n_left(self) -> float:
-        """Tokens that may still be written."""
-        n_predict = self._command.speculative.n_predict
-        return math.inf if n_predict < 0 else n_predict - len(self._speculative.tokens)
 
     def _together(self, *, n_least: int = 1, least_s: float = 0.0) -> list[Round]:
         """Rounds with speculation until there are ``n_least`` tokens and ``least_s`` have gone."""
@@ -186,44 +148,47 @@ class PairGeneration:
             raise CancelledError("the generation was cancelled")
         return found
 
-    def _alone(
-        self, last: int, sampler: SamplerChain, n_most: float, most_s: float = math.inf
-    ) -> list[Round]:
-        """Rounds of the target alone until there are ``n_most`` tokens, or ``most_s`` have gone.
+    def _decode_alone(self, n_most: int, most_s: float = math.inf) -> list[Round]:
+        """Run rounds of the target alone behind the answer so far, and forget their tokens.
 
         Args:
-            last: token that it goes on from, which the cache lacks.
-            sampler: draws the tokens.
-            n_most: tokens.
-            most_s: seconds.
+            n_most: tokens, at least 1; behind the end of the answer fewer may fit.
+            most_s: seconds after which no other round begins.
         """
-        decoder = Decoder(self._target, NoDrafter(), n_predict=-1, clock=time.perf_counter)
+        target, written = self._target, self._speculative.tokens
+        n_past, n_most = target.n_past, min(n_most, target.n_ahead)
+        decoder = Decoder(target, NoDrafter(), n_predict=n_most, clock=time.perf_counter)
         found: list[Round] = []
-        with self._speculative.detached(sampler):
-            native_before_s = self._target.native_s
+        target.mark()
+        with self._speculative.detached():
+            native_before_s = target.native_s
             began = time.perf_counter()
-            for finished in decoder.rounds(last, self._cancelled):
+            for finished in decoder.rounds(written[-1], self._cancelled):
                 found.append(finished)
-                if len(found) >= n_most or time.perf_counter() >= began + most_s:
+                if time.perf_counter() >= began + most_s:
                     break
-            self._alone_native_s += self._target.native_s - native_before_s
+            self._alone_native_s += target.native_s - native_before_s
         if decoder.stop is Stop.CANCELLED:
             raise CancelledError("the generation was cancelled")
+        target.truncate(n_past)
+        self._alone.append((len(written), found))
         return found
 
     def _baseline(self, speculative: GenerationResult) -> GenerationResult:
-        """The target alone on the same text."""
+        """The target alone on the same text; its counters are of each token of that once."""
+        written = speculative.tokens
         decode_s = sum(one.baseline_decode_s for one in self._segments)
-        alone_s = sum(one.times.total_s for one in self._alone_rounds)
+        alone_s = sum(sum(one.baseline_s) for one in self._segments)
+        by_position = {n + i: one for n, rounds in self._alone for i, one in enumerate(rounds)}
         return replace(
             speculative,
             prompt_s=speculative.prompt_s - (speculative.prompt_draft_s or 0.0),
             prompt_draft_s=0.0,
             n_read=0,
-            tokens=_choices(speculative.tokens, self._known),
+            tokens=_choices(written, ((n, _emitted(rounds)) for n, rounds in self._alone)),
             decode_s=decode_s,
             native_s=self._alone_native_s * decode_s / alone_s if alone_s else 0.0,
-            counters=count(self._alone_rounds),
+            counters=count(one for at, one in by_position.items() if at < len(written)),
         )
 
 

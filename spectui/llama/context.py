@@ -15,7 +15,7 @@ from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.routing import RoutingObserver
-from spectui.llama.sequence import Batch, PartialState, SequenceMemory
+from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
 from spectui.speculative.models import Outputs, Rollback
 
@@ -73,21 +73,6 @@ class AbortFlag:
     def clear(self) -> None:
         """Decode again."""
         self._text[0] = b"\0"
-
-
-class SavePoint:
-    """A moment of a context, to which it can return."""
-
-    def __init__(self) -> None:
-        """Be the moment at which nothing was held."""
-        self.tokens: tuple[int, ...] = ()
-        """Tokens that were in the cache."""
-        self.state = PartialState()
-
-    @property
-    def n_past(self) -> int:
-        """Tokens that were in the cache."""
-        return len(self.tokens)
 
 
 class Context(Closing):
@@ -319,38 +304,13 @@ class Context(Closing):
         """Make it cheap to come back to what is held now: it may soon be truncated to that."""
         self._memory.mark(self.n_past)
 
-    def save_point(self, reused: SavePoint | None = None) -> SavePoint:
-        """Return the present moment, to ``return_to`` however much is decoded and marked meanwhile.
+    @property
+    def n_ahead(self) -> int:
+        """Tokens that can be decoded one by one and forgotten again with nothing else lost.
 
-        It costs next to nothing where a cache just forgets; elsewhere as much as ``mark``, and as
-        much memory. The logits of the last decode are left.
-
-        Args:
-            reused: an earlier point of this context that is needed no more: its memory is used.
+        They take the place of what lies behind a window, for which there is room for a micro-batch.
         """
-        point = SavePoint() if reused is None else reused
-        point.tokens = tuple(self.tokens)
-        if point.tokens:
-            self._memory.save(point.state)
-            self._n_last = 0
-        return point
-
-    def return_to(self, point: SavePoint) -> None:
-        """Hold again what was held at ``point``, any number of times; nothing is decoded again.
-
-        The same decodes bring the same logits then, bit by bit. None are left of the last one.
-
-        Raises:
-            ValueError: the cache does not hold the point's tokens any more, or those are others.
-        """
-        if tuple(self.tokens[: point.n_past]) != point.tokens:
-            raise ValueError(f"the {point.n_past} tokens of the point are not held any more")
-        if point.n_past == 0:
-            self.clear()
-        else:
-            self._memory.go_back(point.n_past, point.state)
-            del self.tokens[point.n_past :]
-            self._n_last = self.n_outputs = 0
+        return self._memory.n_ubatch if self._memory.has_window else self.n_ctx
 
     def keep_prefix(self, prompt: Sequence[int]) -> None:
         """Forget all but what the cache has in common with ``prompt`` without its last token.

@@ -101,7 +101,8 @@ class SequenceMemory:
         n_swa: int = C.llama_model_n_swa(C.llama_get_model(context))
         self._window = 0 if swa_full else n_swa
         """Tokens that a layer with a sliding window keeps and looks at; 0 where all are kept."""
-        self._n_ubatch: int = C.llama_n_ubatch(context)
+        self.n_ubatch: int = C.llama_n_ubatch(context)
+        """Most tokens that are computed at once."""
         self._n_marked: int | None = None
         """Tokens that were held at the checkpoint; None where there is none."""
         self._checkpoint = PartialState()
@@ -133,30 +134,6 @@ class SequenceMemory:
         if self.rollback is not Rollback.TRUNCATE:
             self._checkpoint.save(self._context)
             self._n_marked = n_past
-
-    def save(self, state: PartialState) -> None:
-        """Take into ``state`` what ``go_back`` will need, if forgetting may not do."""
-        if self.rollback is not Rollback.TRUNCATE or self._window:
-            state.save(self._context)
-        if self._window:
-            # A window that comes back lies elsewhere in memory, and sums are rounded in another
-            # order then. What follows for the first time shall not differ in that.
-            state.restore(self._context)
-
-    def go_back(self, n_past: int, state: PartialState) -> None:
-        """Hold no more than the ``n_past`` tokens, at least 1, that were held at ``save``.
-
-        They are the first of those that are held now.
-
-        Raises:
-            RuntimeError: llama.cpp does not take back what it had saved.
-        """
-        if self._n_marked is not None and self._n_marked > n_past:
-            # What comes next may be other tokens than those before the checkpoint.
-            self._n_marked = None
-        is_cut = self.rollback is Rollback.TRUNCATE and self._holds_window(n_past)
-        if not (is_cut and self._removes(n_past)):
-            self._restore(n_past, state)
 
     def forget(self, n_past: int, n_held: int, n_last: int) -> int:
         """Forget all but the first ``n_past`` of ``n_held`` tokens.
@@ -206,7 +183,7 @@ class SequenceMemory:
         Room for a micro-batch is made by what its first token does not look at. A recurrent state
         hides from ``llama_memory_seq_pos_min`` what the attention beside it holds.
         """
-        return not self._window or n_last <= self._n_ubatch
+        return not self._window or n_last <= self.n_ubatch
 
     def _removes(self, n_past: int) -> bool:
         return bool(C.llama_memory_seq_rm(self._memory, _SEQUENCE, n_past, -1))
@@ -215,11 +192,8 @@ class SequenceMemory:
         if self._n_marked is None or self._n_marked > n_past:
             self.clear()
             return 0
-        self._restore(self._n_marked, self._checkpoint)
-        return self._n_marked
-
-    def _restore(self, n_past: int, state: PartialState) -> None:
-        state.restore(self._context)
+        self._checkpoint.restore(self._context)
         # It is the recurrent part of a hybrid model, or the window's; the rest loses its end.
-        if not self._removes(n_past):
+        if not self._removes(self._n_marked):
             raise RuntimeError("llama.cpp refused to forget what came after a checkpoint")
+        return self._n_marked

@@ -210,90 +210,25 @@ def a_segment(context: Context) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n_before", [1, 10, 170, N_BEFORE])
-def test_a_segment_is_decoded_again_with_the_same_logits(opened: Opened, n_before: int) -> None:
+def test_what_was_decoded_ahead_and_forgotten_moves_no_bit_of_what_follows(
+    opened: Opened, n_before: int
+) -> None:
     context = opened.context
-    context.clear()
-    text = text_of(n_before)
-    context.decode(text, Outputs.LAST)
-    before = context.logits(0).copy()
-    point = context.save_point()
-    assert (context.logits(0) == before).all()
-    assert point.n_past == n_before
-    first = a_segment(context)
-    for _ in range(2):
-        context.return_to(point)
-        assert tuple(context.tokens) == text
-        assert (a_segment(context) == first).all()
-    # Windows have moved on now, wherever there are some.
-    context.decode(text_of(300), Outputs.NONE)
-    context.return_to(point)
-    assert (a_segment(context) == first).all()
-    assert np.allclose(first[0], opened.expected((*text, 30)), atol=NOISE)
 
+    def decoded(n_ahead: int) -> np.ndarray:
+        context.clear()
+        context.decode(text_of(n_before), Outputs.NONE)
+        for _ in range(2):
+            context.mark()
+            for token in text_of(n_ahead):
+                context.decode((token,), Outputs.LAST)
+            context.truncate(n_before)
+        return a_segment(context)
 
-def test_a_point_is_neither_moved_by_marks_nor_by_points_after_it(opened: Opened) -> None:
-    context = opened.context
-    context.clear()
-    context.decode((10, 11, 12), Outputs.LAST)
-    early = context.save_point()
-    context.decode((13, 14), Outputs.LAST)
-    late = context.save_point()
-    context.mark()
-    context.decode((15, 16, 17), Outputs.LAST)
-    context.return_to(late)
-    assert context.tokens == [10, 11, 12, 13, 14]
-    context.return_to(early)
-    context.decode((18,), Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 18)), atol=NOISE)
-    assert context.save_point(reused=early) is early
-    context.decode((19,), Outputs.LAST)
-    context.return_to(early)
-    context.decode((20,), Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected((10, 11, 12, 18, 20)), atol=NOISE)
-
-
-def test_a_mark_behind_a_point_holds_no_longer_once_it_is_returned_to(opened: Opened) -> None:
-    context = opened.context
-    context.clear()
-    context.decode((10, 11), Outputs.LAST)
-    point = context.save_point()
-    context.decode((12, 13), Outputs.LAST)
-    context.mark()
-    context.return_to(point)
-    context.decode((22, 23, 24, 25), Outputs.LAST)
-    context.truncate(5)
-    context.decode((26,), Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected((10, 11, 22, 23, 24, 26)), atol=NOISE)
-
-
-def test_the_beginning_is_a_point_and_lost_tokens_are_none(opened: Opened) -> None:
-    context = opened.context
-    context.clear()
-    start = context.save_point()
-    context.decode((10, 11, 12), Outputs.LAST)
-    point = context.save_point()
-    context.return_to(start)
-    assert context.n_past == 0
-    with pytest.raises(ValueError, match="not held any more"):
-        context.return_to(point)
-    context.decode((10, 11, 13), Outputs.LAST)
-    with pytest.raises(ValueError, match="not held any more"):
-        context.return_to(point)
-    assert np.allclose(context.logits(0), opened.expected((10, 11, 13)), atol=NOISE)
-
-
-def test_marks_take_memory_once(opened: Opened) -> None:
-    context = opened.context
-    context.clear()
-    context.decode((10, 11, 12), Outputs.LAST)
-    context.mark()
-    point = context.save_point()
-    buffers = (context._memory._checkpoint._buffer, point.state._buffer)
-    context.truncate(2)
-    context.mark()
-    context.save_point(reused=point)
-    assert context._memory._checkpoint._buffer is buffers[0]
-    assert point.state._buffer is buffers[1]
+    assert context.n_ahead >= LONG.ubatch_size
+    expected = decoded(0)
+    for n_ahead in (1, 17, LONG.ubatch_size):
+        assert (decoded(n_ahead) == expected).all()
 
 
 PAIRS = [(target, draft, 3) for target in WRITERS for draft in WRITERS]
