@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "speculative/expectation": (("verify=min(model.verify, 1.0)", "verify=1.0"),),
+    "speculative/models": (("n_tokens <= n_snapshots", "n_tokens < n_snapshots"),),
     "speculative/decoder": (
         ("n_ctx - n_past - 2", "n_ctx - n_past - 1"),
         ("n_past + 1 >= self._target.n_ctx", "n_past >= self._target.n_ctx"),
