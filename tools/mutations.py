@@ -167,11 +167,12 @@ def _is_caught(copy: Path, module: str, old: str, new: str) -> bool:
 
 def _passes(copy: Path, module: str) -> bool:
     """Whether the package's tests pass; those named like the module go first."""
-    folder = copy / "tests" / _package(module)
-    own = sorted(folder.glob(f"test*{module.rpartition('/')[2]}*.py"))
+    name = module.rpartition("/")[2]
+    tests = (copy / "tests" / _package(module)).rglob("test_*.py")
+    ordered = sorted(tests, key=lambda path: (name not in path.name, path))
     options = ("-x", "-q", "-m", "not ci", "-p", "no:cacheprovider")
     run = subprocess.run(
-        (sys.executable, "-m", "pytest", *options, *own, folder),
+        (sys.executable, "-m", "pytest", *options, *ordered),
         cwd=copy,
         env={**os.environ, "PYTHONPATH": str(copy)},
         stdout=subprocess.DEVNULL,
