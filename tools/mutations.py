@@ -66,8 +66,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("(accepted == drafted) & chain.is_full", "(accepted == drafted)"),
     ),
     "tune/race": (
-        ("last.low <= bound", "last.low <= 1"),
-        ("one.high < bound", "one.high < 1"),
+        ("low is not None and low > 1", "low is not None"),
+        ("high < 1 + self._min_gain", "high < 1"),
         ("two.speculative_s * drift", "two.speculative_s"),
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
     ),
