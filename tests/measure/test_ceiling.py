@@ -1,5 +1,7 @@
 """What accepted tokens can give at most, and what follows from a measurement above that."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +80,22 @@ def test_a_machine_without_noise_never_exceeds_it(
     found = paired_speedup(pairs, n_resamples=50)
     assert found.ceiling is not None
     assert found.estimate <= found.ceiling * (1 + 1e-9)
+
+
+def test_no_ceiling_is_a_loss() -> None:
+    """The dear prompt's answer is ten times as long with speculation: so much for throughput."""
+    dear = replace(pair("dear", tokens=10, accepted=0, token_s=1.0), speculative_tokens=100)
+    assert paired_speedup([dear, pair("cheap", tokens=10, accepted=0)]).ceiling == 1.0
+
+
+def test_as_much_as_can_be_is_neither_above_it_nor_noise_nor_cut() -> None:
+    assert not measured(1.2, 1.1, 1.3, 1.2).is_above_ceiling
+    assert not measured(1.3, 1.2, 1.4, 1.2).is_noise
+    assert not measured(1.1, 1.0, 1.2, 1.2).is_capped
+    assert not measured(1.2, None, None, 1.2).is_noise
+    assert not measured(1.2, None, None, 1.2).is_capped
+    # A sum in another order differs in the last digit.
+    assert not measured(1.2 + 1e-12, 1.2 + 1e-12, 1.2 + 1e-12, 1.2).is_capped
 
 
 def test_an_answer_that_ends_within_its_draft_takes_a_round_all_the_same() -> None:

@@ -1,9 +1,8 @@
 """Servers that are slow, broken, or no llama-server: said so, and nothing hangs."""
 
 import asyncio
-import gzip
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Barrier
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from spectui.known import Known
 from spectui.server.address import parse_address
-from spectui.server.connection import Page
+from spectui.server.connection import LateError, Page
 from spectui.server.watch.poller import Attachment, ask_once, ask_twice
 from spectui.server.watch.sample import FailedSample, Failure, Late, Sample, ServerSample, Trouble
 from tests.support.attached import (
@@ -24,6 +23,7 @@ from tests.support.attached import (
     Handler,
     Play,
     Script,
+    bomb,
     error,
     half,
     hang,
@@ -94,10 +94,12 @@ def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
         (page("\x1b[2J\n\nx", 418), Trouble.STRANGE, "status 418: '"),
         (half, Trouble.BROKEN, "connections to http://.* break: the answer to /health broke off"),
         (slam, Trouble.BROKEN, "broke"),
+        (page("[" * 100_000), Trouble.STRANGE, "is not what llama-server answers"),
+        (bomb, Trouble.STRANGE, "is compressed"),
     ],
     ids=[
         *("503", "500", "html", "404", "status", "redirect", "loop", "relative", "escapes"),
-        *("half", "slam"),
+        *("half", "slam", "nested", "bomb"),
     ],
 )
 def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> None:
@@ -137,100 +139,95 @@ def test_a_plain_server_does_not_speak_tls() -> None:
     assert "without TLS has an address with http://" in failure.reason or "no TLS" in failure.reason
 
 
-@pytest.mark.parametrize(
-    ("play", "reason"),
-    [
-        (error(501, "This server does not support metrics"), "/metrics is off; start the server"),
-        (page("no", 404), "/metrics is off"),
-        (error(500, "it broke"), "/metrics was answered with status 500: it broke"),
-        (page("<html>hello</html>"), "/metrics is not what llama-server answers: line 1 is no"),
-        (page("up 1\n"), "llamacpp:prompt_tokens_total is missing"),
-        (page("m 1\nm" + "x" * 9_000), "line 2 is no sample"),
-    ],
-    ids=["501", "404", "500", "html", "another program", "long line"],
-)
-def test_without_metrics_the_rest_goes_on(play: Play, reason: str) -> None:
-    with serving() as script:
-        script.plays["/metrics"] = play
-        found = answered(script)
-    assert found.counters.value is None
-    assert reason in str(found.counters.reason)
-    assert len(str(found.counters.reason)) < 300
-    assert found.slots.value is not None
+ODD = "is not what llama-server answers"
 
 
 @pytest.mark.parametrize(
-    ("play", "reason"),
+    ("path", "play", "reason"),
     [
-        (error(501, "no slots"), "/slots is off; start the server with --slots"),
-        (page("[{"), "/slots is not what llama-server answers"),
-        (page({"slots": []}), "/slots is not what llama-server answers"),
-        (page([{"n_ctx": 1}]), "missing required field `id`"),
-        (page([{"id": "one"}]), "Expected `int`"),
-        (error(400, "model is not loaded"), "/slots was answered with status 400: model is not"),
+        ("/metrics", error(501, "This server does not"), "/metrics is off; start the server"),
+        ("/metrics", page("no", 404), "/metrics is off"),
+        ("/metrics", error(500, "it broke"), "/metrics was answered with status 500: it broke"),
+        ("/metrics", page("<html>hello</html>"), f"/metrics {ODD}: line 1 is no"),
+        ("/metrics", page("up 1\n"), "llamacpp:prompt_tokens_total is missing"),
+        ("/metrics", page("m 1\nm" + "x" * 9_000), "line 2 is no sample"),
+        ("/slots", error(501, "no slots"), "/slots is off; start the server with --slots"),
+        ("/slots", page("[{"), f"/slots {ODD}"),
+        ("/slots", page({"slots": []}), f"/slots {ODD}"),
+        ("/slots", page([{"n_ctx": 1}]), "missing required field `id`"),
+        ("/slots", page([{"id": "one"}]), "Expected `int`"),
+        ("/slots", page("[" * 100_000), f"/slots {ODD}"),
+        ("/slots", page([{"id": number} for number in range(100_000)]), f"/slots {ODD}"),
+        ("/slots", page("x" * 17_000_000), "/slots has more than 16 MB"),
+        ("/slots", bomb, "/slots is compressed (gzip, gzip), which was"),
+        ("/slots", error(400, "model is not loaded"), "answered with status 400: model is not"),
+        ("/props", page("[" * 100_000), f"/props {ODD}"),
+        ("/v1/models", error(500, "it broke"), "/v1/models was answered with status 500: it"),
+        ("/v1/models", page("<html>no</html>"), f"/v1/models {ODD}"),
+        *(
+            (path, play, f"the answer to {path} broke off (")
+            for path in ("/metrics", "/slots", "/props", "/v1/models")
+            for play in (half, slam)
+        ),
     ],
-    ids=["501", "half json", "an object", "no id", "a wrong type", "400"],
 )
-def test_without_slots_the_rest_goes_on(play: Play, reason: str) -> None:
+def test_without_one_answer_the_rest_goes_on(path: str, play: Play, reason: str) -> None:
     with serving() as script:
-        script.plays["/slots"] = play
+        script.plays[path] = play
         found = answered(script)
-    assert found.slots.value is None
-    assert reason in str(found.slots.reason)
-    assert found.counters.value is not None
+    reasons = {
+        "/metrics": found.counters.reason,
+        "/slots": found.slots.reason,
+        "/props": found.facts.reason,
+        "/v1/models": None if found.facts.value is None else found.facts.value.models_reason,
+    }
+    said = str(reasons.pop(path))
+    assert reason in said
+    assert len(said) < 300
+    assert not any(reasons.values())
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/slots", "/props"])
-def test_one_answer_that_never_comes_costs_a_share_of_the_time_and_leaves_the_others(
-    path: str,
+@pytest.mark.parametrize("model", [None, "Qwen3 8B"], ids=["one model", "router"])
+@pytest.mark.parametrize(
+    "late", [["/metrics"], ["/slots"], ["/props"], ["/props", "/v1/models", "/metrics", "/slots"]]
+)
+def test_answers_that_never_come_cost_one_time_together_and_leave_the_others(
+    late: list[str], model: str | None
 ) -> None:
     with serving() as script:
-        script.plays[path] = hang
-        found = answered(script, SHORT_S)
+        script.plays["/v1/models"] = page(MODELS if model is None else ROUTED)
+        found, given_s = asyncio.run(_without(late, replace(attachment(script, 8.0), model=model)))
+    assert isinstance(found, ServerSample)
     answers: dict[str, Known[Any]] = {
         "/metrics": found.counters,
         "/slots": found.slots,
         "/props": found.facts,
     }
-    late = answers[path]
-    assert late.value is None
-    assert isinstance(late, Late)
-    assert str(late.reason).startswith(f"{path} was not answered within 0.")
-    assert all(answer.value is not None for name, answer in answers.items() if name != path)
+    for path, answer in answers.items():
+        assert isinstance(answer, Late) is (path in late)
+        assert (answer.value is None) is (path in late)
+    # Each has half of what those before it have left, but for the last.
+    assert all(0 <= one <= 8.0 for one in given_s)
+    assert sum(given_s) <= 8.0
 
 
-@pytest.mark.parametrize("model", [None, "Qwen3 8B"], ids=["one model", "router"])
-@pytest.mark.parametrize("play", [hang, trickle], ids=["hang", "trickle"])
-def test_all_answers_that_never_come_cost_one_time_together(play: Play, model: str | None) -> None:
+async def _without(late: Sequence[str], wanted: Attachment) -> tuple[Sample, list[float]]:
+    """Ask once, where these paths take all the time that they are given; return these times."""
     given_s: list[float] = []
-    with serving() as script:
-        script.plays |= dict.fromkeys(["/props", "/v1/models", "/metrics", "/slots"], play)
-        found = asyncio.run(
-            _given_times(replace(attachment(script, SHORT_S), model=model), given_s)
-        )
-    assert isinstance(found, ServerSample)
-    answers: list[Known[Any]] = [found.facts, found.counters, found.slots]
-    assert all(isinstance(answer, Late) for answer in answers)
-    # Each had no more than what those before it had left; health answers at once.
-    assert given_s[0] <= SHORT_S
-    assert sum(given_s[1:]) <= SHORT_S
-    assert min(given_s) >= 0
+    async with wanted.interview(lambda: sum(given_s)) as interview:
+        ask = interview._connection.ask
 
-
-async def _given_times(wanted: Attachment, given_s: list[float]) -> Sample:
-    """Ask once, and note how long each answer may take."""
-    async with wanted.interview() as interview:
-        connection = interview._connection
-        ask = connection.ask
-
-        async def noted(
+        async def timed(
             path: str, within_s: float | None = None, body: object = None, *, closes: bool = False
         ) -> Page:
-            given_s.append(within_s or 0.0)
-            return await ask(path, within_s, body, closes=closes)
+            if path not in late:
+                return await ask(path, LONG_S, body, closes=closes)
+            assert within_s is not None
+            given_s.append(within_s)
+            raise LateError(f"{path} was not answered", "late")
 
-        connection.ask = noted  # type: ignore[method-assign]
-        return await interview.ask()
+        interview._connection.ask = timed  # type: ignore[method-assign]
+        return await interview.ask(), given_s
 
 
 def test_a_server_at_work_is_asked_for_both_at_once() -> None:
@@ -265,45 +262,11 @@ async def _twice_with(
         return await interview.ask()
 
 
-@pytest.mark.parametrize("play", [half, slam], ids=["half", "slam"])
-@pytest.mark.parametrize("path", ["/metrics", "/slots", "/props", "/v1/models"])
-def test_half_an_answer_leaves_the_others(path: str, play: Play) -> None:
-    with serving() as script:
-        script.plays[path] = play
-        found = answered(script)
-    models = None if found.facts.value is None else found.facts.value.models_reason
-    reasons = {
-        "/metrics": found.counters.reason,
-        "/slots": found.slots.reason,
-        "/props": found.facts.reason,
-        "/v1/models": models,
-    }
-    assert str(reasons.pop(path)).startswith(f"the answer to {path} broke off (")
-    assert not any(reasons.values())
-
-
 def test_a_broken_answer_has_everything_asked_again() -> None:
     with serving() as script:
         script.plays["/slots"] = half
         asyncio.run(ask_twice(attachment(script), 0.0))
     assert script.asked.count("/health") == 2
-
-
-@pytest.mark.parametrize(
-    ("play", "reason"),
-    [
-        (error(500, "it broke"), "/v1/models was answered with status 500: it broke"),
-        (page("<html>no</html>"), "/v1/models is not what llama-server answers"),
-    ],
-    ids=["500", "html"],
-)
-def test_why_the_models_are_not_known(play: Play, reason: str) -> None:
-    with serving() as script:
-        script.plays["/v1/models"] = play
-        facts = answered(script).facts.value
-    assert facts is not None
-    assert (facts.models, facts.n_params) == ((), None)
-    assert str(facts.models_reason).startswith(reason)
 
 
 def test_an_address_for_other_programs() -> None:
@@ -314,49 +277,6 @@ def test_an_address_for_other_programs() -> None:
         failure = failed(script)
     assert failure.trouble is Trouble.STRANGE
     assert failure.reason.endswith(f"give the address http://{own}")
-
-
-def test_an_answer_without_end_is_cut_off() -> None:
-    def flood(handler: object) -> None:
-        page("x" * 17_000_000)(handler)  # type: ignore[arg-type]
-
-    with serving() as script:
-        script.plays["/slots"] = flood
-        found = answered(script)
-    assert found.slots.reason == "/slots has more than 16 MB"
-
-
-def test_a_compressed_answer_is_not_unpacked() -> None:
-    body = gzip.compress(gzip.compress(bytes(1 << 24), 9), 9)
-
-    def bomb(handler: Handler) -> None:
-        handler.send_response(200)
-        handler.send_header("Content-Encoding", "gzip, gzip")
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    with serving() as script:
-        script.plays["/slots"] = bomb
-        found = answered(script)
-        assert str(found.slots.reason).startswith("/slots is compressed (gzip, gzip), which was")
-        script.plays["/health"] = bomb
-        assert failed(script).trouble is Trouble.STRANGE
-
-
-@pytest.mark.parametrize("path", ["/slots", "/props", "/health"])
-def test_nested_answers_are_no_defect(path: str) -> None:
-    with serving() as script:
-        script.plays[path] = page("[" * 100_000)
-        found = asked(script)
-    assert isinstance(found, FailedSample) is (path == "/health")
-
-
-def test_more_slots_than_a_server_can_have() -> None:
-    with serving() as script:
-        script.plays["/slots"] = page([{"id": number} for number in range(100_000)])
-        found = answered(script)
-    assert "/slots is not what llama-server answers" in str(found.slots.reason)
 
 
 def test_an_older_server() -> None:

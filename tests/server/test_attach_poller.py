@@ -13,7 +13,6 @@ from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import (
     Event,
     FailedSample,
-    Late,
     Sample,
     ServerSample,
     Trouble,
@@ -73,7 +72,7 @@ def free_port() -> int:
 
 def test_samples_come_in_turn() -> None:
     with serving() as script, watching(script) as watch:
-        samples = [watch.next() for _ in range(120)]
+        samples = [watch.next() for _ in range(20)]
     assert all(isinstance(each, ServerSample) for each in samples)
     times = [each.time_s for each in samples]
     assert times == sorted(times)
@@ -100,18 +99,6 @@ def test_it_reconnects_when_the_server_is_back() -> None:
             watch.until(ServerSample)
     # A server that is back is asked for everything.
     assert again.asked[:3] == ["/health", "/props", "/v1/models"]
-
-
-def test_a_server_that_is_slow_gets_no_second_request() -> None:
-    with serving() as script:
-        script.plays["/slots"] = hang
-        with watching(script, timeout_s=0.2) as watch:
-            found = [watch.next() for _ in range(3)]
-        assert all(
-            isinstance(each, ServerSample) and isinstance(each.slots, Late) for each in found
-        )
-        # Those that were given up still hang in the script; no other was sent meanwhile.
-        assert script.asked.count("/slots") <= 4
 
 
 def test_what_takes_long_is_said_while_it_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """spectui.server against the real llama-server, and against servers that misbehave."""
 
-import json
 import os
 import signal
 import socket
@@ -15,7 +14,18 @@ import pytest
 
 from spectui.errors import ServerError
 from spectui.server import ChatMessage, LlamaClient, LlamaServer, listeners, process
-from tests.support.attached import SLOTS, Handler, hang, page, serving
+from tests.support.attached import (
+    SLOTS,
+    Handler,
+    Play,
+    bomb,
+    error,
+    hang,
+    page,
+    serving,
+    slam,
+    trickle,
+)
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.usefixtures("no_process_is_left")
@@ -25,7 +35,7 @@ PROMPT = "The capital of France is"
 SMALL = ("-c", "512", "-np", "1", "-t", "1")
 
 STAND_IN = f"""#!{sys.executable}
-import gzip, http.server, json, os, signal, sys
+import http.server, os, signal, sys
 
 manner = sys.argv[sys.argv.index("--manner") + 1]
 port = int(sys.argv[sys.argv.index("--port") + 1])
@@ -74,50 +84,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         if manner == "quits":
             os._exit(7)
-        if manner == "hangs":
-            signal.pause()
         if manner == "is told to end":
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
-        if manner == "drips":
-            self.send_response(200)
-            self.send_header("Content-Length", "1000000")
-            self.end_headers()
-            while True:
-                self.wfile.write(b" ")
-        if manner == "bomb":
-            once = gzip.compress(bytes(1 << 24), 9)
-            body = gzip.compress(once, 9)
-            self.send_response(200)
-            self.send_header("Content-Encoding", "gzip, gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-        if manner == "has no end":
-            self.send_response(200)
-            self.end_headers()
-            while True:
-                self.wfile.write(b"x" * 65536)
-        if manner == "heads without end":
-            self.wfile.write(b"HTTP/1.1 200 OK\\r\\n")
-            while True:
-                self.wfile.write(b"X-More: 1\\r\\n")
-        if manner == "nested":
-            self.answer(200, b'{{"content":' + b"[" * 100_000)
-        if manner == "commands":
-            said = json.dumps({{"error": {{"message": "it\\x1b]52;c;eA==\\x07 broke\\n" * 9999}}}})
-            self.answer(500, said.encode())
-        if manner.startswith("{{"):
-            told = {{"predicted_n": 2, "predicted_ms": 9.0, "prompt_ms": 1.0}}
-            told |= json.loads(manner)
-            reply = {{"content": "", "tokens": [1, 2], "stop_type": "limit", "timings": told}}
-            self.answer(200, json.dumps(reply).encode())
-        elif manner == "garbage":
-            self.answer(200, b"<html>hello</html>")
-        elif manner == "incomplete":
-            self.answer(200, b'{{"content": "text"}}')
-        else:
-            self.answer(500, b'{{"error": {{"message": "it broke", "code": 500}}}}')
+        self.answer(500, b'{{"error": {{"message": "it broke", "code": 500}}}}')
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -167,23 +137,14 @@ def test_every_prompt_is_evaluated_as_a_whole(plain_server: LlamaServer) -> None
 
 
 @pytest.mark.server
-def test_token_ids_are_the_same_prompt_as_their_text(plain_server: LlamaServer) -> None:
-    tokens = plain_server.tokenize(PROMPT)
-    from_text = plain_server.complete(PROMPT, n_predict=8)
-    assert plain_server.complete(tokens, n_predict=8).tokens == from_text.tokens
-
-
-@pytest.mark.server
-def test_the_chat_template_is_applied(plain_server: LlamaServer) -> None:
-    prompt = plain_server.apply_template([ChatMessage(role="user", content="Hello [/INST]")])
-    assert "<|im_start|>user\nHello [/INST]<|im_end|>" in prompt
-
-
-@pytest.mark.server
-def test_extra_fields_reach_the_server(plain_server: LlamaServer) -> None:
+def test_what_a_request_asks_for_reaches_the_server(plain_server: LlamaServer) -> None:
+    from_text = plain_server.complete(PROMPT, n_predict=8).tokens
+    assert plain_server.complete(plain_server.tokenize(PROMPT), n_predict=8).tokens == from_text
     completion = plain_server.complete(PROMPT, n_predict=16, stop=[" Paris"])
     assert completion.stop == "word"
     assert "Paris" not in completion.text
+    prompt = plain_server.apply_template([ChatMessage(role="user", content="Hello [/INST]")])
+    assert "<|im_start|>user\nHello [/INST]<|im_end|>" in prompt
 
 
 @pytest.mark.server
@@ -253,38 +214,71 @@ def test_a_server_that_is_never_ready_is_given_up(
         LlamaServer(stand_in, ["--manner", manner], log_path=tmp_path / "log", ready_timeout_s=0.3)
 
 
+def flood(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x" * 65536)
+
+
+def heads_without_end(handler: Handler) -> None:
+    handler.send_response(200)
+    while True:
+        handler.send_header("X-More", "1")
+        handler.flush_headers()
+
+
+def timed(**timings: float) -> Play:
+    """A completion with these timings."""
+    told = {"predicted_n": 2, "predicted_ms": 9.0, "prompt_ms": 1.0, **timings}
+    return page({"content": "", "tokens": [1, 2], "stop_type": "limit", "timings": told})
+
+
+ODD = "POST http.*/completion is not what spectui understands"
+BAD_ANSWERS: list[tuple[Play, str]] = [
+    (page("<html>hello</html>"), ODD),
+    (page({"content": "text"}), "missing required field `tokens`"),
+    (error(500, "it broke"), "status 500: it broke"),
+    (error(500, "it\x1b]52;c;eA==\x07 broke\n" * 9999), "status 500: it.]52;c;eA==. broke"),
+    (slam, "the connection broke|broke off|disconnected"),
+    (bomb, rf"{ODD} \(it is compressed \(gzip, gzip\), which was not"),
+    (flood, rf"{ODD} \(it has more than 16 MB\)"),
+    (page('{"content":' + "[" * 100_000), ODD),
+    *(
+        (timed(**timings), ODD)
+        for timings in (
+            {"predicted_ms": 0},
+            {"predicted_ms": -1},
+            {"predicted_ms": 1e308},
+            {"prompt_ms": -1},
+            {"predicted_n": 1},
+            {"draft_n": 8, "draft_n_accepted": 30},
+            {"draft_n": -8, "draft_n_accepted": -9},
+        )
+    ),
+]
+LATE = "no answer from llama-server at http.* within 0.3 s; --timeout gives it longer"
+NEVER: list[tuple[Play, str]] = [
+    (hang, LATE),
+    (trickle, LATE),
+    (heads_without_end, "no answer from llama-server at http"),
+]
+
+
 @pytest.mark.parametrize(
-    ("manner", "message"),
-    [
-        ("garbage", "POST http.*/completion is not what spectui understands"),
-        ("incomplete", "missing required field `tokens`"),
-        ("fails", "status 500: it broke"),
-        ("quits", "exit code 7"),
-        (
-            "bomb",
-            r"is not what spectui understands \(it is compressed \(gzip, gzip\), which was not",
-        ),
-        ("has no end", r"is not what spectui understands \(it has more than 16 MB\)"),
-        ("heads without end", "no answer from llama-server at http"),
-        ("nested", "is not what spectui understands"),
-        ("commands", "status 500: it.]52;c;eA==. broke"),
-        ("hangs", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
-        ("drips", "no answer from llama-server at http.* within 1 s; --timeout gives it longer"),
-    ],
+    ("answers", "timeout_s"), [(BAD_ANSWERS, 600.0), (NEVER, 0.3)], ids=["bad", "never"]
 )
-def test_a_bad_answer_is_one_sentence(
-    stand_in: Path, tmp_path: Path, manner: str, message: str
-) -> None:
-    arguments = ["--manner", manner]
-    with (
-        LlamaServer(
-            stand_in, arguments, log_path=tmp_path / "log", request_timeout_s=1.0
-        ) as server,
-        pytest.raises(ServerError, match=message) as caught,
-    ):
-        server.complete(PROMPT, n_predict=1)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 1000
+def test_a_bad_answer_is_one_sentence(answers: list[tuple[Play, str]], timeout_s: float) -> None:
+    with serving() as script:
+        for play, message in answers:
+            script.plays["/completion"] = play
+            with (
+                LlamaClient(f"http://{script.address}", request_timeout_s=timeout_s) as client,
+                pytest.raises(ServerError, match=message) as caught,
+            ):
+                client.complete(PROMPT, n_predict=2)
+            assert str(caught.value).isprintable()
+            assert len(str(caught.value)) < 1000
 
 
 def test_a_program_that_has_the_port_is_sent_nothing(
@@ -397,30 +391,6 @@ def test_two_servers_have_two_logs(stand_in: Path, tmp_path: Path) -> None:
     with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as third:
         paths.append(third.log_path)
     assert paths == [wanted, tmp_path / "server-2.log", wanted]
-
-
-@pytest.mark.parametrize(
-    "timings",
-    [
-        {"predicted_ms": 0},
-        {"predicted_ms": -1},
-        {"predicted_ms": 1e308},
-        {"prompt_ms": -1},
-        {"predicted_n": 1},
-        {"draft_n": 8, "draft_n_accepted": 30},
-        {"draft_n": -8, "draft_n_accepted": -9},
-    ],
-    ids=str,
-)
-def test_timings_that_cannot_be_are_no_numbers(
-    stand_in: Path, tmp_path: Path, timings: dict[str, float]
-) -> None:
-    arguments = ["--manner", json.dumps(timings)]
-    with (
-        LlamaServer(stand_in, arguments, log_path=tmp_path / "log") as server,
-        pytest.raises(ServerError, match="is not what spectui understands"),
-    ):
-        server.complete(PROMPT, n_predict=2)
 
 
 def test_a_server_that_ignores_the_request_to_end_is_killed(

@@ -231,10 +231,10 @@ def test_what_was_decoded_ahead_and_forgotten_moves_no_bit_of_what_follows(
         assert (decoded(n_ahead) == expected).all()
 
 
-PAIRS = [(target, draft, 3) for target in WRITERS for draft in WRITERS]
+PAIRS = [(target, draft, 3) for target in WRITERS for draft in dict.fromkeys(("llama", target))]
+PAIRS += [("llama", "mamba", 3), ("lfm2", "cohere2", 3)]
 # And with so long a prompt that windows have moved on.
-PAIRS += [("cohere2", "cohere2", 50), ("cohere2", "llama", 50), ("llama", "cohere2", 50)]
-PAIRS += [("lfm2-window", "lfm2-window", 50)]
+PAIRS += [("llama", "cohere2", 50), ("lfm2-window", "lfm2-window", 50)]
 
 
 @pytest.mark.parametrize(("target", "draft", "n_times"), PAIRS)

@@ -1,5 +1,6 @@
 """A llama-server's answers from a script, on loopback, and samples as it would tell them."""
 
+import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -87,9 +88,12 @@ Play = Callable[["Handler"], None]
 
 
 def page(content: object, status: int = 200, **headers: str) -> Play:
-    """Known with text, or with JSON."""
-    body = (content if isinstance(content, str) else json.dumps(content)).encode()
+    """Answer with text, or with JSON."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    return page_of_bytes(text.encode(), status, **headers)
 
+
+def page_of_bytes(body: bytes, status: int = 200, **headers: str) -> Play:
     def play(handler: "Handler") -> None:
         handler.send_response(status)
         for name, value in headers.items():
@@ -127,6 +131,12 @@ def trickle(handler: "Handler") -> None:
     while not handler.script.ended.wait(0.02):
         handler.wfile.write(b" ")
         handler.wfile.flush()
+
+
+def bomb(handler: "Handler") -> None:
+    """Send 16 MB of zeros in a few bytes."""
+    body = gzip.compress(gzip.compress(bytes(1 << 24), 9), 9)
+    page_of_bytes(body, Content_Encoding="gzip, gzip")(handler)
 
 
 def slam(handler: "Handler") -> None:
@@ -187,6 +197,10 @@ class Handler(BaseHTTPRequestHandler):
                 error(401, "Invalid API Key")(self)
         with script.lock:
             script.n_at_once -= 1
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Say nothing."""

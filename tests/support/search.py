@@ -1,6 +1,8 @@
 """A measurer whose speeds follow a formula, so that what a search must find is known."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import EngineDiedError
@@ -9,8 +11,34 @@ from spectui.measure.workload import WorkItem
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
+from spectui.tune.space import SearchSpace
+from spectui.tune.studies.sampling import Sampler
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 
 OFF_TOKENS_PER_S = 10.0
+SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
+SPACE = SearchSpace(drafts=("good",))
+
+
+def open_study(
+    folder: Path,
+    *,
+    name: str = "s",
+    spec: dict[str, Any] = SPEC,
+    space: SearchSpace = SPACE,
+    seed: int = 0,
+    sampler: Sampler = Sampler.TPE,
+    must_exist: bool = False,
+    isolated: bool = False,
+) -> TuningStudy:
+    """A study in the storage of a folder."""
+    options = StudyOptions(
+        storage=f"sqlite:///{folder / 'studies.sqlite3'}",
+        sampler=sampler,
+        seed=seed,
+        must_exist=must_exist,
+    )
+    return TuningStudy(name, options, spec=spec, space=space, isolated=isolated)
 
 
 def items(n: int) -> tuple[WorkItem, ...]:

@@ -38,11 +38,12 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
 from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
-from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items
+from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, open_study
+
+pytestmark = pytest.mark.usefixtures("in_memory")
 
 FIXED_BYTES = 50 + 4096
 """Of the scripted target: dense weights and cache."""
@@ -191,15 +192,6 @@ OVER_ALONE = 9 / 11
 """The target alone beside the big draft."""
 
 
-def study(tmp_path: Path, space: SearchSpace) -> TuningStudy:
-    return TuningStudy(
-        "s",
-        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}"),
-        spec={"machine": "m"},
-        space=space,
-    )
-
-
 def loader_of(
     machine: Machine, drafts: tuple[str, ...], *, clock: Callable[[], float] = time.monotonic
 ) -> Loader:
@@ -219,7 +211,7 @@ def run(
     tmp_path: Path, machine: Machine, measurer: PlacedMeasurer, space: SearchSpace, n_trials: int
 ) -> TuneResult:
     workload = Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0))
-    with study(tmp_path, space) as opened:
+    with open_study(tmp_path, space=space) as opened:
         setup = SearchSetup(
             engine=cast("Engine", machine),
             study=opened,
@@ -310,10 +302,10 @@ def test_every_draft_is_tried_where_it_has_its_place(tmp_path: Path) -> None:
 
 
 def test_a_study_keeps_the_placements_that_it_began_with(tmp_path: Path) -> None:
-    with study(tmp_path, SPACE) as first:
+    with open_study(tmp_path, space=SPACE) as first:
         assert first.space.placements == PLACEMENTS
     later = replace(SPACE, placements=Placements(alone=2, beside={"big": 3}))
-    with study(tmp_path, later) as again:
+    with open_study(tmp_path, space=later) as again:
         assert again.space.placements == PLACEMENTS
         assert again.space.off == replace(OFF, n_cpu_moe=4)
 

@@ -1,18 +1,11 @@
 """The search and its study, on a measurer whose speeds are known."""
 
-import os
-import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-import msgspec
-import optuna
 import pytest
 
 from spectui.engine.commands import ProbeMargin
@@ -24,7 +17,6 @@ from spectui.errors import (
     EngineDiedError,
     MemoryShortError,
     SpectuiError,
-    UsageError,
 )
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, Pair
@@ -33,12 +25,9 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
-    NGRAMS,
     DraftMtp,
     DraftSimple,
     ModelDrafter,
-    NgramCache,
-    NgramSimple,
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -64,54 +53,29 @@ from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
-    OLD_DEFAULTS,
     SERVER_DEFAULTS,
     Parameter,
     SearchSpace,
 )
 from spectui.tune.studies.sampling import Sampler, importance
-from spectui.tune.studies.storage import close_storage, open_storage
-from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import (
-    TrialRecord,
     TrialState,
     best_trial,
-    n_measured,
     off_level,
     speedup_estimates,
 )
-from tests.support.search import OFF_TOKENS_PER_S, Mortal, ScriptedMeasurer, items
+from tests.support.search import (
+    OFF_TOKENS_PER_S,
+    SPACE,
+    Mortal,
+    ScriptedMeasurer,
+    items,
+    open_study,
+)
 
-pytestmark = pytest.mark.slow
-
-SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
-
-
-def open_study(
-    tmp_path: Path,
-    *,
-    name: str = "s",
-    spec: dict[str, Any] = SPEC,
-    drafts: tuple[str, ...] = ("good",),
-    tuned: frozenset[Parameter] = frozenset(Parameter),
-    seed: int = 0,
-    must_exist: bool = False,
-    isolated: bool = False,
-    sampler: Sampler = Sampler.TPE,
-) -> TuningStudy:
-    return TuningStudy(
-        name,
-        StudyOptions(
-            storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}",
-            sampler=sampler,
-            seed=seed,
-            must_exist=must_exist,
-        ),
-        spec=spec,
-        space=SearchSpace(drafts=drafts, tuned=tuned),
-        isolated=isolated,
-    )
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_memory")]
 
 
 class Drafts:
@@ -218,7 +182,6 @@ def run(
     n_trials: int = 12,
     n_prompts: int = 16,
     min_gain: float = 0.02,
-    drafts: tuple[str, ...] = ("good",),
     on_event: Callable[[TuneEvent], None] = lambda _event: None,
     engine: Drafts | None = None,
     time_budget_s: float | None = None,
@@ -229,7 +192,7 @@ def run(
     driver = cast("Engine", engine or Drafts())
     candidates = [
         Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
-        for name in drafts
+        for name in study.space.drafts
     ]
     setup = SearchSetup(
         engine=driver,
@@ -268,10 +231,16 @@ class Timed(ScriptedMeasurer):
         return self.now_s
 
 
-def test_off_and_both_defaults_are_tried_first(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    first = [record.arm.speculation for record in result.trials[:3]]
-    assert first == [None, Speculation(SERVER_DEFAULTS), Speculation(OLD_DEFAULTS)]
+def test_off_and_the_defaults_of_every_drafter_are_tried_first(tmp_path: Path) -> None:
+    space = SearchSpace(drafts=("a", "b"))
+    result = run(open_study(tmp_path, space=space), ScriptedMeasurer(), n_trials=5)
+    assert [record.arm.label for record in result.trials] == [
+        "off",
+        "a: max 3, min 0, p_min 0.00",
+        "b: max 3, min 0, p_min 0.00",
+        "a: max 16, min 0, p_min 0.75",
+        "ngram-simple: n 4, m 8",
+    ]
 
 
 def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampler(
@@ -370,16 +339,6 @@ def test_a_resumed_study_without_a_trace_records_one(tmp_path: Path) -> None:
     assert result.forecasts
 
 
-def test_off_goes_first_when_it_was_interrupted(tmp_path: Path) -> None:
-    measurer = ScriptedMeasurer()
-    measurer.interrupt_at = 2
-    run(open_study(tmp_path), measurer)
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2)
-    complete = [r.arm for r in result.trials if r.state is TrialState.COMPLETE]
-    assert complete[0] == OFF
-    assert len(complete) == 2
-
-
 def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Path) -> None:
     measurer = Timed(gain=1.4)
     result = run(open_study(tmp_path), measurer, time_budget_s=30.0, clock=measurer.clock)
@@ -445,34 +404,12 @@ def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=10, gain=1.1)
     measurer.ngram_gain = 2.0
     run(open_study(tmp_path), measurer, n_trials=6)
-    study = TuningStudy(
-        "s",
-        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}"),
-        spec=SPEC,
-        space=SearchSpace(drafts=("good",), with_ngrams=False),
-    )
-    result = run(study, measurer, n_trials=6)
+    plain = SearchSpace(drafts=("good",), with_ngrams=False)
+    assert plain.ngrams() == ()
+    result = run(open_study(tmp_path, space=plain), measurer, n_trials=12)
+    assert {record.arm.drafter for record in result.trials[6:]} == {"good"}
     assert result.best is not None
     assert result.best.draft == "good"
-
-
-def test_a_resumed_study_takes_its_trace_up(tmp_path: Path) -> None:
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=ScriptedForecaster())
-    again = ScriptedForecaster()
-    again.keeps = True
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
-    assert again.recorded == []
-    assert [one.arm.label for one in result.forecasts] == [
-        "good: max 7, min 0, p_min 0.00",
-        "good: max 5, min 0, p_min 0.00",
-    ]
-
-
-def test_every_draft_gets_the_defaults(tmp_path: Path) -> None:
-    study = open_study(tmp_path, drafts=("a", "b"))
-    result = run(study, ScriptedMeasurer(), n_trials=4, drafts=("a", "b"))
-    tried = [(r.arm.draft, r.arm.speculation) for r in result.trials[1:3]]
-    assert tried == [(draft, Speculation(SERVER_DEFAULTS)) for draft in ("a", "b")]
 
 
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
@@ -486,9 +423,8 @@ def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     assert result.speedup.low > 1.2
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_loss_is_called_off(tmp_path: Path, seed: int) -> None:
-    result = run(open_study(tmp_path, seed=seed), ScriptedMeasurer(gain=0.7))
+def test_a_loss_is_called_off(tmp_path: Path) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(gain=0.7))
     assert not result.verdict.use_speculation
     assert "Turn it off" in result.verdict.reason
 
@@ -673,16 +609,16 @@ def test_an_interrupted_off_arm_is_tried_again(tmp_path: Path) -> None:
     measurer.interrupt_at = 2  # in the first trial, the off arm
     run(open_study(tmp_path), measurer)
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    complete = [r for r in result.trials if r.state is TrialState.COMPLETE]
-    assert sorted(r.arm == OFF for r in complete) == [False, False, False, True]
+    complete = [r.arm for r in result.trials if r.state is TrialState.COMPLETE]
+    assert [arm == OFF for arm in complete] == [True, False, False, False]
     assert off_level(result.trials) is not None
     assert result.verdict.use_speculation
 
 
 def test_the_same_drafts_in_another_order_go_on(tmp_path: Path) -> None:
-    run(open_study(tmp_path, drafts=("a", "b")), ScriptedMeasurer(), n_trials=4, drafts=("a", "b"))
-    study = open_study(tmp_path, drafts=("b", "a"))
-    result = run(study, ScriptedMeasurer(), n_trials=8, drafts=("b", "a"))
+    run(open_study(tmp_path, space=SearchSpace(drafts=("a", "b"))), ScriptedMeasurer(), n_trials=4)
+    study = open_study(tmp_path, space=SearchSpace(drafts=("b", "a")))
+    result = run(study, ScriptedMeasurer(), n_trials=8)
     assert len(result.trials) == 8
 
 
@@ -825,10 +761,9 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
     drafts = ("broken", "good")
     events: list[TuneEvent] = []
     result = run(
-        open_study(tmp_path, drafts=drafts),
+        open_study(tmp_path, space=SearchSpace(drafts=drafts)),
         ScriptedMeasurer(),
         n_trials=8,
-        drafts=drafts,
         on_event=events.append,
     )
     failed = [record for record in result.trials if record.state is TrialState.FAIL]
@@ -842,8 +777,8 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
 
 
 def test_if_every_draft_fails_the_verdict_says_why(tmp_path: Path) -> None:
-    study = open_study(tmp_path, drafts=("broken",))
-    result = run(study, ScriptedMeasurer(), n_trials=3, drafts=("broken",))
+    study = open_study(tmp_path, space=SearchSpace(drafts=("broken",)))
+    result = run(study, ScriptedMeasurer(), n_trials=3)
     assert not result.verdict.use_speculation
     assert "broken.gguf cannot be loaded" in result.verdict.reason
 
@@ -855,65 +790,12 @@ def test_a_draft_is_loaded_only_when_it_changes(tmp_path: Path) -> None:
 
 
 def test_untuned_parameters_stay_at_the_servers_defaults(tmp_path: Path) -> None:
-    study = open_study(tmp_path, tuned=frozenset({Parameter.DRAFT_MAX}))
+    study = open_study(tmp_path, space=replace(SPACE, tuned=frozenset({Parameter.DRAFT_MAX})))
     result = run(study, ScriptedMeasurer(), n_trials=10)
     owns = {r.arm.speculation.own for r in result.trials if r.arm.speculation}
     configs = [own for own in owns if isinstance(own, ModelDrafter)]
     assert {(c.draft_min, c.draft_p_min) for c in configs} == {(0, 0.0)}
     assert len({c.draft_max for c in configs}) > 1
-
-
-def test_off_is_measured_where_draft_max_is_not_tuned(tmp_path: Path) -> None:
-    study = open_study(tmp_path, tuned=frozenset({Parameter.DRAFT_P_MIN}))
-    result = run(study, ScriptedMeasurer(), n_trials=3)
-    assert result.trials[0].arm == OFF
-    assert off_level(result.trials) is not None
-
-
-def test_proposals_stay_inside_the_space(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=24, n_prompts=8)
-    for record in result.trials:
-        config = None if record.arm.speculation is None else record.arm.speculation.model
-        if config is not None:
-            assert 1 <= config.draft_max <= 16
-            assert 0 <= config.draft_min <= min(4, config.draft_max)
-            assert 0 <= config.draft_p_min <= 0.95
-
-
-def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
-    open_study(tmp_path).close()
-    with pytest.raises(UsageError, match="another machine"):
-        open_study(tmp_path, spec={**SPEC, "machine": "other"})
-
-
-def test_a_study_must_exist_where_it_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no study s to resume"):
-        open_study(tmp_path, must_exist=True)
-
-
-@pytest.mark.parametrize(
-    "storage", ["nonsense", "sqlite:////nonexistent/folder/x.sqlite3", "mysql+nope://h/db"]
-)
-def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
-    with pytest.raises(BadInputError, match="cannot be used") as caught:
-        TuningStudy(
-            "s",
-            StudyOptions(storage=storage),
-            spec=SPEC,
-            space=SearchSpace(drafts=("good",)),
-        )
-    assert storage in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        study.ask()
-    # The same process asking again stands for a new one: nobody measures the first any more.
-    with open_study(tmp_path) as resumed:
-        (record,) = resumed.records()
-        assert record.state is TrialState.INTERRUPTED
-        assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
 
 
 DIED = EngineDiedError("its process was killed", ("ggml_backend: out of memory",))
@@ -1009,30 +891,6 @@ def test_memory_that_stays_short_ends_the_search_and_costs_no_setting(tmp_path: 
         assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
 
 
-def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    close_storage(open_storage(url))
-    with closing(sqlite3.connect(tmp_path / "studies.sqlite3")) as connection:
-        connection.execute("DROP INDEX ix_studies_study_name")
-        connection.commit()
-    storage = open_storage(url)
-    for _ in range(2):
-        optuna.create_study(study_name="one", storage=storage, load_if_exists=True)
-    assert len(storage.get_all_studies()) == 1
-    close_storage(storage)
-
-
-@pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])
-def test_the_end_of_this_process_counts_where_it_had_the_models(
-    tmp_path: Path, *, isolated: bool, died: bool
-) -> None:
-    with open_study(tmp_path, isolated=isolated) as study:
-        study.ask()
-    with open_study(tmp_path) as resumed:
-        (record,) = resumed.records()
-        assert record.died is died
-
-
 def test_a_study_without_an_arm_that_lives_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1043,122 +901,6 @@ def test_a_study_without_an_arm_that_lives_says_so(
             study.ask()
 
 
-@pytest.mark.parametrize("name", ["open", "a/b", "é" * 200])
-def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
-    with open_study(tmp_path, name=name) as study:
-        study.ask()
-    with open_study(tmp_path, name=name) as resumed:
-        assert len(resumed.records()) == 1
-
-
-def test_a_study_that_somebody_works_on_is_refused(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        with pytest.raises(UsageError, match="another spectui is working on the study s; wait"):
-            open_study(tmp_path)
-        with open_study(tmp_path, name="other") as beside:
-            assert beside.ask().number == 0
-        study.ask()
-    with open_study(tmp_path) as resumed:
-        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
-
-
-@pytest.mark.parametrize("owner", [{"host": "elsewhere", "pid": 1}, {"host": None, "pid": 1}])
-def test_who_has_the_lock_need_not_believe_what_a_dead_process_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: dict[str, Any]
-) -> None:
-    """The machine may have another name by now, or another process the number."""
-    owner = {**owner, "host": owner["host"] or os.uname().nodename}
-    with monkeypatch.context() as patch:
-        patch.setattr("spectui.tune.studies.study.this_process", lambda **_: {**owner, "beat": 0})
-        with open_study(tmp_path) as study:
-            study.ask()
-    with open_study(tmp_path) as resumed:
-        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
-
-
-OPEN = """
-import sys
-from spectui.tune.studies.storage import close_storage, open_storage
-sys.stdin.read()
-close_storage(open_storage(sys.argv[1]))
-"""
-
-
-def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    made = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPEN, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for _ in range(4)
-    ]
-    # All wait for this, so that they begin together.
-    for one in made:
-        assert one.stdin is not None
-        one.stdin.close()
-    for one in made:
-        assert one.stderr is not None
-        with one.stderr as stderr:
-            said = stderr.read()
-        assert (one.wait(), said) == (0, b"")
-
-
-@pytest.fixture
-def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a storage without a file."""
-    monkeypatch.setattr("spectui.tune.studies.study.lock_study", lambda _url, _name: None)
-
-
-@pytest.mark.usefixtures("no_locks")
-def test_a_study_that_another_process_conducts_is_refused(tmp_path: Path) -> None:
-    with (
-        open_study(tmp_path),
-        pytest.raises(UsageError, match=rf"process {os.getpid()} on .* is working on the study s;"),
-    ):
-        open_study(tmp_path)
-    with open_study(tmp_path) as resumed:
-        assert resumed.ask().number == 0
-
-
-def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        study.begin()
-        study.interrupt(study.ask())
-    with open_study(tmp_path) as resumed:
-        begin(resumed)
-        proposals = [resumed.ask() for _ in range(2)]
-        assert [proposal.number for proposal in proposals] == [1, 2]
-        resumed.fail(proposals[0], DoesNotFitError("no room"))
-        resumed.interrupt(proposals[1])
-        assert [record.number for record in resumed.records()] == [0, 1, 2]
-        assert n_measured(resumed.records()) == 0
-
-
-def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    with open_study(tmp_path) as study:
-        assert study.records() == result.trials
-
-
-def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        proposal = study.ask()
-        assert isinstance(proposal, Proposal)
-        record = study.fail(proposal, BadInputError("no room"))
-        assert record == TrialRecord(
-            number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
-        )
-        assert [one.state for one in study.records()].count(TrialState.COMPLETE) == 0
-
-
-def test_each_kind_of_drafter_has_a_first_arm() -> None:
-    arms = SearchSpace(drafts=("a", "b")).first_arms()
-    assert [arm.drafter for arm in arms] == ["off", "a", "b", "a", "ngram-simple"]
-    assert [arm.drafter for arm in SearchSpace(drafts=()).first_arms()] == ["off", "ngram-simple"]
-    # It would not fit in the batch.
-    assert SearchSpace(drafts=(), max_draft=7).first_arms() == (OFF,)
-
-
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
     space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
     first = space.first_arms()
@@ -1166,13 +908,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     assert first[2].speculation == Speculation(DraftMtp(draft_max=2))
     own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
-    study = TuningStudy(
-        "s",
-        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}", sampler=Sampler.RANDOM),
-        spec=SPEC,
-        space=space,
-    )
-    with study:
+    with open_study(tmp_path, space=space, sampler=Sampler.RANDOM) as study:
         begin(study)
         study.enqueue(queued)
         asked = [study.ask().arm for _ in range(30)]
@@ -1186,45 +922,10 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     assert sum(arm.draft == MTP_KIND for arm in asked) > len(queued) + 1
 
 
-def test_one_layer_of_the_targets_own_goes_on_as_far_as_a_draft_does() -> None:
-    space = SearchSpace(drafts=(MTP_KIND,), mtp_layers=1)
-    assert [arm.drafter for arm in space.first_arms()] == ["off", MTP_KIND, "ngram-simple"]
-    assert space.grid(MTP_KIND).draft_max == tuple(range(1, 17))
-    several = replace(space, mtp_layers=2, tuned=frozenset({Parameter.DRAFT_P_MIN}))
-    assert several.grid(MTP_KIND).draft_max == (2,)
-
-
-def test_every_sizes_of_ngrams_draft_and_fit() -> None:
-    for max_draft in (3, 5, 16):
-        settings = [one.own for one in SearchSpace(drafts=(), max_draft=max_draft).ngrams()]
-        assert max(setting.longest for setting in settings) == max_draft
-        for setting in settings:
-            if isinstance(setting, NgramSimple):
-                assert 2 <= setting.size_n <= setting.size_m
-        kinds = {type(setting) for setting in settings}
-        # Its drafts have a length that nobody can change.
-        assert kinds == set(NGRAMS) - ({NgramCache} if max_draft < 8 else set())
-
-
-def test_a_study_may_leave_ngrams_out(tmp_path: Path) -> None:
-    space = SearchSpace(drafts=("good",), with_ngrams=False)
-    assert space.ngrams() == ()
-    study = TuningStudy(
-        "s",
-        StudyOptions(storage=f"sqlite:///{tmp_path / 'studies.sqlite3'}", sampler=Sampler.RANDOM),
-        spec=SPEC,
-        space=space,
-    )
-    with study:
-        begin(study)
-        asked = [study.ask().arm for _ in range(12)]
-    assert {arm.drafter for arm in asked} == {"off", "good"}
-
-
 def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
     tuned = frozenset({Parameter.DRAFT_P_MIN})
     assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
-    with open_study(tmp_path, tuned=tuned, sampler=Sampler.RANDOM) as study:
+    with open_study(tmp_path, space=replace(SPACE, tuned=tuned), sampler=Sampler.RANDOM) as study:
         begin(study)
         asked = [study.ask().arm for _ in range(12)]
     ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
@@ -1235,8 +936,8 @@ def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> No
 def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=10)
     measurer.ngram_gain = 1.3
-    study = open_study(tmp_path, drafts=())
-    result = run(study, measurer, n_trials=20, drafts=())
+    study = open_study(tmp_path, space=SearchSpace(drafts=()))
+    result = run(study, measurer, n_trials=20)
     kinds = {record.arm.drafter for record in result.trials}
     assert {"off", "ngram-simple"} < kinds <= {"off", *NGRAM_KINDS}
     assert result.trials[0].arm == OFF
@@ -1244,7 +945,7 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     assert result.best.speculation is not None
     assert abs(result.best.speculation.own.longest - 10) <= 3
     assert result.verdict.use_speculation
-    with open_study(tmp_path, drafts=()) as again:
+    with open_study(tmp_path, space=SearchSpace(drafts=())) as again:
         assert again.records() == result.trials
         assert {name for name, _ in importance(again.stored, again.space)} <= {
             "ngram_size_m",
@@ -1261,7 +962,7 @@ def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
     model = Speculation(DraftSimple(draft_max=7, draft_min=2, draft_p_min=0.35))
     arms += [Arm(draft=draft, speculation=model) for draft in drafts]
     arms += [Arm(draft=draft, speculation=model.after(AHEAD[-1:])) for draft in drafts]
-    with open_study(tmp_path, drafts=drafts) as study:
+    with open_study(tmp_path, space=SearchSpace(drafts=drafts)) as study:
         first = SearchSpace(drafts=drafts).first_arms()
         begin(study)
         study.enqueue(arms)
@@ -1276,54 +977,16 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=20, n_prompts=8)
     arms = [record.arm for record in result.trials]
     assert sum(arm.speculation is not None and arm.draft is None for arm in arms) > 1
-    for record in result.trials:
-        config = record.arm.speculation
-        if config is not None and config.model is None:
-            assert record.arm.draft is None
+    for config in (arm.speculation for arm in arms if arm.speculation is not None):
+        if config.model is None:
             assert 2 <= config.longest <= 16
+        else:
+            assert 1 <= config.model.draft_max <= 16
+            assert 0 <= config.model.draft_min <= min(4, config.model.draft_max)
+            assert 0 <= config.model.draft_p_min <= 0.95
     with open_study(tmp_path) as study:
         names = {name for name, _ in importance(study.stored, study.space)}
         assert names == {"draft_max", "draft_min", "draft_p_min"}
-
-
-def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
-    """Its trials have no kind, and its records no word about n-grams."""
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    old = optuna.create_study(study_name="s", storage=url, direction="maximize")
-    old.set_user_attr("spec", SPEC)
-    # A draft_max of 0 was no speculation.
-    old.enqueue_trial({"draft_max": 4})
-    trial = old.ask()
-    draft = trial.suggest_categorical("draft", ["a", "b"])
-    settings = {
-        "draft_max": trial.suggest_int("draft_max", 0, 16),
-        "draft_min": trial.suggest_int("draft_min", 0, 4),
-        "draft_p_min": trial.suggest_float("draft_p_min", 0.0, 0.95, step=0.05),
-    }
-    arm = {"draft": draft, "speculation": settings}
-    record = {"number": 0, "state": "complete", "arm": arm, "noisy": False, "error": None}
-    trial.set_user_attr("record", record)
-    old.tell(trial, 1.1)
-
-    study = open_study(tmp_path, drafts=("a", "b"))
-    (known,) = study.records()
-    assert known.arm.draft == draft
-    assert known.arm.speculation == Speculation(msgspec.convert(settings, DraftSimple))
-    result = run(study, ScriptedMeasurer(), n_trials=20, drafts=("a", "b"))
-    assert {record.arm.drafter for record in result.trials} >= {"off", "ngram-simple", "a", "b"}
-
-
-def test_the_label_of_an_ngram_arm_names_kind_and_sizes() -> None:
-    speculation = Speculation(NgramSimple(size_m=48))
-    arm = Arm(draft=None, speculation=speculation)
-    assert (arm.label, arm.drafter) == ("ngram-simple: n 12, m 48", "ngram-simple")
-
-
-def test_the_arms_label_is_the_setting() -> None:
-    assert OFF.label == "off"
-    arm = SearchSpace(drafts=("d",)).first_arms()[1]
-    assert arm.speculation == Speculation(DraftSimple(draft_max=3))
-    assert arm.label == "d: max 3, min 0, p_min 0.00"
 
 
 def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(

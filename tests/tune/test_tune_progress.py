@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
@@ -47,29 +45,12 @@ EVENTS: tuple[TuneEvent, ...] = (
 )
 
 
-def test_nothing_runs_before_a_start() -> None:
-    state = TuningState()
-    assert state.phase is Phase.IDLE
-    assert not state.is_running
-    assert (state.records, state.result, state.error) == ((), None, None)
-
-
-@pytest.mark.parametrize(
-    ("phase", "runs"),
-    [
-        (Phase.IDLE, False),
-        (Phase.STARTING, True),
-        (Phase.RECORDING, True),
-        (Phase.SEARCHING, True),
-        (Phase.CONFIRMING, True),
-        (Phase.STOPPING, True),
-        (Phase.FINISHED, False),
-        (Phase.FAILED, False),
-    ],
-)
-def test_it_runs_until_it_has_stopped(phase: Phase, runs: bool) -> None:  # noqa: FBT001 - a table
-    assert TuningState(phase=phase).is_running is runs
-    assert TuningState(phase=phase, paused=True).is_running is runs
+def test_it_runs_from_its_start_until_it_has_stopped() -> None:
+    assert TuningState().phase is Phase.IDLE
+    rests = {Phase.IDLE, Phase.FINISHED, Phase.FAILED}
+    for phase in Phase:
+        for paused in (False, True):
+            assert TuningState(phase=phase, paused=paused).is_running is (phase not in rests)
 
 
 def test_resuming_takes_up_the_trials_and_nothing_else() -> None:
@@ -99,36 +80,22 @@ def test_a_finished_trial_is_added_and_nothing_is_measured() -> None:
     assert state == replace(searching, records=(record(0),), current=None)
 
 
-def test_trials_are_kept_by_number_whatever_the_order_they_come_in() -> None:
-    state = STARTING
-    for number in (2, 0, 1):
-        state = advance(state, TrialFinished(record=record(number)))
-    assert [r.number for r in state.records] == [0, 1, 2]
-
-
-def test_a_trial_that_comes_again_replaces_itself() -> None:
-    interrupted, done = record(0, TrialState.INTERRUPTED), record(0)
-    state = advance(STARTING, StudyResumed(records=(interrupted, record(1))))
-    state = advance(state, TrialFinished(record=done))
-    assert state.records == (done, record(1))
-
-
-def test_other_trials_stay_the_same_objects() -> None:
-    first = record(0)
-    state = advance(STARTING, TrialFinished(record=first))
-    state = advance(state, TrialFinished(record=record(1)))
-    assert state.records[0] is first
+def test_trials_are_kept_by_number_and_a_trial_that_comes_again_replaces_itself() -> None:
+    numbers, state = (2, 0, 1), STARTING
+    kept = {number: record(number) for number in numbers}
+    for number in numbers:
+        state = advance(state, TrialFinished(record=kept[number]))
+    assert all(one is kept[number] for number, one in enumerate(state.records))
+    again = record(0, TrialState.INTERRUPTED)
+    state = advance(state, TrialFinished(record=again))
+    assert state.records == (again, kept[1], kept[2])
 
 
 def test_a_prompt_of_a_trial_counts_for_the_trial_and_tells_the_time_left() -> None:
     searching = replace(STARTING, phase=Phase.SEARCHING)
-    expected = replace(searching, seconds_left=7.5, n_measured=1)
-    assert advance(searching, measured(7.5)) == expected
-
-
-def test_time_left_that_is_not_known_any_more_is_not_shown_any_more() -> None:
-    searching = replace(STARTING, phase=Phase.SEARCHING, seconds_left=7.5)
-    assert advance(searching, measured(None)).seconds_left is None
+    known = advance(searching, measured(7.5))
+    assert known == replace(searching, seconds_left=7.5, n_measured=1)
+    assert advance(known, measured(None)).seconds_left is None
 
 
 def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
@@ -142,19 +109,10 @@ def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
         assert state.n_confirmed == n
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_a_search_that_is_stopping_stays_stopping(event: TuneEvent) -> None:
-    state = replace(STARTING, phase=Phase.STOPPING)
-    assert advance(state, event).phase is Phase.STOPPING
-
-
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_a_pause_is_the_users_alone(event: TuneEvent) -> None:
-    assert advance(replace(STARTING, paused=True), event).paused
-    assert not advance(STARTING, event).paused
-
-
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_what_a_search_was_asked_stays(event: TuneEvent) -> None:
-    state = advance(STARTING, event)
-    assert (state.study, state.n_trials) == ("s", 9)
+def test_a_stop_and_a_pause_are_the_users_and_what_was_asked_stays() -> None:
+    for event in EVENTS:
+        assert advance(replace(STARTING, phase=Phase.STOPPING), event).phase is Phase.STOPPING
+        assert advance(replace(STARTING, paused=True), event).paused
+        state = advance(STARTING, event)
+        assert not state.paused
+        assert (state.study, state.n_trials) == ("s", 9)

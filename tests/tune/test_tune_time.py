@@ -1,8 +1,5 @@
 """The part of ``tune``'s time budget that llama-server gets."""
 
-import re
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +7,7 @@ from hypothesis import strategies as st
 from spectui.measure.measurer import Pair
 from spectui.prompts import Prompt
 from spectui.tune.served_time import Cost, cost_of, room_of, spread
-from tests.support.cli import Spectui
-from tests.support.scripted_server import write_server
 from tests.support.search import items, result
-
-pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 COST = Cost(prompt_s=2.0, starts_s=10.0)
 
@@ -68,15 +61,3 @@ def test_a_cost_is_that_of_the_race_and_of_the_starts() -> None:
 def test_fewer_prompts_are_of_as_many_categories() -> None:
     prompts = [Prompt(id=f"{kind}{n}", category=kind, text="x") for kind in "abc" for n in range(3)]
     assert [one.id for one in spread(prompts, 5)] == ["a0", "b0", "c0", "a1", "b1"]
-
-
-def test_a_budget_that_is_used_up_asks_no_server(
-    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
-) -> None:
-    binary = write_server(tmp_path / "llama-server")
-    options = ["--prompts", prompts, "--server-bin", binary, "--trials", 2, "--time-budget", "1s"]
-    assert spectui("tune", *pair, *options) == 0, spectui.err
-    assert "starting llama-server" not in spectui.err
-    # A slow machine has tried nothing but off by then.
-    if not re.search("not confirmed|no setting was confirmed", spectui.out):
-        assert "llama-server was not measured: of the time budget" in " ".join(spectui.out.split())

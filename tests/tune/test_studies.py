@@ -1,0 +1,219 @@
+"""A study in a real storage: what is kept, who may work on it, and what is asked for next."""
+
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import msgspec
+import optuna
+import pytest
+from optuna.storages import BaseStorage
+
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
+from spectui.tune.space import SearchSpace
+from spectui.tune.studies.storage import close_storage, open_storage
+from spectui.tune.studies.study import StudyOptions, TuningStudy
+from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
+from tests.support.search import SPACE, SPEC, items, open_study, result
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
+    open_study(tmp_path).close()
+    with pytest.raises(UsageError, match="another machine"):
+        open_study(tmp_path, spec={**SPEC, "machine": "other"})
+
+
+def test_a_study_must_exist_where_it_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no study s to resume"):
+        open_study(tmp_path, must_exist=True)
+
+
+@pytest.mark.parametrize(
+    "storage", ["nonsense", "sqlite:////nonexistent/folder/x.sqlite3", "mysql+nope://h/db"]
+)
+def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
+    with pytest.raises(BadInputError, match="cannot be used") as caught:
+        TuningStudy("s", StudyOptions(storage=storage), spec=SPEC, space=SPACE)
+    assert storage in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        study.ask()
+    # The same process asking again stands for a new one: nobody measures the first any more.
+    with open_study(tmp_path) as resumed:
+        (record,) = resumed.records()
+        assert record.state is TrialState.INTERRUPTED
+        assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
+
+
+def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    close_storage(open_storage(url))
+    with closing(sqlite3.connect(tmp_path / "studies.sqlite3")) as connection:
+        connection.execute("DROP INDEX ix_studies_study_name")
+        connection.commit()
+    storage = open_storage(url)
+    for _ in range(2):
+        optuna.create_study(study_name="one", storage=storage, load_if_exists=True)
+    assert len(storage.get_all_studies()) == 1
+    close_storage(storage)
+
+
+@pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])
+def test_the_end_of_this_process_counts_where_it_had_the_models(
+    tmp_path: Path, *, isolated: bool, died: bool
+) -> None:
+    with open_study(tmp_path, isolated=isolated) as study:
+        study.ask()
+    with open_study(tmp_path) as resumed:
+        (record,) = resumed.records()
+        assert record.died is died
+
+
+@pytest.mark.parametrize("name", ["open", "a/b", "é" * 200])
+def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with open_study(tmp_path, name=name) as study:
+        study.ask()
+    with open_study(tmp_path, name=name) as resumed:
+        assert len(resumed.records()) == 1
+
+
+def test_a_study_that_somebody_works_on_is_refused(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        with pytest.raises(UsageError, match="another spectui is working on the study s; wait"):
+            open_study(tmp_path)
+        with open_study(tmp_path, name="other") as beside:
+            assert beside.ask().number == 0
+        study.ask()
+    with open_study(tmp_path) as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+
+
+@pytest.mark.parametrize("owner", [{"host": "elsewhere", "pid": 1}, {"host": None, "pid": 1}])
+def test_who_has_the_lock_need_not_believe_what_a_dead_process_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: dict[str, Any]
+) -> None:
+    """The machine may have another name by now, or another process the number."""
+    owner = {**owner, "host": owner["host"] or os.uname().nodename}
+    with monkeypatch.context() as patch:
+        patch.setattr("spectui.tune.studies.study.this_process", lambda **_: {**owner, "beat": 0})
+        with open_study(tmp_path) as study:
+            study.ask()
+    with open_study(tmp_path) as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+
+
+def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
+    url, together = f"sqlite:///{tmp_path / 'studies.sqlite3'}", Barrier(4)
+
+    def opened() -> BaseStorage:
+        together.wait()
+        return open_storage(url)
+
+    with ThreadPoolExecutor(4) as threads:
+        for each in [threads.submit(opened) for _ in range(4)]:
+            close_storage(each.result())
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a storage without a file."""
+    monkeypatch.setattr("spectui.tune.studies.study.lock_study", lambda _url, _name: None)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_a_study_that_another_process_conducts_is_refused(tmp_path: Path) -> None:
+    with (
+        open_study(tmp_path),
+        pytest.raises(UsageError, match=rf"process {os.getpid()} on .* is working on the study s;"),
+    ):
+        open_study(tmp_path)
+    with open_study(tmp_path) as resumed:
+        assert resumed.ask().number == 0
+
+
+def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        study.begin()
+        study.interrupt(study.ask())
+    with open_study(tmp_path) as resumed:
+        resumed.begin()
+        proposals = [resumed.ask() for _ in range(2)]
+        assert [proposal.number for proposal in proposals] == [1, 2]
+        resumed.fail(proposals[0], DoesNotFitError("no room"))
+        resumed.interrupt(proposals[1])
+        assert [record.number for record in resumed.records()] == [0, 1, 2]
+        assert n_measured(resumed.records()) == 0
+
+
+def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:
+    measured = score(items(1)[0], result(9.5, drafted=4))
+    with open_study(tmp_path) as study:
+        study.begin()
+        study.follow(SPACE.defaults)
+        kept = []
+        for _ in range(4):
+            asked = study.ask()
+            kept.append(
+                TrialRecord(
+                    number=asked.number,
+                    state=TrialState.COMPLETE,
+                    arm=asked.arm,
+                    anchor_tokens_per_s=10.0,
+                    prompts=(measured,),
+                )
+            )
+            assert study.finish(kept[-1])
+    with open_study(tmp_path) as study:
+        assert study.records() == tuple(kept)
+
+
+def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        proposal = study.ask()
+        record = study.fail(proposal, BadInputError("no room"))
+        assert record == TrialRecord(
+            number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
+        )
+        assert [one.state for one in study.records()].count(TrialState.COMPLETE) == 0
+
+
+def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
+    """Its trials have no kind, and its records no word about n-grams."""
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    old = optuna.create_study(study_name="s", storage=url, direction="maximize")
+    old.set_user_attr("spec", SPEC)
+    # A draft_max of 0 was no speculation.
+    old.enqueue_trial({"draft_max": 4})
+    trial = old.ask()
+    draft = trial.suggest_categorical("draft", ["a", "b"])
+    settings = {
+        "draft_max": trial.suggest_int("draft_max", 0, 16),
+        "draft_min": trial.suggest_int("draft_min", 0, 4),
+        "draft_p_min": trial.suggest_float("draft_p_min", 0.0, 0.95, step=0.05),
+    }
+    arm = {"draft": draft, "speculation": settings}
+    record = {"number": 0, "state": "complete", "arm": arm, "noisy": False, "error": None}
+    trial.set_user_attr("record", record)
+    old.tell(trial, 1.1)
+
+    study = open_study(tmp_path, space=SearchSpace(drafts=("a", "b")))
+    (known,) = study.records()
+    assert known.arm.draft == draft
+    assert known.arm.speculation == Speculation(msgspec.convert(settings, DraftSimple))
+    study.begin()
+    study.follow(study.space.defaults)
+    asked = [study.ask().arm.drafter for _ in range(5)]
+    assert asked[0] == "off"
+    assert {*asked, draft} == {"off", "a", "b", "ngram-simple"}
+    study.close()

@@ -1,0 +1,186 @@
+"""Small mutations of the code, each held against the tests of its package.
+
+Run as ``python -m tools.mutations [PACKAGE ...]``. Every mutation is made in a copy of the working
+tree, where the package's tests run until one fails. Exits with 1 if none does for any mutation.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    "speculative/models": (("n_tokens <= n_snapshots", "n_tokens < n_snapshots"),),
+    "speculative/decoder": (
+        ("n_ctx - n_past - 2", "n_ctx - n_past - 1"),
+        ("n_past + 1 >= self._target.n_ctx", "n_past >= self._target.n_ctx"),
+        ("rollback_s=(t_marked - t_verify) + ", "rollback_s="),
+    ),
+    "speculative/drafters": (
+        ("if probability < floor:", "if probability <= floor:"),
+        ("len(batch) > 1 and not self._is_marked", "len(batch) > 1"),
+    ),
+    "speculative/ngram_mod": (
+        ("4 * n_accepted >= self._n_drafted", "4 * n_accepted > self._n_drafted"),
+    ),
+    "speculative/ngram_cache": (("((2, 66), (2, 50)", "((2, 60), (2, 50)"),),
+    "speculative/ngram_map": (("best.n_seen >= 2 * n_others", "best.n_seen > 2 * n_others"),),
+    "speculative/counters": (
+        ("len(finished.tokens) - finished.is_redone", "len(finished.tokens)"),
+    ),
+    "measure/statistics": (
+        ("observed / (2 * n)", "observed / (4 * n)"),
+        ("max(1.0, round(ceiling, _DIGITS))", "round(ceiling, _DIGITS)"),
+        ("round(self.estimate, _DIGITS) > self", "round(self.estimate, _DIGITS) >= self"),
+        ("round(low, _DIGITS) > self", "round(low, _DIGITS) >= self"),
+        ("/ (n * (n - 1))", "/ (n * n)"),
+    ),
+    "measure/prices": (
+        ("_EDGE = 1.5", "_EDGE = 3.0"),
+        ("np.maximum(_EDGE * spread, _RARE_REACH)", "_EDGE * spread"),
+    ),
+    "measure/verdict": (("if low >= 1 - self.min_gain", "if low >= 1"),),
+    "measure/requests": (("1 + math.ceil(", "math.ceil("),),
+    "measure/slots": (("self.n_slots * n_tokens", "n_tokens"),),
+    "trace/replay": (
+        ("ddof=1", "ddof=0"),
+        ("decoded.sum() < 2", "decoded.sum() < 1"),
+    ),
+    "trace/costs": (
+        ("CLIFF * (m + 1) / (n + 1)", "CLIFF * m / n"),
+        ("max(0.0, emitted - 1 - self.drafted * p_full)", "max(0.0, emitted - 1)"),
+    ),
+    "trace/fit": (
+        ("cut = len(ordered) // _TRIMMED", "cut = 0"),
+        ("(means[-1] * sums[-1] + mean * total) / (sums[-1] + total)", "(means[-1] + mean) / 2"),
+        ("_bounded(_at_most_a_round(", "_bounded(("),
+        ("[o for o in chains if not o.catches_up] or chains", "chains"),
+    ),
+    "trace/grid": (
+        ("at_end = (drafted >= run)", "at_end = (drafted > run)"),
+        ("(accepted == drafted) & chain.is_full", "(accepted == drafted)"),
+    ),
+    "tune/race": (
+        ("low is not None and low > 1", "low is not None"),
+        ("high < 1 + self._min_gain", "high < 1"),
+        ("two.speculative_s * drift", "two.speculative_s"),
+        ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
+    ),
+    "tune/looks": (
+        ("_POWER = 2", "_POWER = 1"),
+        ("(total - self._spent_before) / 2", "total - self._spent_before"),
+    ),
+    "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),
+    "tune/estimates": (("(measured + predicted) / 2", "measured"),),
+    "tune/depths": (("(n - 1) / n * sum(", "1 / n * sum("),),
+    "tune/categories": (("low > 0 and gain > min_gain", "low > 0"),),
+    "engine/demand": (
+        ("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),
+        ("0 <= left < self.margin_bytes", "0 <= left <= self.margin_bytes"),
+    ),
+    "engine/fit": (("(n_left if device < last else n_left - 1)", "n_left"),),
+    "engine/host_memory": (
+        ("min(most, hard)", "max(most, hard)"),
+        ('stat.get("size", 0) - stat.get("c_min", 0)', 'stat.get("size", 0)'),
+    ),
+    "engine/generation": (
+        ("len(command.prompt) + 1 >= n_ctx", "len(command.prompt) + 1 > n_ctx"),
+        ("position < finished.n_accepted", "position <= finished.n_accepted"),
+    ),
+    "engine/pressure": (("n_well = 0 if shortage else n_well + 1", "n_well += not shortage"),),
+    "engine/thread": (("(job.client.priority, job.number)", "(job.client.priority, -job.number)"),),
+    "engine/prompt_store": (("other[0] is Role.TARGET, self", "other[0] is Role.DRAFT, self"),),
+    "commands/translation": (
+        (" or (not kinds and _is_recognised(command))", ""),
+        ("        and is_form\n", ""),
+        ('        and bool(kinds - {"draft", "draft-simple", MTP_KIND})\n', ""),
+        ("size_m is not None and not is_own", "size_m is not None"),
+        ("key=lambda item: item.variable is not None", "key=lambda item: item.variable is None"),
+    ),
+    "commands/recognition": (("len(own) > len(others)", "len(own) >= len(others)"),),
+    "commands/values": (
+        ("number > self.high", "number >= self.high"),
+        ("parts[:-1] if len(parts) > 1 and not parts[-1] else parts", "parts"),
+    ),
+    "commands/takeover": (("return n_layers > 0", "return True"),),
+    "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),
+}
+"""Texts that stand once in a module of ``spectui``, and what takes the place of each."""
+
+
+def main() -> int:
+    """Print which mutations are caught, and return the exit status."""
+    packages = dict.fromkeys(map(_package, MUTATIONS))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("packages", nargs="*", help=f"of {', '.join(packages)}; without any: all")
+    wanted = parser.parse_args().packages or packages
+    found: list[bool] = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        _copy_to(copy)
+        for module, changes in MUTATIONS.items():
+            for old, new in changes if _package(module) in wanted else ():
+                found.append(_is_caught(copy, module, old, new))
+                shown = f"{module}: {old.strip()} -> {new.strip()}"
+                print("caught" if found[-1] else "MISSED", shown, flush=True)
+    print(f"{sum(found)} of {len(found)} caught")
+    return 0 if all(found) else 1
+
+
+def _package(module: str) -> str:
+    return module.partition("/")[0]
+
+
+def _copy_to(folder: Path) -> None:
+    """Copy the files that git knows or would add."""
+    listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def _is_caught(copy: Path, module: str, old: str, new: str) -> bool:
+    """Whether a test of the package fails on a mutation.
+
+    Raises:
+        ValueError: the text does not stand in the module just once.
+    """
+    path = copy / "spectui" / f"{module}.py"
+    text = path.read_text()
+    if text.count(old) != 1:
+        raise ValueError(f"{module} has {old!r} {text.count(old)} times; name a text it has once")
+    path.write_text(text.replace(old, new))
+    # One of the same second and length would pass for compiled.
+    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+    try:
+        return not _passes(copy, module)
+    finally:
+        path.write_text(text)
+
+
+def _passes(copy: Path, module: str) -> bool:
+    """Whether the package's tests pass; those named like the module go first."""
+    name = module.rpartition("/")[2]
+    tests = (copy / "tests" / _package(module)).rglob("test_*.py")
+    ordered = sorted(tests, key=lambda path: (name not in path.name, path))
+    options = ("-x", "-q", "-m", "not ci", "-p", "no:cacheprovider")
+    run = subprocess.run(
+        (sys.executable, "-m", "pytest", *options, *ordered),
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return run.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
