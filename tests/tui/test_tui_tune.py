@@ -346,7 +346,7 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse() 
 async def test_files_need_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prompts = Path("p.txt")
-    prompts.write_text("Say something.")  # noqa: ASYNC240 - before the screen is there
+    prompts.write_text("Say something.")
     async with opened() as (app, stage):
         path = app.field("path")
         assert not path.region

@@ -838,10 +838,9 @@ async def looked(cockpit: Cockpit, pilot: Pilot[None]) -> str:
     return " ".join(text.split())
 
 
-def test_a_key_opens_it_on_what_the_session_recorded() -> None:
+async def test_a_key_opens_it_on_what_the_session_recorded() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         post(cockpit, CHAT)
         cockpit.tuning(TuningState(records=(trial(0), trial(1, arm(4), 1.2))))
@@ -863,13 +862,10 @@ def test_a_key_opens_it_on_what_the_session_recorded() -> None:
         await press_keys(pilot, "escape")
         assert cockpit.app.screen is cockpit.app.live
 
-    cockpit.run(scenario)
 
-
-def test_an_applied_setting_is_the_next_answers() -> None:
+async def test_an_applied_setting_is_the_next_answers() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         post(cockpit, CHAT)
         await press_keys(pilot, "f10")
@@ -877,8 +873,6 @@ def test_an_applied_setting_is_the_next_answers() -> None:
         await press_keys(pilot, "right", "right", "a")
         assert setup_of(cockpit).speculation == Speculation(drafting(6))
         assert "in use" in await looked(cockpit, pilot)
-
-    cockpit.run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -892,22 +886,18 @@ def test_an_applied_setting_is_the_next_answers() -> None:
         (launch(), "Nothing has been said yet"),
     ],
 )
-def test_the_app_says_why_there_is_nothing_to_replay(started: Launch, words: str) -> None:
+async def test_the_app_says_why_there_is_nothing_to_replay(started: Launch, words: str) -> None:
     cockpit = Cockpit(started)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
         assert words in await looked(cockpit, pilot)
-
-    cockpit.run(scenario)
     assert cockpit.script.records_chats is started.settings.record_chats
 
 
-def test_while_the_first_answer_is_written_it_says_so() -> None:
+async def test_while_the_first_answer_is_written_it_says_so() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "h", "enter", "f10")
         assert "An answer is being written; when it is there" in await looked(cockpit, pilot)
@@ -916,13 +906,10 @@ def test_while_the_first_answer_is_written_it_says_so() -> None:
         # It was stopped before its first token.
         assert "Nothing has been said yet" in await looked(cockpit, pilot)
 
-    cockpit.run(scenario)
 
-
-def test_of_a_chat_that_was_taken_up_it_says_that_its_answers_are_not_recorded() -> None:
+async def test_of_a_chat_that_was_taken_up_it_says_that_its_answers_are_not_recorded() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         cockpit.app.session.conversation.chat.restore(
             (UserTurn(text="2+2?"), AnswerPart(text="4", drafted=()))
@@ -931,21 +918,16 @@ def test_of_a_chat_that_was_taken_up_it_says_that_its_answers_are_not_recorded()
         shown = await looked(cockpit, pilot)
         assert "What was answered so far is not recorded, as answers of earlier sessions" in shown
 
-    cockpit.run(scenario)
 
-
-def test_before_a_pair_is_chosen_there_is_nothing_to_replay() -> None:
+async def test_before_a_pair_is_chosen_there_is_nothing_to_replay() -> None:
     cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.NO_MODEL)
         await press_keys(pilot, "f10")
         assert "No pair is loaded yet" in await looked(cockpit, pilot)
 
-    cockpit.run(scenario)
 
-
-def test_a_trace_is_saved_where_the_app_says(
+async def test_a_trace_is_saved_where_the_app_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
@@ -961,8 +943,7 @@ def test_a_trace_is_saved_where_the_app_says(
         )
 
     monkeypatch.setattr(cockpit.script, "chat_trace", chat_trace, raising=False)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         other = ChatText(recording=RECORDINGS[0], sampling=SamplingConfig(temp=0.7))
         post(cockpit, replace(CHAT, texts=(other, CHAT.texts[1])))
@@ -982,11 +963,12 @@ def test_a_trace_is_saved_where_the_app_says(
         await looked(cockpit, pilot)
         assert "cannot create the folder" in [n.message for n in cockpit.app._notifications][-1]
 
-    cockpit.run(scenario)
 
-
-@pytest.mark.parametrize("size", [*SIZES, (40, 12)])
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize(
+    ("size", "glyphs"),
+    [((120, 40), UNICODE), ((80, 24), ASCII), ((40, 12), UNICODE)],
+    ids=["wide", "ascii", "small"],
+)
 def test_pictures(
     snap_compare: SnapCompare,
     monkeypatch: pytest.MonkeyPatch,

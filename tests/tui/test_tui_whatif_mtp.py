@@ -116,10 +116,9 @@ def own_target(n_layers: int = 1) -> Cockpit:
     return cockpit
 
 
-def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
+async def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
     cockpit = own_target()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
         shown = await looked(cockpit, pilot)
@@ -139,14 +138,11 @@ def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
         assert setup_of(cockpit).speculation == Speculation(mtp(3))
         assert "in use" in await looked(cockpit, pilot)
 
-    cockpit.run(scenario)
 
-
-def test_while_the_models_are_loaded_it_says_so_and_follows() -> None:
+async def test_while_the_models_are_loaded_it_says_so_and_follows() -> None:
     cockpit = Cockpit()
     cockpit.script.load_events[0] = []
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
         await press_keys(pilot, "f10")
         assert "The models are being loaded" in await looked(cockpit, pilot)
@@ -154,20 +150,15 @@ def test_while_the_models_are_loaded_it_says_so_and_follows() -> None:
         await ready(cockpit, pilot)
         assert "Nothing has been said yet" in await looked(cockpit, pilot)
 
-    cockpit.run(scenario)
-
 
 @pytest.mark.parametrize("fails", [False, True], ids=["none", "failed"])
-def test_without_anybody_to_draft_it_says_what_to_do(*, fails: bool) -> None:
+async def test_without_anybody_to_draft_it_says_what_to_do(*, fails: bool) -> None:
     cockpit = Cockpit() if fails else Cockpit(launch(pair=Pair(target=TARGET, draft=None)))
     reason = EngineFailed(error=BadInputError("the vocabularies differ"), trace=None)
     cockpit.script.load_events = [[loaded(Role.TARGET)], [reason]]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
         shown = await looked(cockpit, pilot)
         assert "No draft is loaded, and the target was not loaded to draft for itself" in shown
         assert "start with --spec-type draft-mtp" in shown
-
-    cockpit.run(scenario)
