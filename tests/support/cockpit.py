@@ -1,8 +1,8 @@
 """The app over a scripted engine: exact numbers, no threads, no waiting for time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -367,21 +367,30 @@ class Cockpit:
         self.threads = cast("ScriptedThreads", self.app.threads)
         self.script = self.threads.script
 
+    @asynccontextmanager
+    async def shown(
+        self,
+        size: tuple[int, int] = (120, 40),
+        message_hook: Callable[[Message], None] | None = None,
+    ) -> AsyncIterator[Pilot[None]]:
+        """The app, which is running."""
+        with without_idle_work():
+            async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
+                await handled(pilot)
+                yield pilot
+
     def run(
         self,
         scenario: Callable[[Pilot[None]], Awaitable[None]],
         size: tuple[int, int] = (120, 40),
-        message_hook: Callable[[Message], None] | None = None,
     ) -> None:
         """Drive it."""
 
         async def drive() -> None:
-            async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
-                await handled(pilot)
+            async with self.shown(size) as pilot:
                 await scenario(pilot)
 
-        with without_idle_work():
-            asyncio.run(drive())
+        asyncio.run(drive())
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""

@@ -1,10 +1,22 @@
 """What tests of screens share."""
 
+import asyncio
+import inspect
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.cockpit import without_idle_work
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run tests that are coroutines, each in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    named = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in named}))
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -1,27 +1,21 @@
 """How the app connects its screens: tuning, export and picking over a scripted engine."""
 
-import gc
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual import events
-from textual._styles_cache import StylesCache
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
-from spectui.demo import DemoModel
 from spectui.engine.events import TokenEmitted
 from spectui.live.setup import Activity, Launch, Pair
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.options.drafters import DraftSimple
 from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
 from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
@@ -38,7 +32,7 @@ from spectui.tui.threads import ScanFinished
 from spectui.tui.tune.controller import PromptSource
 from spectui.tui.tune.form import Filled, PathInput, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.widgets import ChoiceRow, StatusBar
+from spectui.tui.widgets import StatusBar
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import best_trial
 from tests.support.cockpit import (
@@ -72,70 +66,73 @@ async def tell(cockpit: Cockpit, pilot: Pilot[None], state: TuningState) -> None
     await settled(pilot, lambda: cockpit.app.tune.state == state)
 
 
+# Tuning
+
+
+def is_live(cockpit: Cockpit) -> bool:
+    """Whether no other screen lies over the chat."""
+    return cockpit.app.screen is cockpit.app.live
+
+
 def started_with(cockpit: Cockpit) -> tuple[tuple[Prompt, ...], int]:
-    (value,) = [value for name, value in cockpit.script.asked if name == "start_tuning"]
+    """The prompts and the number of trials of the last search."""
+    value = [value for name, value in cockpit.script.asked if name == "start_tuning"][-1]
     assert isinstance(value, tuple)
     return value[1], value[2]
 
 
-# Tuning
-
-
-def test_tuning_is_started_on_the_built_in_prompts() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5")
-        assert isinstance(cockpit.app.screen, TuneScreen)
-        await press_keys(pilot, "s")
-        prompts, n_trials = started_with(cockpit)
-        assert prompts == builtin_suite()
-        assert n_trials > 0
-
-    cockpit.run(scenario)
-
-
-def test_tuning_on_the_turns_of_this_chat() -> None:
+async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> None:
     cockpit = Cockpit()
     cockpit.script.answers += [answer_events(WORDS), answer_events(WORDS)]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    path = tmp_path / "mine.jsonl"
+    files = Wanted(source=PromptSource.FILES, path=path, n_trials=5)
+    turns = Wanted(source=PromptSource.CHAT, n_trials=5)
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
+        # A chat needs turns, and files have to be read.
+        cockpit.app.tune.start(turns)
+        await handled(pilot)
+        assert len(cockpit.app._notifications) == 1
+        await press_keys(pilot, "f5", "p")
+        for content in (None, "not json\n"):
+            if content is not None:
+                path.write_text(content)
+            cockpit.app.tune.start(files)
+            await handled(pilot)
+            assert isinstance(cockpit.app.focused, PathInput)
+            assert "mine.jsonl" in form_problem(cockpit)
+        assert "start_tuning" not in cockpit.script.names()
+        assert len(cockpit.app._notifications) == 1
+        path.write_text('{"id": "a", "category": "c", "prompt": "hello"}\n')
+        cockpit.app.tune.start(files)
+        assert [prompt.text for prompt in started_with(cockpit)[0]] == ["hello"]
         for text in ("one", "two"):
             cockpit.app.session.ask(text)
             await ready(cockpit, pilot)
-        cockpit.app.tune.start(Wanted(source=PromptSource.CHAT, n_trials=5))
+        cockpit.app.tune.start(turns)
         prompts, n_trials = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
         assert n_trials == 5
 
-    cockpit.run(scenario)
 
-
-def test_tuning_on_files(tmp_path: Path) -> None:
-    cockpit = Cockpit()
-    path = tmp_path / "mine.jsonl"
-    path.write_text('{"id": "a", "category": "c", "prompt": "hello"}\n')
-
-    async def scenario(pilot: Pilot[None]) -> None:
+async def test_a_search_needs_a_draft() -> None:
+    cockpit = Cockpit(launch(pair=Pair(target=TARGET, draft=None)))
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
-        cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
-        prompts, _n_trials = started_with(cockpit)
-        assert [prompt.text for prompt in prompts] == ["hello"]
+        cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN, n_trials=5))
+        await handled(pilot)
+        assert "start_tuning" not in cockpit.script.names()
+        assert len(cockpit.app._notifications) == 1
 
-    cockpit.run(scenario)
 
-
-def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
+async def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cockpit = Cockpit()
     path = Path("p.txt")
     monkeypatch.chdir(tmp_path)
     path.write_text("Say something.")
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown(size=(200, 40)) as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f5", "p", *str(path), "escape", "n", "7", "escape", "escape")
         assert cockpit.app.screen is cockpit.app.live
@@ -156,28 +153,6 @@ def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
         await press_keys(pilot, "s")
         assert cockpit.app.screen.query_one(TuneSetup).filled == kept
 
-    cockpit.run(scenario, size=(200, 40))
-
-
-@pytest.mark.parametrize("content", [None, "not json\n"])
-def test_prompts_that_cannot_be_read_start_nothing(tmp_path: Path, content: str | None) -> None:
-    cockpit = Cockpit()
-    path = tmp_path / "mine.jsonl"
-    if content is not None:
-        path.write_text(content)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "p")
-        cockpit.app.tune.start(Wanted(source=PromptSource.FILES, path=path, n_trials=5))
-        await handled(pilot)
-        assert isinstance(cockpit.app.focused, PathInput)
-        assert "start_tuning" not in cockpit.script.names()
-        assert "mine.jsonl" in form_problem(cockpit)
-        assert not cockpit.app._notifications
-
-    cockpit.run(scenario)
-
 
 def form_problem(cockpit: Cockpit) -> str:
     form = cockpit.app.screen.query_one(TuneSetup)
@@ -185,55 +160,38 @@ def form_problem(cockpit: Cockpit) -> str:
     return str(form.query_one("#problem", Static).render())
 
 
-def test_a_prompt_that_does_not_fit_is_named_in_the_form() -> None:
+async def test_a_failed_search_says_why() -> None:
     cockpit = Cockpit()
     reason = "prompt long-1 has 764 tokens, but the context has 512; raise -c"
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    never_began = TuningState(phase=Phase.FAILED, n_trials=30, error=reason)
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await tell(cockpit, pilot, USE_IT)
+        # In the form, while that is shown.
         await press_keys(pilot, "f5", "s", "s")
         await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
-        cockpit.tuning(TuningState(phase=Phase.FAILED, n_trials=30, error=reason))
+        cockpit.tuning(never_began)
         await settled(pilot, lambda: not cockpit.app.tune.is_measuring)
         assert reason in form_problem(cockpit)
+        failed = TuningState(phase=Phase.FAILED, study="a study", error="the disk is full")
+        await tell(cockpit, pilot, failed)
+        assert any("the disk is full" in line for line in screen_lines(cockpit))
         assert not cockpit.app._notifications
-
-    cockpit.run(scenario)
-
-
-def test_a_search_that_never_began_is_told_of_when_its_screen_is_closed() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        cockpit.tuning(TuningState(phase=Phase.FAILED, error="prompt a does not fit"))
+        while not is_live(cockpit):
+            await press_keys(pilot, "escape")
+        # What the search still tells is nobody's to show: the screen is closed.
+        await tell(cockpit, pilot, SEARCHING)
+        assert is_live(cockpit)
+        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
+        cockpit.tuning(never_began)
         await settled(pilot, lambda: bool(cockpit.app._notifications))
         (toast,) = cockpit.app._notifications
-        assert toast.message == "prompt a does not fit."
-
-    cockpit.run(scenario)
+        assert toast.message == f"{reason}."
 
 
-@pytest.mark.parametrize("source", [PromptSource.CHAT, PromptSource.BUILTIN])
-def test_tuning_needs_turns_and_a_draft(source: PromptSource) -> None:
-    alone = launch(pair=Pair(target=TARGET, draft=None))
-    cockpit = Cockpit(alone if source is PromptSource.BUILTIN else None)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        cockpit.app.tune.start(Wanted(source=source, n_trials=5))
-        await handled(pilot)
-        assert "start_tuning" not in cockpit.script.names()
-        assert len(cockpit.app._notifications) == 1
-
-    cockpit.run(scenario)
-
-
-def test_without_a_pair_the_form_says_how_to_get_one() -> None:
+async def test_without_a_pair_the_form_says_how_to_get_one() -> None:
     cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await picker(cockpit, pilot)
         await press_keys(pilot, "f5")
         tune = cockpit.app.screen
@@ -246,114 +204,80 @@ def test_without_a_pair_the_form_says_how_to_get_one() -> None:
         await press_keys(pilot, "escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
 
-    cockpit.run(scenario)
 
-
-def test_the_search_is_paused_resumed_and_stopped() -> None:
+async def test_a_search_step_by_step() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f5")
+        assert isinstance(cockpit.app.screen, TuneScreen)
+        await press_keys(pilot, "s")
+        prompts, n_trials = started_with(cockpit)
+        assert prompts == builtin_suite()
+        assert n_trials > 0
         await tell(cockpit, pilot, SEARCHING)
         await press_keys(pilot, "space")
         await tell(cockpit, pilot, replace(SEARCHING, paused=True))
-        await press_keys(pilot, "space")
-        await tell(cockpit, pilot, SEARCHING)
-        await press_keys(pilot, "x")
-        steps = [name for name in cockpit.script.names() if name.endswith("tuning")]
-        assert steps == ["pause_tuning", "resume_tuning", "end_tuning"]
+        await press_keys(pilot, "space", "x")
+        for state in (SEARCHING, TURN_OFF, USE_IT):
+            await tell(cockpit, pilot, state)
+            await press_keys(pilot, "a")
+            wanted = None if state is TURN_OFF else RECORDS[3].arm.speculation
+            assert setup_of(cockpit).speculation == wanted
+        await press_keys(pilot, "e")
+        assert isinstance(cockpit.app.screen, ExportScreen)
+    steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
+    assert cockpit.script.names() == [*LOADED, *steps]
 
-    cockpit.run(scenario)
 
-
-def test_ctrl_c_ends_the_search_and_then_the_app() -> None:
+async def test_ctrl_c_ends_each_search_and_then_the_app() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
+        bar = cockpit.app.live.query_one(StatusBar)
+        for _ in range(2):
+            await tell(cockpit, pilot, replace(SEARCHING, paused=True))
+            assert "tuning paused" in bar.right
+            await tell(cockpit, pilot, SEARCHING)
+            assert "tuning 5/20" in bar.right
+            await press_keys(pilot, "ctrl+c")
+            assert cockpit.script.names()[-1] == "end_tuning"
+            assert "stopping the search" in bar.right
+            await tell(cockpit, pilot, USE_IT)
+            assert "tuning" not in bar.right
         await tell(cockpit, pilot, SEARCHING)
         await press_keys(pilot, "ctrl+c")
-        assert cockpit.script.names()[-1] == "end_tuning"
-        assert "stopping the search" in cockpit.app.live.query_one(StatusBar).right
-        assert cockpit.app.is_running
         # The search tells of a prompt that it has measured, before it hears of the end.
         await tell(cockpit, pilot, replace(SEARCHING, n_measured=3))
         await pilot.press("ctrl+c")
         assert not cockpit.app.is_running
-
-    cockpit.run(scenario)
-    assert cockpit.script.names().count("end_tuning") == 1
+    assert cockpit.script.names().count("end_tuning") == 3
 
 
-def test_a_search_that_follows_a_stopped_one_is_stopped_by_ctrl_c_too() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        for _ in range(2):
-            await tell(cockpit, pilot, SEARCHING)
-            await press_keys(pilot, "ctrl+c")
-            await tell(cockpit, pilot, USE_IT)
-        assert cockpit.script.names().count("end_tuning") == 2
-
-    cockpit.run(scenario)
-
-
-def test_the_status_bar_says_what_the_tuner_does() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        bar = cockpit.app.live.query_one(StatusBar)
-        await tell(cockpit, pilot, SEARCHING)
-        assert "tuning 5/20" in bar.right
-        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
-        assert "tuning paused" in bar.right
-        await tell(cockpit, pilot, USE_IT)
-        assert "tuning" not in bar.right
-
-    cockpit.run(scenario)
-
-
-def test_the_screen_is_quiet_while_a_trial_is_measured() -> None:
-    cockpit = Cockpit()
-    cockpit.script.answers.append(answer_events(WORDS)[:3])
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        lively_s = cockpit.app._pace.interval_s
-        await tell(cockpit, pilot, SEARCHING)
-        assert cockpit.app._pace.interval_s > lively_s
-        cockpit.app.session.ask("hello")
-        await settled(pilot, lambda: cockpit.app._pace.interval_s == lively_s)
-
-    cockpit.run(scenario)
-
-
-def test_the_first_word_of_an_answer_waits_for_no_repaint() -> None:
+async def test_the_screen_is_quiet_while_a_trial_is_measured_and_no_first_word_waits() -> None:
     cockpit = Cockpit()
     cockpit.script.answers.append(answer_events(WORDS)[:1])
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
-        lively_s = cockpit.app._pace.interval_s
+        pace = cockpit.app._pace
+        lively_s = pace.interval_s
+        await tell(cockpit, pilot, SEARCHING)
+        assert pace.interval_s > lively_s
         cockpit.app.session.ask("hello")
-        await settled(pilot, lambda: cockpit.app._pace.interval_s < lively_s)
+        await settled(pilot, lambda: pace.interval_s < lively_s)
         cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
-        await settled(pilot, lambda: cockpit.app._pace.interval_s == lively_s)
+        await settled(pilot, lambda: pace.interval_s == lively_s)
         assert "Light" in cockpit.app.live.transcript.conversation.plain_text
 
-    cockpit.run(scenario)
 
-
-def test_a_question_ends_the_wait_for_the_quiet_repaint(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_ends_the_wait_for_the_quiet_repaint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Longer than anybody waits here.
     monkeypatch.setattr(app_module, "_QUIET_S", 3600.0)
     cockpit = Cockpit()
     cockpit.script.answers.append(answer_events(WORDS)[:1])
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await tell(cockpit, pilot, SEARCHING)
         pace = cockpit.app._pace
@@ -365,46 +289,6 @@ def test_a_question_ends_the_wait_for_the_quiet_repaint(monkeypatch: pytest.Monk
         cockpit.app.session.ask("hello")
         await settled(pilot)
 
-    cockpit.run(scenario)
-
-
-@pytest.mark.parametrize("state", [SEARCHING, USE_IT, TURN_OFF])
-def test_one_key_applies_the_best_to_the_chat(state: TuningState) -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5")
-        await tell(cockpit, pilot, state)
-        await press_keys(pilot, "a")
-        speculation = setup_of(cockpit).speculation
-        if state is TURN_OFF:
-            assert speculation is None
-        else:
-            assert speculation is not None
-            assert isinstance(speculation.own, DraftSimple)
-            assert (speculation.own.draft_max, speculation.own.draft_min) == (6, 1)
-
-    cockpit.run(scenario)
-
-
-def test_a_failed_search_says_why() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5")
-        failed = TuningState(phase=Phase.FAILED, study="a study", error="the disk is full")
-        await tell(cockpit, pilot, failed)
-        lines = cockpit.app.screen._compositor.render_strips()
-        assert any("the disk is full" in line.text for line in lines)
-        await press_keys(pilot, "escape")
-        # What the search still tells is nobody's to show: the screen is closed.
-        await tell(cockpit, pilot, SEARCHING)
-        assert cockpit.app.screen is cockpit.app.live
-
-    cockpit.run(scenario)
-
 
 # Export
 
@@ -415,10 +299,9 @@ async def exported(cockpit: Cockpit, pilot: Pilot[None]) -> str:
     return cockpit.app.screen.query_one(TextArea).text
 
 
-def test_the_live_settings_are_exported() -> None:
+async def test_the_live_settings_and_what_tuning_found_are_exported(tmp_path: Path) -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         text = await exported(cockpit, pilot)
         assert "--spec-draft-n-max 4" in text
@@ -427,42 +310,27 @@ def test_the_live_settings_are_exported() -> None:
         assert "-t 7" in text
         await press_keys(pilot, "c")
         assert cockpit.app.clipboard == text
-
-    cockpit.run(scenario)
-
-
-def test_what_tuning_found_is_exported_first() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await tell(cockpit, pilot, USE_IT)
-        assert "--spec-draft-n-max 6" in await exported(cockpit, pilot)
-
-    cockpit.run(scenario)
-
-
-def test_a_verdict_against_speculation_is_exported_without_it() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await tell(cockpit, pilot, TURN_OFF)
-        assert "--spec-draft" not in await exported(cockpit, pilot)
-
-    cockpit.run(scenario)
+        await press_keys(pilot, "down", "down", "right", "s")
+        path = tmp_path / "flags"
+        cockpit.app.screen.query_one(SaveBar).query_one(Input).value = str(path)
+        await press_keys(pilot, "enter")
+        assert path.read_text("utf-8")
+        for state, is_on in ((USE_IT, True), (TURN_OFF, False)):
+            while not is_live(cockpit):
+                await press_keys(pilot, "escape")
+            await tell(cockpit, pilot, state)
+            text = await exported(cockpit, pilot)
+            assert ("--spec-draft-n-max 6" in text) is is_on
+            assert ("--spec-draft" in text) is is_on
 
 
-def test_before_a_pair_there_is_nothing_to_export() -> None:
+async def test_before_a_pair_there_is_nothing_to_export() -> None:
     cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
         await press_keys(pilot, "f6")
         assert isinstance(cockpit.app.screen, PickerScreen)
         assert any("nothing to export" in toast.message for toast in cockpit.app._notifications)
-
-    cockpit.run(scenario)
 
 
 # Choosing models
@@ -502,51 +370,52 @@ async def picker(cockpit: Cockpit, pilot: Pilot[None]) -> PickerScreen:
     return screen
 
 
-def test_models_are_found_compared_and_loaded() -> None:
-    cockpit = Cockpit(launch(pair=None))
+async def test_what_may_be_chosen() -> None:
+    own = ["~nobody-of-that-name/models", "~/mine"]
+    settings = Settings(keep_sessions=False, model_folders=own)
+    cockpit = Cockpit(launch(pair=None, settings=settings))
     cockpit.threads.found = [found(TARGET, 20_000), found(DRAFT), ScanFinished(reasons=())]
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await picker(cockpit, pilot)
-        cockpit.app.picker.compare(found(TARGET, 20_000), (found(DRAFT),))
-        assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
+    async with cockpit.shown() as pilot:
+        screen = await picker(cockpit, pilot)
+        # A user that is unknown does not keep it closed.
+        folders = (Path("~nobody-of-that-name/models"), Path.home() / "mine")
+        assert tuple(screen._scans.folders)[:2] == folders
+        screen.query_one(TargetList).highlight_model(TARGET)
+        await handled(pilot)
         fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
         cockpit.threads.post(fits)
         await settled(pilot)
-        cockpit.app.picker.choose(Pair(target=TARGET, draft=DRAFT))
+        await press_keys(pilot, "enter", "enter")
         await ready(cockpit, pilot)
-        assert cockpit.app.screen is cockpit.app.live
-        assert setup_of(cockpit).draft is not None
+        steps = [name for name in cockpit.script.names() if name != "forget_comparisons"]
+        assert steps == ["compare", *LOADED]
+        assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
+        assert is_live(cockpit)
 
-    cockpit.run(scenario)
+        async def open_again() -> PickerScreen:
+            cockpit.script.asked.clear()
+            await press_keys(pilot, "f7")
+            return await picker(cockpit, pilot)
 
-
-def test_a_target_may_be_chosen_alone() -> None:
-    cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await picker(cockpit, pilot)
+        # Over a loaded pair the picker can be left.
+        await open_again()
+        await press_keys(pilot, "escape")
+        await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
+        # What a scan still finds is nobody's business any more.
+        cockpit.threads.post(found(TARGET))
+        await settled(pilot)
+        assert cockpit.app.live.activity is Activity.READY
+        await open_again()
         cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
         await ready(cockpit, pilot)
         assert "load_draft" not in cockpit.script.names()
-
-    cockpit.run(scenario)
-
-
-def test_a_preset_may_be_chosen() -> None:
-    cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await picker(cockpit, pilot)
+        await open_again()
         cockpit.app.picker.choose(Preset(name="small", path=Path("small.toml")))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/small.gguf")
 
-    cockpit.run(scenario)
 
-
-@pytest.mark.parametrize("is_running", [True, False])
-def test_a_command_that_runs_or_is_pasted_may_be_chosen(is_running: bool) -> None:  # noqa: FBT001
+async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
     words = "llama-server -m /mine.gguf -md /my-draft.gguf --port 8123"
     server, start = RunningServer(pid=77, command=read_command(words)), launch(pair=None)
 
@@ -554,71 +423,40 @@ def test_a_command_that_runs_or_is_pasted_may_be_chosen(is_running: bool) -> Non
         return start.with_command(words if text == server.text else text)
 
     cockpit = Cockpit(replace(start, with_command=with_command))
-    cockpit.threads.servers = (server,) if is_running else ()
 
-    async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        if is_running:
-            await settled(pilot, lambda: screen.targets.value == server)
-            assert "http://127.0.0.1:8123" in str(screen.query_one("#detail", Static).content)
-            await press_keys(pilot, "enter")
-        else:
-            screen.post_message(events.Paste(f"  {words}\n"))
+    async def is_loaded(pilot: Pilot[None]) -> None:
         await ready(cockpit, pilot)
-        setup = setup_of(cockpit)
-        assert setup.target.path == Path("/mine.gguf")
-        assert setup.draft is not None
-        assert setup.draft.path == Path("/my-draft.gguf")
+        wanted = setup_of(cockpit)
+        assert wanted.target.path == Path("/mine.gguf")
+        assert wanted.draft is not None
+        assert wanted.draft.path == Path("/my-draft.gguf")
 
-    cockpit.run(scenario)
-
-
-def test_a_paste_that_is_no_command_leaves_the_picker_open() -> None:
-    cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    cockpit.threads.servers = (server,)
+    async with cockpit.shown() as pilot:
+        screen = await picker(cockpit, pilot)
+        await settled(pilot, lambda: screen.targets.value == server)
+        assert "http://127.0.0.1:8123" in str(screen.query_one("#detail", Static).content)
+        await press_keys(pilot, "enter")
+        await is_loaded(pilot)
+        cockpit.app.picker.open(None)
         screen = await picker(cockpit, pilot)
         screen.post_message(events.Paste("llama-server -c"))
         await settled(pilot, lambda: bool(cockpit.app._notifications))
-        (toast,) = cockpit.app._notifications
-        assert "-c lacks its value" in toast.message
+        assert "-c lacks its value" in [*cockpit.app._notifications][-1].message
         assert cockpit.app.screen is screen
-
-    cockpit.run(scenario)
-
-
-def test_the_demo_may_be_chosen() -> None:
-    cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await picker(cockpit, pilot)
-        cockpit.app.picker.choose(DemoModel.DENSE)
-        await settled(pilot, lambda: bool(cockpit.threads.built))
-        assert cockpit.app.live.activity is Activity.LOADING
-
-    cockpit.run(scenario)
+        cockpit.script.asked.clear()
+        screen.post_message(events.Paste(f"  {words}\n"))
+        await settled(pilot, lambda: "load_draft" in cockpit.script.names())
+        await is_loaded(pilot)
 
 
-def test_folders_of_a_user_that_is_unknown_do_not_keep_the_picker_closed() -> None:
-    own = ["~nobody-of-that-name/models", "~/mine"]
-    cockpit = Cockpit(launch(pair=None, settings=Settings(model_folders=own)))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        folders = (Path("~nobody-of-that-name/models"), Path.home() / "mine")
-        assert tuple(screen._scans.folders)[:2] == folders
-
-    cockpit.run(scenario)
-
-
-def test_the_last_session_is_offered_and_taken_up() -> None:
+async def test_the_last_session_is_offered_and_taken_up() -> None:
     log = SessionLog(Header(started=now(), target=str(TARGET), draft=str(DRAFT)))
     log.append(UserTurn(text="2+2?"))
     log.append(AnswerPart(text="4", drafted=()))
     log.close()
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await picker(cockpit, pilot)
         (recent,) = cockpit.app.picker._recent
         assert recent.prompts == ("2+2?",)
@@ -626,10 +464,8 @@ def test_the_last_session_is_offered_and_taken_up() -> None:
         await ready(cockpit, pilot)
         assert cockpit.app.live.transcript.conversation.last_answer == "4"
 
-    cockpit.run(scenario)
 
-
-def test_a_chat_that_was_taken_up_is_offered_once() -> None:
+async def test_a_chat_that_was_taken_up_is_offered_once() -> None:
     said: tuple[Entry, ...] = (
         UserTurn(text="2+2?"),
         AnswerPart(text="4", drafted=()),
@@ -643,8 +479,7 @@ def test_a_chat_that_was_taken_up_is_offered_once() -> None:
         assert log.path is not None
         log.path.rename(log.path.with_stem(f"20260101T00000{number}"))
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await picker(cockpit, pilot)
         offered = list(cockpit.app.picker._recent)
         assert [(one.prompts[0], len(one.prompts)) for one in offered] == [
@@ -652,10 +487,8 @@ def test_a_chat_that_was_taken_up_is_offered_once() -> None:
             ("other", 1),
         ]
 
-    cockpit.run(scenario)
 
-
-def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
+async def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
     for prompts in (("old", "both"), ("both", "new")):
         log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
         for prompt in prompts:
@@ -665,8 +498,7 @@ def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_
         log.path.rename(log.path.with_stem(prompts[0]))
     cockpit = Cockpit(launch(settings=Settings()))
     cockpit.script.answers.append(answer_events(WORDS))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         box = cockpit.app.live.query_one(PromptBox)
         await press_keys(pilot, "m", "e", "enter")
@@ -678,25 +510,6 @@ def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_
             await press_keys(pilot, "up")
             seen.append(box.text)
         assert seen == ["me", "both", "old", "new", "new"]
-
-    cockpit.run(scenario)
-
-
-def test_over_a_loaded_pair_the_picker_can_be_left() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f7")
-        await picker(cockpit, pilot)
-        await press_keys(pilot, "escape")
-        await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
-        # What a scan still finds is nobody's business any more.
-        cockpit.threads.post(found(TARGET))
-        await settled(pilot)
-        assert cockpit.app.live.activity is Activity.READY
-
-    cockpit.run(scenario)
 
 
 # Every screen
@@ -716,71 +529,19 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "log": ("f8",),
     "palette": ("ctrl+p",),
 }
-SEARCHES = {"none": TuningState(), "searching": SEARCHING, "use it": USE_IT}
-
-
-async def visit(cockpit: Cockpit, pilot: Pilot[None], *keys: str) -> None:
-    """Go to a screen, while an answer is written."""
-    await ready(cockpit, pilot)
-    cockpit.app.session.ask("hello")
-    await settled(pilot)
-    await press_keys(pilot, *keys)
 
 
 def screen_lines(cockpit: Cockpit) -> list[str]:
     return [line.text for line in cockpit.app.screen._compositor.render_strips()]
 
 
-async def visit_all(
-    cockpit: Cockpit, pilot: Pilot[None], look: Callable[[str], None], screens: Iterable[str]
-) -> None:
-    """Look at one screen after the other, while an answer is written."""
-    await visit(cockpit, pilot)
-    for screen in screens:
-        await press_keys(pilot, *SCREENS[screen])
-        look(screen)
-        while cockpit.app.screen is not cockpit.app.live:
-            await press_keys(pilot, "escape")
-
-
-def test_in_ascii_every_character_of_every_screen_is() -> None:
+async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -> None:
     cockpit = Cockpit(launch(ascii=True, notice="Something that is worth a toast."))
 
     def look(screen: str) -> None:
         lines = screen_lines(cockpit)
         assert any(line.strip() for line in lines), screen
         assert [line for line in lines if not line.isascii()] == [], screen
-
-    cockpit.run(lambda pilot: visit_all(cockpit, pilot, look, SCREENS))
-
-
-def test_in_ascii_what_is_cut_is_cut_in_ascii() -> None:
-    long = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=None)
-    cockpit = Cockpit(launch(ascii=True, pair=long))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        cockpit.app.live.query_one(Panels).query(Panel).first().border_title = "y" * 200
-        await handled(pilot)
-        lines = screen_lines(cockpit)
-        assert "xxx~" in lines[0]
-        assert any("yyy~" in line for line in lines)
-        assert [line for line in lines if not line.isascii()] == []
-
-    cockpit.run(scenario)
-
-
-def test_in_ascii_every_character_keeps_its_width() -> None:
-    assert plain("a…漢─e\u0301!") == "a~??-e!"
-
-
-@pytest.mark.parametrize(
-    ("search", "screens"), [("none", SCREENS), ("searching", ["tune"]), ("use it", ["tune"])]
-)
-def test_all_keys_of_the_footer_fit_80_columns(search: str, screens: Iterable[str]) -> None:
-    cockpit = Cockpit()
-
-    def look(screen: str) -> None:
         keys = list(cockpit.app.screen.query(FooterKey))
         assert keys or screen == "palette"
         assert [key for key in keys if key.region.right > 80] == [], screen
@@ -790,140 +551,71 @@ def test_all_keys_of_the_footer_fit_80_columns(search: str, screens: Iterable[st
         if screen == "live":
             assert shown >= {"F1", "F2", "F3", "F4", "F5", "^Q"}
 
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown(size=(80, 24)) as pilot:
         await ready(cockpit, pilot)
-        await tell(cockpit, pilot, SEARCHES[search])
-        await visit_all(cockpit, pilot, look, screens)
+        # While an answer is written.
+        cockpit.app.session.ask("hello")
+        await settled(pilot)
+        for screen, keys in SCREENS.items():
+            await press_keys(pilot, *keys)
+            look(screen)
+            while not is_live(cockpit):
+                await press_keys(pilot, "escape")
+        await press_keys(pilot, "f5")
+        for state in (SEARCHING, USE_IT):
+            await tell(cockpit, pilot, state)
+            look("tune")
 
-    cockpit.run(scenario, size=(80, 24))
+
+async def test_in_ascii_what_is_cut_is_cut_in_ascii() -> None:
+    long = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=None)
+    cockpit = Cockpit(launch(ascii=True, pair=long))
+    async with cockpit.shown() as pilot:
+        await ready(cockpit, pilot)
+        cockpit.app.live.query_one(Panels).query(Panel).first().border_title = "y" * 200
+        await handled(pilot)
+        lines = screen_lines(cockpit)
+        assert "xxx~" in lines[0]
+        assert any("yyy~" in line for line in lines)
+        assert [line for line in lines if not line.isascii()] == []
 
 
-def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_number() -> None:
+def test_in_ascii_every_character_keeps_its_width() -> None:
+    assert plain("a…漢─e\u0301!") == "a~??-e!"
+
+
+async def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_number() -> None:
     cockpit = Cockpit()
 
     def names() -> list[str]:
         return [key.key_display for key in cockpit.app.screen.query(FooterKey)]
 
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         functions = [f"F{n}" for n in range(1, 11)]
         assert names() == [*functions, "^Q"]
-        await press_keys(pilot, "f1")
-        assert names() == ["Esc"]
-        await press_keys(pilot, "escape")
-        await tell(cockpit, pilot, USE_IT)
-        await press_keys(pilot, "f5")
-        # Export has a key of this screen.
-        assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "^Q"]
-        await resize(pilot, 32, 24)
-        shown = [key.key_display for key in cockpit.app.screen.query(FooterKey) if key.display]
-        assert shown == ["Esc", "F1", "^Q"]
-
-    cockpit.run(scenario, size=(120, 40))
-
-
-def test_the_footer_is_built_anew_only_when_it_shows_something_else() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
+        # It is built anew only when it shows something else.
         before = list(cockpit.app.screen.query("FooterKey"))
         cockpit.app.screen.refresh_bindings()
         await handled(pilot)
         assert list(cockpit.app.screen.query("FooterKey")) == before
+        await press_keys(pilot, "f1")
+        assert names() == ["Esc"]
+        await press_keys(pilot, "escape")
+        await tell(cockpit, pilot, USE_IT)
+        await press_keys(pilot, "f5", "f5")
+        # Export has a key of this screen, and tuning needs none.
+        assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "^Q"]
+        await resize(pilot, 32, 24)
+        shown = [key.key_display for key in cockpit.app.screen.query(FooterKey) if key.display]
+        assert shown == ["Esc", "F1", "^Q"]
+        await press_keys(pilot, "escape")
         cockpit.app.session.ask("hello")
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
-        shown = [key.description for key in cockpit.app.screen.query(FooterKey)]
-        assert "Stop" in shown
-
-    cockpit.run(scenario)
-
-
-def test_in_the_tune_screen_its_key_is_not_offered() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "f5")
-        assert "Tune" not in [key.description for key in cockpit.app.screen.query(FooterKey)]
-        await press_keys(pilot, "escape")
-        assert "Tune" in [key.description for key in cockpit.app.screen.query(FooterKey)]
-
-    cockpit.run(scenario)
+        assert "Stop" in [key.description for key in cockpit.app.screen.query(FooterKey)]
 
 
 # What the screens tell
-
-
-def recorder(*kinds: type[Message]) -> tuple[list[Message], Callable[[Message], None]]:
-    """A list, and a hook that fills it with messages of some kinds."""
-    told: list[Message] = []
-
-    def hook(message: Message) -> None:
-        # Messages bubble: each is seen at every step of its way.
-        if isinstance(message, kinds) and not any(message is other for other in told):
-            told.append(message)
-
-    return told, hook
-
-
-def test_choosing_a_pair_step_by_step() -> None:
-    cockpit = Cockpit(launch(pair=None))
-    target, draft = found(TARGET, 20_000), found(DRAFT)
-    cockpit.threads.found = [target, draft, ScanFinished(reasons=())]
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        screen = await picker(cockpit, pilot)
-        screen.query_one(TargetList).highlight_model(TARGET)
-        await handled(pilot)
-        fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
-        cockpit.threads.post(fits)
-        await settled(pilot)
-        await press_keys(pilot, "enter", "enter")
-        await ready(cockpit, pilot)
-
-    cockpit.run(scenario)
-    steps = [name for name in cockpit.script.names() if name != "forget_comparisons"]
-    assert steps == ["compare", *LOADED]
-    assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
-
-
-def test_a_search_step_by_step() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "s")
-        await tell(cockpit, pilot, SEARCHING)
-        await press_keys(pilot, "space")
-        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
-        await press_keys(pilot, "space", "x")
-        await tell(cockpit, pilot, USE_IT)
-        await press_keys(pilot, "a", "e")
-        assert setup_of(cockpit).speculation == RECORDS[3].arm.speculation
-        assert isinstance(cockpit.app.screen, ExportScreen)
-
-    cockpit.run(scenario)
-    steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
-    assert cockpit.script.names() == [*LOADED, *steps]
-
-
-def test_exporting_is_told_in_messages(tmp_path: Path) -> None:
-    cockpit = Cockpit()
-    told, hook = recorder(ChoiceRow.Changed, SaveBar.Saved)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f6", "down", "down", "right", "s")
-        cockpit.app.screen.query_one(SaveBar).query_one(Input).value = str(tmp_path / "flags")
-        await press_keys(pilot, "enter")
-
-    cockpit.run(scenario, message_hook=hook)
-    changed, saved = told
-    assert isinstance(changed, ChoiceRow.Changed)
-    assert isinstance(saved, SaveBar.Saved)
-    assert saved.path == tmp_path / "flags"
-    assert saved.path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -952,33 +644,3 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says(
 
 
 # Memory
-
-
-def test_closed_screens_leave_no_painted_lines_behind() -> None:
-    def painters() -> list[StylesCache]:
-        gc.collect()
-        return [one for one in gc.get_objects() if isinstance(one, StylesCache)]
-
-    # Kept, so that those of the tests before do not go while this one counts.
-    others = painters()
-    cockpit = Cockpit()
-
-    def n_painters() -> int:
-        return len(painters()) - len(others)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        async def open_and_close() -> None:
-            for key in ("f1", "f5", "f6", "f8", "f10"):
-                await press_keys(pilot, key)
-                await settled(pilot, lambda: cockpit.app.screen is not cockpit.app.live)
-                await press_keys(pilot, "escape")
-                await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
-
-        await ready(cockpit, pilot)
-        before = n_painters()
-        for _again in range(3):
-            await open_and_close()
-        # Textual takes a closed screen apart behind the scenes.
-        await settled(pilot, lambda: n_painters() <= before)
-
-    cockpit.run(scenario)

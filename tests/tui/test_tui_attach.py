@@ -340,16 +340,13 @@ def test_the_palette_has_what_the_keys_do() -> None:
     watched.run(scenario)
 
 
-def test_the_cockpit_knows_the_keys_of_this_screen() -> None:
+async def test_the_cockpit_knows_the_keys_of_this_screen() -> None:
     keys = {"attach.retry": "f12", "attach.nothing": "f11"}
     cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         (told,) = [each.message for each in cockpit.app._notifications]
         assert told.startswith("[keys] names attach.nothing, which is no action")
-
-    cockpit.run(scenario)
 
 
 def test_a_defect_of_the_poller_ends_the_screen() -> None:

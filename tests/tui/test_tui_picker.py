@@ -4,7 +4,8 @@ import asyncio
 import dataclasses
 import os
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -180,8 +181,8 @@ class Stage:
         return self.app.screen
 
 
-def play(
-    scenario: Callable[[Stage], Awaitable[None]],
+@asynccontextmanager
+async def picking(
     *,
     folders: Sequence[Path] = (Path("/models"),),
     recent: Sequence[Session] = (),
@@ -190,29 +191,27 @@ def play(
     can_close: bool = False,
     glyphs: Glyphs = UNICODE,
     size: tuple[int, int] = (120, 40),
-) -> None:
-    async def main() -> None:
-        controller = Recorder()
-        picker = PickerScreen(
-            cast("PickerController", controller),
-            folders=folders,
-            recent=recent,
-            presets=presets,
-            n_ctx=n_ctx,
-            can_close=can_close,
-        )
-        app = PickerApp(picker, controller, glyphs)
-        async with app.run_test(size=size) as pilot:
-            await handled(pilot)
-            async with asyncio.timeout(60):
-                await scenario(Stage(app, pilot))
-
-    asyncio.run(main())
+) -> AsyncIterator[Stage]:
+    """A picker on the screen."""
+    controller = Recorder()
+    picker = PickerScreen(
+        cast("PickerController", controller),
+        folders=folders,
+        recent=recent,
+        presets=presets,
+        n_ctx=n_ctx,
+        can_close=can_close,
+    )
+    app = PickerApp(picker, controller, glyphs)
+    async with app.run_test(size=size) as pilot:
+        await handled(pilot)
+        async with asyncio.timeout(60):
+            yield Stage(app, pilot)
 
 
 class TestChoosingAPair:
-    def test_from_the_first_look_to_the_choice_with_enter_alone(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_from_the_first_look_to_the_choice_with_enter_alone(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT))
@@ -225,34 +224,28 @@ class TestChoosingAPair:
                 ("choose", Pair(target=BIG.path, draft=GOOD.path)),
             ]
 
-        play(scenario)
-
-    def test_the_list_that_has_the_keys_is_marked(self) -> None:
+    async def test_the_list_that_has_the_keys_is_marked(self) -> None:
         def marked(stage: Stage) -> list[str]:
             titles = stage.picker.query(".title").results(Static)
             return [str(title.content) for title in titles if title.rich_style.reverse]
 
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             seen = [marked(stage)]
             for key in ("right", "left"):
                 await stage.press(key)
                 seen.append(marked(stage))
             assert seen == [["Target"], ["Draft"], ["Target"]]
 
-        play(scenario)
-
-    def test_without_a_draft(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_without_a_draft(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.inspect(inspected(GOOD))
             await stage.press("enter", "home", "enter")
             assert stage.choices == [Pair(target=BIG.path, draft=None)]
 
-        play(scenario)
-
-    def test_a_draft_that_is_still_being_checked_can_be_chosen(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_draft_that_is_still_being_checked_can_be_chosen(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.press("enter", "down")
@@ -261,13 +254,11 @@ class TestChoosingAPair:
             await stage.press("enter")
             assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
 
-        play(scenario)
-
     @pytest.mark.parametrize("size", SIZES)
-    def test_an_unfit_draft_cannot_be_chosen_and_its_reason_is_read_in_full(
+    async def test_an_unfit_draft_cannot_be_chosen_and_its_reason_is_read_in_full(
         self, size: tuple[int, int]
     ) -> None:
-        async def scenario(stage: Stage) -> None:
+        async with picking(size=size) as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.inspect(inspected(GOOD, LONG_REASON), inspected(LARGER_DRAFT))
@@ -280,10 +271,8 @@ class TestChoosingAPair:
             assert stage.choices == []
             assert stage.app.n_bells == 1
 
-        play(scenario, size=size)
-
-    def test_too_little_memory_is_a_reason(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_too_little_memory_is_a_reason(self) -> None:
+        async with picking(n_ctx=2000) as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             why = "CUDA0 has no room: 3 GB are needed, 2 GB are free"
@@ -291,12 +280,9 @@ class TestChoosingAPair:
             await stage.press("right", "end", "up")
             assert stage.detail == f"Cannot be the draft: {why}."
 
-        play(scenario, n_ctx=2000)
-
-    def test_what_would_read_from_disk_is_slow_and_can_be_chosen(self) -> None:
+    async def test_what_would_read_from_disk_is_slow_and_can_be_chosen(self) -> None:
         why = "1 GB of the weights have no room in RAM: they are read from disk again and again"
-
-        async def scenario(stage: Stage) -> None:
+        async with picking(n_ctx=2000) as stage:
             await stage.show(BIG, GOOD)
             await stage.look_at(BIG)
             await stage.inspect(replace(inspected(GOOD), slowness=why))
@@ -306,10 +292,8 @@ class TestChoosingAPair:
             await stage.press("enter")
             assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
 
-        play(scenario, n_ctx=2000)
-
-    def test_a_fitting_draft_shows_its_memory_and_what_its_file_says(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_fitting_draft_shows_its_memory_and_what_its_file_says(self) -> None:
+        async with picking(n_ctx=100_000) as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.inspect(inspected(GOOD))
@@ -319,10 +303,8 @@ class TestChoosingAPair:
                 "trained for 8192 tokens"
             )
 
-        play(scenario, n_ctx=100_000)
-
-    def test_an_incomplete_target_cannot_be_chosen(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_an_incomplete_target_cannot_be_chosen(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BROKEN)
             await stage.press("enter")
@@ -335,10 +317,8 @@ class TestChoosingAPair:
             await stage.press("right", "home", "enter")
             assert stage.choices == []
 
-        play(scenario)
-
-    def test_a_target_whose_inspection_failed_cannot_be_chosen(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_target_whose_inspection_failed_cannot_be_chosen(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.inspect(inspected(BIG, "it is no language model"))
@@ -346,12 +326,10 @@ class TestChoosingAPair:
             await stage.press("enter")
             assert stage.targets.has_focus
 
-        play(scenario)
-
 
 class TestHighlight:
-    def test_the_best_draft_is_highlighted_as_results_arrive(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_the_best_draft_is_highlighted_as_results_arrive(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             assert stage.drafts.key == "alone"
@@ -360,10 +338,8 @@ class TestHighlight:
             await stage.inspect(inspected(GOOD))
             assert stage.drafts.key == str(GOOD.path)
 
-        play(scenario)
-
-    def test_a_target_of_experts_wants_a_draft_as_small_as_what_its_tokens_read(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_target_of_experts_wants_a_draft_as_small_as_what_its_tokens_read(self) -> None:
+        async with picking() as stage:
             thin = found("Thin-0.1B-Q8_0", GB // 10)
             await stage.show(BIG, GOOD, thin)
             await stage.look_at(BIG)
@@ -373,10 +349,8 @@ class TestHighlight:
             await stage.inspect(dataclasses.replace(inspected(BIG), facts=active))
             assert stage.drafts.key == str(thin.path)
 
-        play(scenario)
-
-    def test_it_stays_under_the_user_s_hands(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_it_stays_under_the_user_s_hands(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(BIG)
             await stage.inspect(inspected(LARGER_DRAFT))
@@ -387,10 +361,8 @@ class TestHighlight:
             await handled(stage.pilot)
             assert stage.drafts.key == str(LARGER_DRAFT.path)
 
-        play(scenario)
-
-    def test_results_for_another_target_change_nothing_here_and_are_kept(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_results_for_another_target_change_nothing_here_and_are_kept(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.look_at(LARGER_DRAFT)
             await stage.inspect(inspected(GOOD))
@@ -399,10 +371,8 @@ class TestHighlight:
             assert stage.drafts.key == str(GOOD.path)
             assert stage.app.told[-1] == ("compare", BIG, (LARGER_DRAFT,))
 
-        play(scenario)
-
-    def test_models_that_arrive_move_nothing(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_models_that_arrive_move_nothing(self) -> None:
+        async with picking(size=(80, 24)) as stage:
             stage.picker.add_model(BIG)
             await handled(stage.pilot)
             await stage.look_at(BIG)
@@ -414,15 +384,11 @@ class TestHighlight:
             assert stage.targets.key == str(BIG.path)
             assert f"> {BIG.name}" in stage.text()
 
-        play(scenario, size=(80, 24))
-
-    def test_a_model_found_twice_is_one_row(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_model_found_twice_is_one_row(self) -> None:
+        async with picking() as stage:
             await stage.show(BIG, BIG)
             assert stage.targets.models == (BIG,)
             assert stage.status == "1 model"
-
-        play(scenario)
 
     def test_a_model_that_arrives_before_the_first_paint_is_not_lost(self) -> None:
         async def main() -> None:
@@ -447,23 +413,20 @@ class TestOtherChoices:
             (4, DemoModel.DENSE),
         ],
     )
-    def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
+    async def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
         self, n_down: int, choice: Choice
     ) -> None:
         does = "takes this chat up again" if choice is RECENT else "starts it with the draft"
-
-        async def scenario(stage: Stage) -> None:
+        async with picking(recent=[RECENT], presets=[PRESET]) as stage:
             await stage.press(*["down"] * n_down, "enter")
             assert stage.choices == [choice]
             assert f"Enter {does}" in stage.text()
 
-        play(scenario, recent=[RECENT], presets=[PRESET])
-
     @pytest.mark.parametrize("size", SIZES)
-    def test_an_earlier_pair_shows_its_files_its_first_line_and_when_it_was(
+    async def test_an_earlier_pair_shows_its_files_its_first_line_and_when_it_was(
         self, size: tuple[int, int]
     ) -> None:
-        async def scenario(stage: Stage) -> None:
+        async with picking(recent=[RECENT], size=size) as stage:
             (row,) = (line for line in stage.lines() if "> Big-30B-Q4_K_M" in line)
             assert "with Good-1B-Q8_0" in row
             assert "What does the" in row
@@ -472,10 +435,8 @@ class TestOtherChoices:
             assert stage.detail.startswith(f"{when:%Y-%m-%d %H:%M}, 12 turns.")
             assert f"{BIG.path} + {GOOD.path}" in stage.text()
 
-        play(scenario, recent=[RECENT], size=size)
-
-    def test_earlier_pairs_that_come_late_take_the_first_row(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_earlier_pairs_that_come_late_take_the_first_row(self) -> None:
+        async with picking() as stage:
             seen = [stage.targets.value]
             stage.targets.show_recent([RECENT])
             seen.append(stage.targets.value)
@@ -487,10 +448,8 @@ class TestOtherChoices:
             seen.append(stage.targets.value)
             assert seen == [OPEN_FOLDER, RECENT, OPEN_FOLDER]
 
-        play(scenario)
-
-    def test_own_models_stand_before_all_else_that_was_not_used_yet(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_own_models_stand_before_all_else_that_was_not_used_yet(self) -> None:
+        async with picking(presets=[PRESET], size=(80, 24)) as stage:
             await stage.show(*MODELS)
             values = [entry.value for entry in stage.targets.entries]
             assert values == [*MODELS, OPEN_FOLDER, PASTE, PRESET, DemoModel.DENSE]
@@ -498,19 +457,15 @@ class TestOtherChoices:
             text = stage.text()
             assert all(model.name in text for model in MODELS)
 
-        play(scenario, presets=[PRESET], size=(80, 24))
-
-    def test_the_row_behind_the_models_opens_a_folder(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_the_row_behind_the_models_opens_a_folder(self) -> None:
+        async with picking() as stage:
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, FolderScreen))
 
-        play(scenario)
-
 
 class TestMouse:
-    def test_a_click_looks_and_a_second_one_chooses(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_click_looks_and_a_second_one_chooses(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.inspect(inspected(GOOD))
 
@@ -527,22 +482,18 @@ class TestMouse:
             await click(stage.drafts, str(LARGER_DRAFT.path))
             assert stage.choices == [Pair(target=BIG.path, draft=LARGER_DRAFT.path)]
 
-        play(scenario)
-
-    def test_a_click_on_a_heading_does_nothing(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_click_on_a_heading_does_nothing(self) -> None:
+        async with picking() as stage:
             before = stage.targets.key
             await stage.pilot.click(stage.targets, offset=(2, 0))
             await handled(stage.pilot)
             assert stage.targets.key == before
             assert stage.app.told == []
 
-        play(scenario)
-
 
 class TestFilter:
-    def test_typing_leaves_what_contains_every_word_and_escape_restores_all(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_typing_leaves_what_contains_every_word_and_escape_restores_all(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.press("slash", *"q8", "space", *"goo")
             assert [e.id for e in stage.targets.entries] == [str(GOOD.path), "folder"]
@@ -550,40 +501,32 @@ class TestFilter:
             assert stage.targets.has_focus
             assert len(stage.targets.entries) == 3 + len(MODELS)
 
-        play(scenario)
-
     @pytest.mark.parametrize("key", ["enter", "down"])
-    def test_enter_and_down_go_on_to_the_list(self, key: str) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_enter_and_down_go_on_to_the_list(self, key: str) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.press("slash", *"broken", key)
             assert stage.targets.has_focus
             assert stage.targets.key == str(BROKEN.path)
 
-        play(scenario)
-
-    def test_nothing_left_says_how_to_get_all_back(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_nothing_left_says_how_to_get_all_back(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.press("slash", *"zzz")
             assert "Escape shows all again." in stage.text()
 
-        play(scenario)
-
-    def test_a_model_that_arrives_obeys_the_filter(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_model_that_arrives_obeys_the_filter(self) -> None:
+        async with picking() as stage:
             await stage.press("slash", *"good")
             stage.picker.add_model(BIG)
             stage.picker.add_model(GOOD)
             await handled(stage.pilot)
             assert [entry.value for entry in stage.targets.entries] == [GOOD, OPEN_FOLDER]
 
-        play(scenario)
-
 
 class TestLeaving:
-    def test_escape_leads_from_the_drafts_to_the_targets(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_escape_leads_from_the_drafts_to_the_targets(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             assert "Back" not in stage.lines()[-1]
             await stage.press("right")
@@ -595,23 +538,17 @@ class TestLeaving:
             await stage.press("escape")
             assert stage.app.screen is stage.picker
 
-        play(scenario)
-
-    def test_where_it_can_be_closed_escape_closes_it(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_where_it_can_be_closed_escape_closes_it(self) -> None:
+        async with picking(can_close=True) as stage:
             await stage.press("escape")
             assert stage.app.screen is not stage.picker
 
-        play(scenario, can_close=True)
-
-    def test_q_quits_but_not_inside_the_filter(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_q_quits_but_not_inside_the_filter(self) -> None:
+        async with picking() as stage:
             await stage.press("slash", "q")
             assert stage.picker.query_one("#filter", Input).value == "q"
             await stage.press("escape", "q")
             assert stage.app._exit
-
-        play(scenario)
 
 
 def folder_names(dialog: FolderScreen) -> list[str | None]:
@@ -627,21 +564,17 @@ class TestOpeningAFolder:
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.chdir(tmp_path)
 
-    def test_it_begins_in_the_working_folder(
+    async def test_it_begins_in_the_working_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path / "alpha")
-
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             assert dialog.query_one(Input).value == f"{tmp_path}/alpha/"
 
-        play(scenario)
-
-    def test_its_models_are_found_and_the_first_is_highlighted(self, tmp_path: Path) -> None:
+    async def test_its_models_are_found_and_the_first_is_highlighted(self, tmp_path: Path) -> None:
         write_tiny(TARGET, tmp_path / "alpha" / "tiny.gguf")
-
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             await stage.show()
             await stage.open_folder_dialog()
             await stage.press(*"alpha", "enter")
@@ -652,10 +585,8 @@ class TestOpeningAFolder:
             assert stage.targets.key == str(tmp_path / "alpha" / "tiny.gguf")
             assert stage.status == "1 model"
 
-        play(scenario)
-
-    def test_a_folder_without_models_is_said_to_be_one(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_folder_without_models_is_said_to_be_one(self) -> None:
+        async with picking() as stage:
             await stage.show(*MODELS)
             await stage.open_folder_dialog()
             await stage.press(*"beta", "enter")
@@ -663,10 +594,8 @@ class TestOpeningAFolder:
             await stage.show()
             assert stage.status == "no GGUF file in ~/beta"
 
-        play(scenario)
-
-    def test_what_is_typed_is_completed_with_tab(self, tmp_path: Path) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_what_is_typed_is_completed_with_tab(self, tmp_path: Path) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
             await stage.press("a")
@@ -677,10 +606,8 @@ class TestOpeningAFolder:
             await stage.press("tab")
             await stage.until(lambda: "No folder below this one." in stage.text())
 
-        play(scenario)
-
-    def test_the_list_leads_into_folders(self, tmp_path: Path) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_the_list_leads_into_folders(self, tmp_path: Path) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
             await stage.press("down", "down", "enter")
@@ -688,8 +615,6 @@ class TestOpeningAFolder:
             assert isinstance(dialog.focused, Input)
             await stage.pilot.click("#folder-open")
             await stage.until(lambda: len(stage.app.told) == 1)
-
-        play(scenario)
 
     @pytest.mark.parametrize(
         ("typed", "sentence"),
@@ -700,10 +625,10 @@ class TestOpeningAFolder:
             ("../../../../../../../../../proc/self", "/proc/self holds no files; give the folder"),
         ],
     )
-    def test_a_mistake_is_said_in_a_sentence_and_can_be_corrected(
+    async def test_a_mistake_is_said_in_a_sentence_and_can_be_corrected(
         self, typed: str, sentence: str
     ) -> None:
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             dialog.query_one(Input).value += typed
             await stage.press("enter")
@@ -713,9 +638,7 @@ class TestOpeningAFolder:
             await stage.press("x")
             await stage.until(lambda: not str(error.content))
 
-        play(scenario)
-
-    def test_a_folder_may_be_read_to_its_end_after_the_list_is_gone(
+    async def test_a_folder_may_be_read_to_its_end_after_the_list_is_gone(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As where the dialog is closed meanwhile: its parts go before what waits is cancelled."""
@@ -726,7 +649,7 @@ class TestOpeningAFolder:
             ended.wait()
             return [("late", "/late")]
 
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
             monkeypatch.setattr("spectui.tui.picker.folder._sub_folders", slow)
@@ -743,10 +666,8 @@ class TestOpeningAFolder:
             await removed
             assert stage.app.screen is dialog
 
-        play(scenario)
-
-    def test_an_empty_path_is_no_folder(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_an_empty_path_is_no_folder(self) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             dialog.query_one(Input).value = " "
             await stage.press("enter")
@@ -754,23 +675,18 @@ class TestOpeningAFolder:
             await stage.until(lambda: "Type the folder" in str(error.content))
             assert stage.app.screen is dialog
 
-        play(scenario)
-
-    def test_the_file_of_a_model_stands_for_its_folder(self, tmp_path: Path) -> None:
+    async def test_the_file_of_a_model_stands_for_its_folder(self, tmp_path: Path) -> None:
         (tmp_path / "beta" / "m.gguf").touch()
-
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             dialog.query_one(Input).value = "~/beta/m.gguf"
             await stage.press("enter")
             await stage.until(lambda: len(stage.app.told) == 1)
             assert stage.app.told == [("look_in", tmp_path / "beta")]
 
-        play(scenario)
-
     @pytest.mark.parametrize("way", ["key", "mouse"])
-    def test_it_can_be_left_without_a_folder(self, way: str) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_it_can_be_left_without_a_folder(self, way: str) -> None:
+        async with picking() as stage:
             await stage.open_folder_dialog()
             if way == "key":
                 await stage.press("escape")
@@ -779,15 +695,13 @@ class TestOpeningAFolder:
             await stage.until(lambda: stage.app.screen is stage.picker)
             assert stage.app.told == []
 
-        play(scenario)
-
 
 class TestCutFiles:
     CUT = dataclasses.replace(GOOD, cut=("Good-1B-Q8_0.gguf",))
     REASON = "is cut short: Good-1B-Q8_0.gguf ends before its tensors do; download it again"
 
-    def test_a_file_that_is_cut_short_is_no_target(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_a_file_that_is_cut_short_is_no_target(self) -> None:
+        async with picking() as stage:
             await stage.show(self.CUT, BIG)
             row = next(line for line in stage.lines() if "Good-1B" in line)
             assert "incomplete" in row
@@ -796,60 +710,49 @@ class TestCutFiles:
             await stage.press("enter")
             assert stage.app.n_bells == 1
 
-        play(scenario)
-
-    def test_nor_a_draft_and_nobody_asks_about_it(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_nor_a_draft_and_nobody_asks_about_it(self) -> None:
+        async with picking() as stage:
             await stage.show(self.CUT, BIG)
             await stage.look_at(BIG)
             (option,) = stage.drafts.ranked
             assert option.reason == self.REASON
             assert "compare" not in [wish[0] for wish in stage.app.told]
 
-        play(scenario)
-
 
 class TestStates:
     @pytest.mark.parametrize("size", SIZES)
-    def test_without_models_it_says_where_it_looked_and_what_to_do(
+    async def test_without_models_it_says_where_it_looked_and_what_to_do(
         self, size: tuple[int, int]
     ) -> None:
-        async def scenario(stage: Stage) -> None:
+        async with picking(size=size, folders=[Path("/models"), Path("/srv/gguf")]) as stage:
             assert stage.status == "looking… 0 models"
             await stage.show()
             text = " ".join(stage.text().split())
             assert "No GGUF file was found. Looked in /models, /srv/gguf." in text
             assert "take the demo pair" in text
 
-        play(scenario, size=size, folders=[Path("/models"), Path("/srv/gguf")])
-
-    def test_without_folders_it_says_so(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_without_folders_it_says_so(self) -> None:
+        async with picking(folders=()) as stage:
             await stage.show()
             assert "none of the folders exists in which models usually lie" in stage.text()
 
-        play(scenario, folders=())
-
-    def test_what_could_not_be_read_is_said_once(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_what_could_not_be_read_is_said_once(self) -> None:
+        async with picking() as stage:
             stage.picker.add_model(BIG)
             stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
             stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
             await handled(stage.pilot)
             assert stage.text().count("/secret cannot be read (Permission denied)") == 1
 
-        play(scenario)
-
     @pytest.mark.parametrize("size", SIZES)
-    def test_names_that_look_like_markup_or_worse_are_shown_and_obeyed_by_no_one(
+    async def test_names_that_look_like_markup_or_worse_are_shown_and_obeyed_by_no_one(
         self, size: tuple[int, int], tmp_path: Path
     ) -> None:
         names = (b"[bold]m[$x] [@a=q]-7B", b"\x1b[31mred\nline", b"caf\xe9\xff", "模型".encode())
         for name in names:
             path = os.fsencode(tmp_path) + b"/" + name + b".gguf"
             write_tiny(Tiny(), Path(os.fsdecode(path)))
-
-        async def scenario(stage: Stage) -> None:
+        async with picking(size=size) as stage:
             await stage.show(*Scan((tmp_path,)))
             await stage.press("end")
             text = stage.text()
@@ -858,13 +761,11 @@ class TestStates:
             assert "\x1b" not in text
             text.encode()
 
-        play(scenario, size=size)
-
     @pytest.mark.parametrize("size", SIZES)
-    def test_names_of_any_length_leave_the_columns_where_they_are(
+    async def test_names_of_any_length_leave_the_columns_where_they_are(
         self, size: tuple[int, int]
     ) -> None:
-        async def scenario(stage: Stage) -> None:
+        async with picking(size=size) as stage:
             await stage.show(found("short-Q8_0", GB), found("x" * 300 + "-Q4_K_M", GB))
             # Away from a model, so that no draft is listed.
             await stage.press("end")
@@ -873,10 +774,8 @@ class TestStates:
             assert len(ends) == 1
             assert "…" in rows[0]
 
-        play(scenario, size=size)
-
-    def test_in_ascii_nothing_of_ours_is_anything_else(self) -> None:
-        async def scenario(stage: Stage) -> None:
+    async def test_in_ascii_nothing_of_ours_is_anything_else(self) -> None:
+        async with picking(glyphs=ASCII, recent=[RECENT], presets=[PRESET]) as stage:
             assert stage.text().isascii()
             await stage.show(*MODELS, found("y" * 300, GB // 3))
             await stage.look_at(BIG)
@@ -885,12 +784,9 @@ class TestStates:
             await stage.open_folder_dialog()
             assert stage.text().isascii()
 
-        play(scenario, glyphs=ASCII, recent=[RECENT], presets=[PRESET])
-
-    def test_a_resize_keeps_the_highlighted_rows_in_view(self) -> None:
+    async def test_a_resize_keeps_the_highlighted_rows_in_view(self) -> None:
         models = [found(f"m{index}-7B", GB * (index + 1)) for index in range(40)]
-
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             await stage.show(*models)
             await stage.look_at(models[-1])
             for width, height in ((80, 24), (200, 60), (60, 20), (120, 40)):
@@ -902,14 +798,11 @@ class TestStates:
                 ]
                 assert (panes[0].y == panes[1].y) == (width >= 150)
 
-        play(scenario)
-
-    def test_real_models_are_offered_as_they_lie_on_disk(self, tmp_path: Path) -> None:
+    async def test_real_models_are_offered_as_they_lie_on_disk(self, tmp_path: Path) -> None:
         write_tiny(TARGET, tmp_path / "target.gguf")
         write_tiny(Tiny(n_experts=4), tmp_path / "larger.gguf")
         write_tiny(CLOSE_DRAFT, tmp_path / "same-size.gguf")
-
-        async def scenario(stage: Stage) -> None:
+        async with picking() as stage:
             models = {model.name: model for model in Scan((tmp_path,))}
             await stage.show(*models.values())
             await stage.look_at(models["larger"])
@@ -921,8 +814,6 @@ class TestStates:
                 "larger": "is larger than the target",
                 "same-size": "is as large as the target",
             }
-
-        play(scenario)
 
 
 TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=40).map(

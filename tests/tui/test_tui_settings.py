@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from spectui.engine.events import EngineFailed
@@ -57,11 +56,10 @@ def status(cockpit: Cockpit) -> str:
 
 
 @pytest.mark.parametrize("draft", [True, False], ids=["with draft", "target alone"])
-def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: bool) -> None:
+async def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: bool) -> None:
     cockpit = cockpit_of(Speculation(MOD), draft=draft)
     wanted = Speculation(NgramMod(n_match=24, n_min=0, n_max=12))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f3")
         type_into(cockpit, "ngram-mod-n_max", "12")
@@ -73,28 +71,22 @@ def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: bool) -> 
         await press_keys(pilot, "f4")
         assert setup_of(cockpit).drafting == wanted
 
-    cockpit.run(scenario)
 
-
-def test_a_draft_that_cannot_be_loaded_does_not_cost_an_ngram_drafter() -> None:
+async def test_a_draft_that_cannot_be_loaded_does_not_cost_an_ngram_drafter() -> None:
     cockpit = cockpit_of(Speculation(MOD))
     failed = EngineFailed(error=BadInputError("the draft is broken"), trace=None)
     cockpit.script.load_events[1] = [failed]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         assert setup_of(cockpit).drafting == Speculation(MOD)
         assert "ngram-mod n 24, min 0, max 16" in status(cockpit)
         said = cockpit.app.live.transcript.conversation.plain_text
         assert "the draft is broken. It is not needed." in " ".join(said.split())
 
-    cockpit.run(scenario)
 
-
-def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
+async def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
     cockpit = cockpit_of(Speculation(MOD))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f3")
         type_into(cockpit, "ngram-mod-n_match", "16")
@@ -103,8 +95,6 @@ def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
         assert setup_of(cockpit).speculation is None
         await press_keys(pilot, "f4")
         assert setup_of(cockpit).speculation == Speculation(NgramMod(n_match=16, n_min=0, n_max=16))
-
-    cockpit.run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -131,25 +121,21 @@ def test_what_is_set_while_it_is_off_holds_when_it_is_switched_on() -> None:
     ],
     ids=["model", "mtp", "mod", "cache", "map-k", "row"],
 )
-def test_the_form_shows_what_who_drafts_reads_and_nothing_else(
+async def test_the_form_shows_what_who_drafts_reads_and_nothing_else(
     speculation: Speculation, fields: Sequence[str]
 ) -> None:
     cockpit = cockpit_of(speculation)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f3")
         assert [one.id for one in cockpit.app.screen.query(Input)] == [*fields, *ANSWER]
         await press_keys(pilot, "enter")
         assert setup_of(cockpit).speculation == speculation
 
-    cockpit.run(scenario)
 
-
-def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
+async def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
     cockpit = cockpit_of(MODEL.after((SIMPLE, CACHE)))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f3")
         type_into(cockpit, "ngram-simple-size_m", "10")
@@ -159,8 +145,6 @@ def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
         assert simple == NgramSimple(size_n=3, size_m=10)
         assert cache == CACHE
         assert model == DraftSimple(draft_max=6)
-
-    cockpit.run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -177,25 +161,21 @@ def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
     ],
     ids=["long", "n above m", "zero", "min above max"],
 )
-def test_numbers_that_a_drafter_does_not_take_are_explained(
+async def test_numbers_that_a_drafter_does_not_take_are_explained(
     field: str, value: str, reason: str
 ) -> None:
     cockpit = cockpit_of(MODEL.after((SIMPLE,)))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f3")
         type_into(cockpit, field, value)
         await press_keys(pilot, "enter")
         assert str(cockpit.app.screen.query_one("#error").render()) == reason
 
-    cockpit.run(scenario)
 
-
-def test_in_a_narrow_terminal_every_number_is_in_sight() -> None:
+async def test_in_a_narrow_terminal_every_number_is_in_sight() -> None:
     cockpit = cockpit_of(MODEL.after((SIMPLE, MOD)))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown(size=(40, 12)) as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f3")
         for field in cockpit.app.screen.query(Input):
@@ -208,5 +188,3 @@ def test_in_a_narrow_terminal_every_number_is_in_sight() -> None:
         label = cockpit.app.screen.query_one("#error")
         assert label.region.height
         assert cockpit.app.screen.region.contains_region(label.region)
-
-    cockpit.run(scenario, size=(40, 12))

@@ -126,13 +126,12 @@ def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int
     check(snap_compare, size, scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_recorded_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_a_recorded_gpu(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         readings(cockpit, with_gpu())
         await talk(cockpit, pilot)
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, (120, 40), scenario)
 
 
 def with_gpus(n: int) -> Iterator[Snapshot]:
@@ -157,9 +156,8 @@ def with_gpus(n: int) -> Iterator[Snapshot]:
         )
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("n", [1, 2, 8])
-def test_as_many_gpus(snap_compare: SnapCompare, size: tuple[int, int], n: int) -> None:
+@pytest.mark.parametrize(("n", "size"), [(2, (120, 40)), (8, (80, 24))])
+def test_as_many_gpus(snap_compare: SnapCompare, n: int, size: tuple[int, int]) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         readings(cockpit, tuple(with_gpus(n)))
         cockpit.threads.post(RamMeasured(bytes_per_s=58.1e9))
@@ -184,25 +182,22 @@ def with_links(*endpoints: str) -> Iterator[Snapshot]:
         yield replace(snapshot, links=links)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_models_on_rpc_servers(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_models_on_rpc_servers(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         readings(cockpit, tuple(with_links("192.168.1.2:50052", "192.168.1.3:50052")))
         await talk(cockpit, pilot)
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, (120, 40), scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_nothing_said_yet(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_nothing_said_yet(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await talk(cockpit, pilot, 0)
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, (80, 24), scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_an_engine_error(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_an_engine_error(snap_compare: SnapCompare) -> None:
     reason = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
 
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
@@ -210,11 +205,10 @@ def test_an_engine_error(snap_compare: SnapCompare, size: tuple[int, int]) -> No
         cockpit.script.answers.insert(0, [failure])
         await talk(cockpit, pilot)
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, (80, 24), scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_models_lost(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_models_lost(snap_compare: SnapCompare) -> None:
     died = EngineDiedError(
         "llama.cpp ended its process with SIGABRT while generating (its last words: "
         "ggml/src/ggml-cpu/ops.cpp:4681: GGML_ASSERT(i01 >= 0 && i01 < ne01) failed); tell "
@@ -231,16 +225,15 @@ def test_models_lost(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
         cockpit.app.session.ask("And what of the lamp?")
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, (120, 40), scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_long_text(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_a_long_text(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         readings(cockpit, without_gpu(30))
         await talk(cockpit, pilot, 3)
 
-    check(snap_compare, size, scenario, words=STORY * 12, n_answers=3)
+    check(snap_compare, (80, 24), scenario, words=STORY * 12, n_answers=3)
 
 
 def test_rejected_drafts(snap_compare: SnapCompare) -> None:
@@ -269,9 +262,8 @@ def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
     check(snap_compare, (120, 40), scenario, started=replace(launch(), theme=theme))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-@pytest.mark.parametrize("key", ["f1", "f3"])
-def test_help_and_settings(snap_compare: SnapCompare, size: tuple[int, int], key: str) -> None:
+@pytest.mark.parametrize(("key", "size"), [("f1", (80, 24)), ("f3", (120, 40))])
+def test_help_and_settings(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await talk(cockpit, pilot)
         await press_keys(pilot, key)
@@ -279,9 +271,16 @@ def test_help_and_settings(snap_compare: SnapCompare, size: tuple[int, int], key
     check(snap_compare, size, scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["empty", "searching", "use it", "turn it off"])
-def test_tuning(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("empty", (80, 24)),
+        ("turn it off", (120, 40)),
+        ("use it", (120, 40)),
+        *(("searching", size) for size in SIZES),
+    ],
+)
+def test_tuning(snap_compare: SnapCompare, name: str, size: tuple[int, int]) -> None:
     states = {"searching": SEARCHING, "use it": USE_IT, "turn it off": TURN_OFF}
 
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
@@ -294,9 +293,8 @@ def test_tuning(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> 
     check(snap_compare, size, scenario)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-@pytest.mark.parametrize("key", ["f6", "f8"])
-def test_export_and_log(snap_compare: SnapCompare, size: tuple[int, int], key: str) -> None:
+@pytest.mark.parametrize(("key", "size"), [("f6", (120, 40)), ("f8", (80, 24))])
+def test_export_and_log(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
         await talk(cockpit, pilot, 0)
@@ -340,13 +338,12 @@ def steady() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("steady")
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_picker_without_models(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_picker_without_models(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         cockpit.threads.found = [ScanFinished(reasons=())]
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
 
-    check(snap_compare, size, scenario, started=launch(pair=None))
+    check(snap_compare, (80, 24), scenario, started=launch(pair=None))
 
 
 @pytest.mark.usefixtures("steady")

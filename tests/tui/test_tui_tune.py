@@ -1,15 +1,16 @@
 """The tune screen: driven by states and keys, seen as text, heard by a controller."""
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import Input
 
 from spectui.engine.events import GenerationResult
@@ -184,14 +185,17 @@ class Host(ColouredApp[None]):
     def on_mount(self) -> None:
         self.push_screen(self.tune)
 
-    @property
-    def heard(self) -> list[tuple[object, ...]]:
-        """What the screen has asked for."""
-        return self.controller.heard
+    def take(self) -> list[tuple[object, ...]]:
+        """What the screen has asked for since the last look."""
+        asked, self.controller.heard = self.controller.heard, []
+        return asked
 
     @property
     def table(self) -> TrialsTable:
         return self.tune.query_one(TrialsTable)
+
+    def field(self, name: str) -> Input:
+        return self.tune.query_one(f"#{name}", Input)
 
     @property
     def notices(self) -> list[str]:
@@ -202,440 +206,288 @@ class Host(ColouredApp[None]):
         lines = self.tune._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
+    def words(self) -> str:
+        """The same, whatever its line breaks."""
+        return " ".join(self.text().split())
+
     def footer(self) -> list[str]:
         return [active.binding.description for active in self.tune.active_bindings.values()]
 
 
-def drive(
-    scenario: Callable[[Host, Pilot[None]], Awaitable[None]],
-    state: TuningState | None = None,
-    *,
-    size: tuple[int, int] = (120, 40),
-    glyphs: Glyphs = UNICODE,
-) -> Host:
-    """Run ``scenario`` on the screen in ``state``."""
+class Stage:
+    """The screen, with what a user does to it."""
 
-    async def run() -> Host:
-        app = Host(state, glyphs)
-        async with app.run_test(size=size) as pilot:
-            await handled(pilot)
-            await scenario(app, pilot)
-        return app
+    def __init__(self, app: Host, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
 
-    return asyncio.run(run())
+    async def press(self, *keys: str) -> str:
+        await press_keys(self.pilot, *keys)
+        return self.app.text()
 
+    async def show(self, state: TuningState) -> str:
+        self.app.tune.show(state)
+        await handled(self.pilot)
+        return self.app.text()
 
-def after(
-    *keys: str,
-    state: TuningState | None = None,
-    size: tuple[int, int] = (120, 40),
-    glyphs: Glyphs = UNICODE,
-) -> Host:
-    """Press keys; ``text_after`` of the app is what the screen shows then."""
+    async def at(self, size: tuple[int, int]) -> str:
+        await resize(self.pilot, *size)
+        return self.app.text()
 
-    async def press(_app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, *keys)
-
-    return drive(press, state, size=size, glyphs=glyphs)
+    async def click(self, widget: type[Widget], x: int, y: int) -> None:
+        await self.pilot.click(widget, offset=(x, y))
+        await handled(self.pilot)
 
 
-def seen(
-    *keys: str,
+@asynccontextmanager
+async def opened(
     state: TuningState | None = None,
     size: tuple[int, int] = (120, 40),
     glyphs: Glyphs = UNICODE,
-) -> str:
-    """What the screen shows after some keys."""
-    shown = ""
-
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        nonlocal shown
-        await press_keys(pilot, *keys)
-        shown = app.text()
-
-    drive(press, state, size=size, glyphs=glyphs)
-    return shown
+) -> AsyncIterator[tuple[Host, Stage]]:
+    """The screen in ``state``."""
+    app = Host(state, glyphs)
+    async with app.run_test(size=size) as pilot:
+        await handled(pilot)
+        yield app, Stage(app, pilot)
 
 
 # The empty state and the form
 
 
-def test_before_a_start_the_screen_says_what_tuning_does_and_how_to_start() -> None:
-    shown = " ".join(seen(size=(80, 24)).split())
-    assert "not started" in shown
-    assert "The chat has priority" in shown
-    assert shown.index("minutes") < shown.index("The chat has priority")
-    assert "Press Enter to start" in shown
-
-
-def test_without_a_pair_the_screen_says_how_to_get_one() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
+async def test_before_a_start_the_screen_says_what_tuning_does_and_how_to_start() -> None:
+    async with opened(size=(80, 24)) as (app, stage):
+        shown = app.words()
+        assert "not started" in shown
+        assert shown.index("minutes") < shown.index("The chat has priority")
+        assert "Press Enter to start" in shown
         app.tune.missing = "Choose a target and a draft first (F7)"
-        await handled(pilot)
-        shown = app.text()
-        assert "Choose a target and a draft first (F7)." in shown
-        assert "to start" not in shown
+        await handled(stage.pilot)
+        assert "Choose a target and a draft first (F7)." in app.text()
+        assert "to start" not in app.text()
         app.tune.missing = None
-        await handled(pilot)
-        assert "Press Enter to start" in app.text()
-
-    drive(look)
-
-
-@pytest.mark.parametrize("field", ["SourceChoice", "#minutes", "#n-trials", "#depths", None])
-def test_the_key_that_is_shown_starts_whatever_has_the_focus(field: str | None) -> None:
-    async def start(app: Host, pilot: Pilot[None]) -> None:
-        app.tune.set_focus(None if field is None else app.tune.query_one(field))
-        await handled(pilot)
-        assert "enter Start" in app.text()
-        # A letter would be typed into a field: no key of the footer is one.
-        assert ("p Prompts" in app.text()) is not isinstance(app.tune.focused, Input)
-        await press_keys(pilot, "enter")
-
-    assert drive(start).heard == [("start", Wanted())]
-
-
-def test_the_start_key_on_screen_is_the_users() -> None:
-    shown = ""
-
-    async def rebind(app: Host, pilot: Pilot[None]) -> None:
-        nonlocal shown
         app.settings = Settings(keys={"tune.begin": "f5"})
         app.set_keymap(app.settings.keys)
-        app.tune.show(TuningState())
-        await handled(pilot)
-        shown = app.text()
-        await press_keys(pilot, "f5")
-        assert len(app.heard) == 1
-
-    drive(rebind)
-    assert "Press F5 to start;" in shown
+        assert "Press F5 to start;" in await stage.show(TuningState())
+        await stage.press("f5")
+        assert app.take() == [("start", Wanted())]
 
 
-def test_start_asks_for_the_built_in_prompts() -> None:
-    assert after("s").heard == [("start", Wanted())]
+async def test_what_the_form_asks_for_is_what_was_filled_in() -> None:
+    async with opened() as (app, stage):
+        for field in ("SourceChoice", "#minutes", "#n-trials", "#depths", None):
+            app.tune.set_focus(None if field is None else app.tune.query_one(field))
+            await handled(stage.pilot)
+            assert "enter Start" in app.text()
+            # A letter would be typed into a field: no key of the footer is one.
+            assert ("p Prompts" in app.text()) is not isinstance(app.tune.focused, Input)
+            await stage.press("enter")
+            assert app.take() == [("start", Wanted())]
+        app.field("minutes").value = "7.5"
+        app.field("depths").value = "0, 4096 16384,0"
+        await stage.press("s")
+        depths = (0, 4096, 16384)
+        assert app.take() == [("start", Wanted(time_budget_s=450.0, depths=depths))]
+        app.field("minutes").value = app.field("depths").value = ""
+        await stage.press("n", "end", "backspace", "backspace", "4", "2", "enter")
+        assert app.take() == [("start", Wanted(n_trials=42))]
+        # Back leaves a field, then the screen.
+        await stage.press("n", "escape")
+        assert not isinstance(app.tune.focused, Input)
+        assert app.screen is app.tune
+        await stage.press("escape")
+        assert app.screen is not app.tune
 
 
-def test_the_number_of_trials_is_what_was_typed() -> None:
-    (message,) = after("n", "end", "backspace", "backspace", "4", "2", "enter").heard
-    assert message == ("start", Wanted(n_trials=42))
+async def test_numbers_that_cannot_be_are_refused() -> None:
+    superscript = "\N{SUPERSCRIPT TWO}"
+    wrong = {
+        "n-trials": (("", "0", "99999"), "must be 1 to 10000"),
+        "minutes": (("0", "-3", "nan", "inf", "1e9", "soon"), "Minutes must be"),
+        "depths": (("deep", "-1", "1.5", superscript, "9" * 12), "Depths are numbers of tokens"),
+    }
+    async with opened() as (app, stage):
+        for name, (values, reason) in wrong.items():
+            before = app.field(name).value
+            for value in values:
+                app.field(name).value = value
+                assert reason in await stage.press("s"), (name, value)
+            app.field(name).value = before
+        assert app.take() == []
 
 
-@pytest.mark.parametrize("typed", ["", "0", "99999"])
-def test_a_number_of_trials_that_cannot_be_is_refused(typed: str) -> None:
-    async def submit(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "n", "end", "backspace", "backspace", *typed, "enter")
-        assert app.heard == []
-        assert "must be 1 to 10000" in app.text()
-
-    drive(submit)
-
-
-def test_the_source_key_goes_through_the_sources() -> None:
-    async def cycle(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse() -> None:
+    async with opened() as (app, stage):
         choice = app.tune.query_one(SourceChoice)
         found = [choice.source]
-        # In the box of the path, letters are the path's.
-        for key in ("p", "right", "p"):
-            await press_keys(pilot, key)
+        # In the box of the path, letters are the path's, and arrows leave it where it is empty.
+        for key in ("p", "right", "p", "right", "left"):
+            await stage.press(key)
             found.append(choice.source)
-        assert found == [*PromptSource, PromptSource.BUILTIN]
+        files = PromptSource.FILES
+        assert found == [*PromptSource, PromptSource.BUILTIN, files, PromptSource.BUILTIN]
+        await stage.press("p", "x", "left", "y")
+        assert app.field("path").value == "yx"
+        await stage.press("right", "delete", "backspace", "backspace", "left")
+        assert choice.source is PromptSource.BUILTIN
+        assert choice.has_focus
+        for source in PromptSource:
+            await stage.click(SourceChoice, str(choice.render()).index(source), 0)
+            assert choice.source is source
+        # A chat without turns cannot be tuned on.
+        app.tune.n_chat_turns = 0
+        choice.source = PromptSource.CHAT
+        assert "no turns yet" in await stage.press("s")
+        assert app.take() == []
+        app.tune.n_chat_turns = 1
+        await stage.press("s")
+        assert app.take() == [("start", Wanted(source=PromptSource.CHAT))]
 
-    drive(cycle)
 
-
-def test_a_path_can_be_typed_as_soon_as_files_are_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_files_need_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prompts = Path("p.txt")
     prompts.write_text("Say something.")
-
-    async def fill(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "p", *str(prompts), "enter")
-        assert not app.text().count("Which files?")
-
-    assert drive(fill).heard == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
-
-
-def test_arrows_leave_an_empty_path_and_move_in_one_that_is_not() -> None:
-    async def choose(app: Host, pilot: Pilot[None]) -> None:
-        choice = app.tune.query_one(SourceChoice)
-        await press_keys(pilot, "p", "x", "left", "y")
-        assert app.tune.query_one("#path", Input).value == "yx"
-        await press_keys(pilot, "right", "delete", "backspace", "backspace", "left")
-        assert choice.source is PromptSource.BUILTIN
-        assert choice.has_focus
-
-    drive(choose)
-
-
-def test_what_is_refused_is_said_in_the_form_until_it_is_corrected() -> None:
-    async def refuse(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "s", "right")
-        app.tune.ask("mine.txt:1: the prompt is empty.")
-        await handled(pilot)
-        assert "mine.txt:1: the prompt is empty." in app.text()
-        await press_keys(pilot, "x")
-        assert "the prompt is empty" not in app.text()
-        assert app.tune.query_one("#path", Input).value == "x"
-        assert app.notices == []
-
-    drive(refuse, USE_IT)
-
-
-def test_a_source_is_chosen_with_arrows_and_with_the_mouse() -> None:
-    async def choose(app: Host, pilot: Pilot[None]) -> None:
-        choice = app.tune.query_one(SourceChoice)
-        await press_keys(pilot, "right")
-        chosen = [choice.source]
-        await press_keys(pilot, "left")
-        assert [*chosen, choice.source] == [PromptSource.FILES, PromptSource.BUILTIN]
-        for source in PromptSource:
-            x = str(choice.render()).index(source)
-            await pilot.click(SourceChoice, offset=(x, 0))
-            await handled(pilot)
-            assert choice.source is source
-
-    drive(choose)
-
-
-def test_files_need_a_path(tmp_path: Path) -> None:
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("Say something.")
-
-    async def fill(app: Host, pilot: Pilot[None]) -> None:
-        path = app.tune.query_one("#path", Input)
+    async with opened() as (app, stage):
+        path = app.field("path")
         assert not path.region
-        await press_keys(pilot, "p", "enter")
-        assert "Which files?" in app.text()
-        path.value = str(tmp_path / "nothing")
-        await press_keys(pilot, "enter")
-        assert "nothing at this path" in app.text()
+        assert "Which files?" in await stage.press("p", "enter")
+        path.value = "nothing"
+        assert "nothing at this path" in await stage.press("enter")
         path.value = "~nobody-has-this-name/\0" + "x" * 5000
-        await press_keys(pilot, "enter")
-        assert app.heard == []
-        path.value = str(prompts)
-        path.focus()
-        await press_keys(pilot, "enter")
-
-    assert drive(fill).heard == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
+        await stage.press("enter")
+        assert app.take() == []
+        path.value = ""
+        assert "Which files?" not in await stage.press(*str(prompts), "enter")
+        assert app.take() == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
 
 
-def test_depths_may_be_asked_for() -> None:
-    async def fill(app: Host, pilot: Pilot[None]) -> None:
-        app.tune.query_one("#depths", Input).value = "0, 4096 16384,0"
-        await press_keys(pilot, "s")
-
-    depths = (0, 4096, 16384)
-    assert drive(fill).heard == [("start", Wanted(depths=depths))]
-
-
-def test_the_minutes_limit_the_search() -> None:
-    async def fill(app: Host, pilot: Pilot[None]) -> None:
-        app.tune.query_one("#minutes", Input).value = "7.5"
-        await press_keys(pilot, "s")
-
-    assert drive(fill).heard == [("start", Wanted(time_budget_s=450.0))]
-
-
-@pytest.mark.parametrize("wrong", ["0", "-3", "nan", "inf", "1e9", "soon"])
-def test_minutes_that_cannot_be_are_refused(wrong: str) -> None:
-    async def fill(app: Host, pilot: Pilot[None]) -> None:
-        app.tune.query_one("#minutes", Input).value = wrong
-        await press_keys(pilot, "s")
-        assert "Minutes must be" in app.text()
-
-    assert drive(fill).heard == []
+async def test_after_a_search_start_first_shows_what_would_be_started() -> None:
+    async with opened(USE_IT) as (app, stage):
+        assert not app.tune.query_one(TuneSetup).display
+        await stage.press("s")
+        assert app.tune.query_one(TuneSetup).display
+        assert app.take() == []
+        # What is refused is said in the form until it is corrected.
+        await stage.press("right")
+        app.tune.ask("mine.txt:1: the prompt is empty.")
+        await handled(stage.pilot)
+        assert "mine.txt:1: the prompt is empty." in app.text()
+        assert "the prompt is empty" not in await stage.press("x")
+        assert app.field("path").value == "x"
+        assert app.notices == []
+        await stage.press("backspace", "left", "s")
+        assert not app.tune.query_one(TuneSetup).display
+        assert len(app.take()) == 1
 
 
-@pytest.mark.parametrize("wrong", ["deep", "-1", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 12])
-def test_depths_that_are_none_are_refused(wrong: str) -> None:
-    async def fill(app: Host, pilot: Pilot[None]) -> None:
-        app.tune.query_one("#depths", Input).value = wrong
-        await press_keys(pilot, "s")
-        assert "Depths are numbers of tokens" in app.text()
-
-    assert drive(fill).heard == []
-
-
-def test_the_form_says_how_long_a_trial_may_take() -> None:
-    async def learn(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_form_says_how_long_a_trial_may_take() -> None:
+    async with opened() as (app, stage):
         assert "in all; earlier ones count" in app.text()
         app.tune.trial_s = 125.0
-        await handled(pilot)
+        await handled(stage.pilot)
         assert "in all; some 2 min 05 s each here, 1 h 02 min together" in app.text()
         # A digit is meant for the minutes, wherever the form begins.
-        await press_keys(pilot, "5")
+        few = "too few for a verdict: a trial takes some 2 min 05 s here"
+        assert few in await stage.press("5")
         assert app.tune.query_one(TuneSetup).filled.minutes == "5"
-        assert "too few for a verdict: a trial takes some 2 min 05 s here" in app.text()
-        await press_keys(pilot, "0")
-        assert "too few" not in app.text()
-
-    drive(learn)
-
-
-def test_a_chat_without_turns_cannot_be_tuned_on() -> None:
-    async def choose(app: Host, pilot: Pilot[None]) -> None:
-        app.tune.n_chat_turns = 0
-        await press_keys(pilot, "left", "s")
-        assert "no turns yet" in app.text()
-        assert app.heard == []
-        app.tune.n_chat_turns = 1
-        await press_keys(pilot, "s")
-
-    assert drive(choose).heard == [("start", Wanted(source=PromptSource.CHAT))]
-
-
-def test_after_a_search_start_first_shows_what_would_be_started() -> None:
-    async def start(app: Host, pilot: Pilot[None]) -> None:
-        assert not app.tune.query_one(TuneSetup).display
-        await press_keys(pilot, "s")
-        assert app.tune.query_one(TuneSetup).display
-        assert app.heard == []
-        await press_keys(pilot, "s")
-        assert not app.tune.query_one(TuneSetup).display
-
-    assert len(drive(start, USE_IT).heard) == 1
-
-
-def test_back_leaves_a_field_then_the_screen() -> None:
-    async def leave(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "n", "escape")
-        assert not isinstance(app.tune.focused, Input)
-        assert app.screen is app.tune
-        await press_keys(pilot, "escape")
-        assert app.screen is not app.tune
-
-    drive(leave)
+        assert "too few" not in await stage.press("0")
 
 
 # Steering
 
 
-@pytest.mark.parametrize(
-    ("state", "key", "wish"),
-    [
-        (SEARCHING, "space", "toggle_pause"),
-        (replace(SEARCHING, paused=True), "space", "toggle_pause"),
-        (replace(SEARCHING, phase=Phase.CONFIRMING), "space", "toggle_pause"),
-        (SEARCHING, "x", "stop"),
-        (SEARCHING, "e", "export"),
-        (USE_IT, "e", "export"),
-    ],
-)
-def test_a_key_reaches_the_controller(state: TuningState, key: str, wish: str) -> None:
-    assert after(key, state=state).heard == [(wish,)]
-
-
-@pytest.mark.parametrize(
-    ("state", "possible"),
-    [
-        (TuningState(), {"Start", "Prompts", "Trials"}),
-        (TuningState(phase=Phase.STARTING), {"Pause", "Stop", "Apply"}),
-        (SEARCHING, {"Pause", "Stop", "Apply", "Export", "Sort"}),
-        (replace(SEARCHING, paused=True), {"Resume", "Stop", "Apply", "Export", "Sort"}),
-        (replace(SEARCHING, phase=Phase.STOPPING), {"Apply", "Export", "Sort"}),
-        (USE_IT, {"Start", "Apply", "Export", "Prompts", "Trials", "Sort"}),
-        (
-            TuningState(phase=Phase.FAILED, error="no room"),
-            {"Start", "Prompts", "Trials"},
-        ),
-    ],
-)
-def test_the_footer_has_what_makes_sense(state: TuningState, possible: set[str]) -> None:
+async def test_keys_and_the_footer_have_what_makes_sense() -> None:
     steering = {
         *("Start", "Pause", "Resume", "Stop", "Apply", "Apply row"),
         *("Export", "Prompts", "Trials", "Sort"),
     }
-
-    async def read(app: Host, _pilot: Pilot[None]) -> None:
-        assert steering.intersection(app.footer()) == possible
-
-    drive(read, state)
-
-
-@pytest.mark.parametrize(("height", "n_told"), [(40, 1), (24, 0)])
-def test_reasons_are_told_where_there_is_room(height: int, n_told: int) -> None:
-    assert USE_IT.result is not None
-    state = replace(USE_IT, result=replace(USE_IT.result, expected_improvement=0.013))
-
-    async def read(app: Host, _pilot: Pilot[None]) -> None:
-        assert app.text().count("trials were enough: the best setting") == n_told
-        assert app.text().count("Not explained: nothing was drafted") == n_told
-        assert app.text().count("Use it") == 1
-
-    drive(read, state, size=(120, height))
-
-
-def test_a_search_without_a_recording_says_so() -> None:
-    assert USE_IT.result is not None
-    spent = replace(USE_IT.result.spent, left_out_recording=True)
-    state = replace(USE_IT, result=replace(USE_IT.result, spent=spent))
-
-    async def read(app: Host, _pilot: Pilot[None]) -> None:
-        assert "the time budget had no room for a recording" in app.text()
-
-    drive(read, state, size=(120, 40))
+    paused = replace(SEARCHING, paused=True)
+    confirming = replace(SEARCHING, phase=Phase.CONFIRMING)
+    failed = TuningState(phase=Phase.FAILED, error="no room")
+    footers = [
+        (TuningState(), {"Start", "Prompts", "Trials"}),
+        (TuningState(phase=Phase.STARTING), {"Pause", "Stop", "Apply"}),
+        (SEARCHING, {"Pause", "Stop", "Apply", "Export", "Sort"}),
+        (paused, {"Resume", "Stop", "Apply", "Export", "Sort"}),
+        (replace(SEARCHING, phase=Phase.STOPPING), {"Apply", "Export", "Sort"}),
+        (USE_IT, {"Start", "Apply", "Export", "Prompts", "Trials", "Sort"}),
+        (failed, {"Start", "Prompts", "Trials"}),
+    ]
+    wishes = [
+        *((state, "space", "toggle_pause") for state in (SEARCHING, paused, confirming)),
+        (SEARCHING, "x", "stop"),
+        *((state, "e", "export") for state in (SEARCHING, USE_IT)),
+    ]
+    async with opened() as (app, stage):
+        for state, possible in footers:
+            await stage.show(state)
+            assert steering.intersection(app.footer()) == possible, state.phase
+        for state, key, wish in wishes:
+            await stage.show(state)
+            await stage.press(key)
+            assert app.take() == [(wish,)]
 
 
-def test_what_disturbed_the_machine_stands_below_the_verdict() -> None:
-    assert USE_IT.result is not None
-    met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)
-    state = replace(USE_IT, result=replace(USE_IT.result, conditions=met))
-
-    async def read(app: Host, _pilot: Pilot[None]) -> None:
-        text = " ".join(app.text().split())
-        assert "another process (cc1plus) took 40 % of a core for 31 s" in text
-        assert "the machine slept for 12 min 00 s" in text
-
-    drive(read, state, size=(160, 24))
-
-
-def test_gains_at_other_temperatures_stand_below_the_verdict() -> None:
+async def test_the_facts_of_a_verdict_stand_below_it() -> None:
     assert USE_IT.result is not None
     greedy = Predicted(sampling=GREEDY, n_prompts=6, counters=Counters(), speedup=1.52)
-    found = Known[tuple[Predicted, ...]](
-        (greedy, replace(greedy, sampling=SamplingConfig(temp=1.0), speedup=0.9))
-    )
-    state = replace(USE_IT, result=replace(USE_IT.result, temperatures=found))
-
-    async def read(app: Host, _pilot: Pilot[None]) -> None:
-        text = " ".join(app.text().split())
-        assert "would give about +52 % with greedy output, −10 % at temperature 1" in text
-
-    drive(read, state, size=(160, 40))
-
-
-def test_apply_is_dimmed_until_there_is_a_best() -> None:
-    async def read(app: Host, pilot: Pilot[None]) -> None:
-        assert app.tune.check_action("apply", ()) is None
-        await press_keys(pilot, "a")
-        assert app.heard == []
-        app.tune.show(SEARCHING)
-        await handled(pilot)
-        assert app.tune.check_action("apply", ()) is True
-
-    drive(read, replace(SEARCHING, records=RECORDS[:1]))
-
-
-def test_a_best_that_is_only_predicted_is_not_applied_and_the_key_says_why() -> None:
-    predicted = Forecast(arm=arm(4), speedup=1.4, n_drafted=100, n_accepted=70)
-    state = replace(SEARCHING, records=(), forecasts=(predicted,))
-    app = after("a", state=state)
-    assert app.heard == []
-    assert app.notices == [
-        "There is nothing to apply yet: the best is only predicted, until it and off are measured."
+    warm = replace(greedy, sampling=SamplingConfig(temp=1.0), speedup=0.9)
+    unheard = Reading(None, "no sensor")
+    met = conditions((), unheard, unheard, DISTURBED)
+    told: list[tuple[dict[str, Any], str]] = [
+        (
+            {"spent": replace(USE_IT.result.spent, left_out_recording=True)},
+            "the time budget had no room for a recording",
+        ),
+        ({"conditions": met}, "another process (cc1plus) took 40 % of a core for 31 s"),
+        ({"conditions": met}, "the machine slept for 12 min 00 s"),
+        (
+            {"temperatures": Known[tuple[Predicted, ...]]((greedy, warm))},
+            "would give about +52 % with greedy output, −10 % at temperature 1",
+        ),
     ]
+    async with opened(size=(160, 40)) as (app, stage):
+        for changes, expected in told:
+            await stage.show(replace(USE_IT, result=replace(USE_IT.result, **changes)))
+            assert expected in app.words()
+        # Reasons are told where there is room.
+        improvable = replace(USE_IT.result, expected_improvement=0.013)
+        for height, n_told in ((40, 1), (24, 0)):
+            await stage.at((120, height))
+            await stage.show(SEARCHING)
+            shown = await stage.show(replace(USE_IT, result=improvable))
+            assert shown.count("trials were enough: the best setting") == n_told
+            assert shown.count("Not explained: nothing was drafted") == n_told
+            assert shown.count("Use it") == 1
+        # Facts that do not fit are reached with keys.
+        await stage.show(replace(USE_IT, result=replace(USE_IT.result, conditions=met)))
+        assert "slept" not in await stage.at((60, 15))
+        assert "slept" in await stage.press("shift+tab", "shift+tab", "end")
+
+
+async def test_apply_is_dimmed_until_there_is_a_best_that_was_measured() -> None:
+    predicted = Forecast(arm=arm(4), speedup=1.4, n_drafted=100, n_accepted=70)
+    async with opened(replace(SEARCHING, records=RECORDS[:1])) as (app, stage):
+        assert app.tune.check_action("apply", ()) is None
+        await stage.press("a")
+        assert app.notices == []
+        await stage.show(replace(SEARCHING, records=(), forecasts=(predicted,)))
+        await stage.press("a")
+        assert app.take() == []
+        assert app.notices == [
+            (
+                "There is nothing to apply yet: the best is only predicted, "
+                "until it and off are measured."
+            )
+        ]
+        await stage.show(SEARCHING)
+        assert app.tune.check_action("apply", ()) is True
 
 
 def test_every_key_has_an_id_of_its_own_and_a_word() -> None:
     found = [binding for _, binding in TuneScreen(cast("TuneController", Recorder()))._bindings]
     own = [binding for binding in found if binding.id and binding.id.startswith("tune.")]
     assert len({binding.id for binding in own}) == len(own)
-    assert {"start", "pause", "stop", "apply", "apply_selected", "source", "trials", "export"} <= {
-        str(binding.id).removeprefix("tune.") for binding in own
-    }
     assert all(binding.description for binding in own)
     assert all(binding.tooltip for binding in own if binding.show)
 
@@ -643,34 +495,55 @@ def test_every_key_has_an_id_of_its_own_and_a_word() -> None:
 # Applying
 
 
-def applied(*keys: str, state: TuningState) -> tuple[Arm, str]:
-    app = after(*keys, state=state)
-    ((wish, found),) = app.heard
-    assert wish == "apply"
-    assert isinstance(found, Arm)
-    (notice,) = app.notices
-    return found, notice
+async def test_what_is_applied_and_what_is_said_of_it() -> None:
+    best = RECORDS[3].arm
+    unconfirmed = replace(USE_IT, result=tuned(interrupted=True))
+    slower = replace(SEARCHING, records=(RECORDS[0], RECORDS[2]))
+    cases = [
+        (USE_IT, ("a",), best, "confirmed best"),
+        (TURN_OFF, ("a",), OFF, "Speculation is turned off. Turn it off:"),
+        (unconfirmed, ("a",), best, "not confirmed yet"),
+        (SEARCHING, ("a",), best, "not confirmed yet"),
+        (slower, ("a",), OFF, "no setting is faster"),
+        # The selected row, against the verdict; and the row of off.
+        (TURN_OFF, ("end", "up", "enter"), RECORDS[1].arm, "trial 1"),
+        (SEARCHING, ("end", "enter"), OFF, "turned off"),
+    ]
+    async with opened() as (app, stage):
+        for state, keys, expected, word in cases:
+            app.clear_notifications()
+            await stage.show(state)
+            app.table.focus()
+            await stage.press(*keys)
+            assert app.take() == [("apply", expected)], (keys, word)
+            (notice,) = app.notices
+            assert word in notice
+        # A failed trial cannot be applied.
+        await stage.press("home", "down")
+        selected = app.table.selected
+        assert selected is not None
+        assert selected.record.state is TrialState.FAIL
+        assert "Apply row" not in app.footer()
+        await stage.press("enter")
+        assert app.take() == []
+        await stage.press("down")
+        assert "Apply row" in app.footer()
 
 
-def test_the_confirmed_best_is_applied() -> None:
-    found, notice = applied("a", state=USE_IT)
-    assert found == RECORDS[3].arm
-    assert "confirmed best" in notice
+def test_nothing_is_chosen_before_a_setting_was_measured() -> None:
+    for records in ((), RECORDS[:1], (failed(0, "no"),)):
+        assert best_choice(TuningState(), digest(records, Ledger())) is None
+    nothing = replace(USE_IT, records=(), result=tuned((), interrupted=True))
+    assert best_choice(nothing, digest((), Ledger())) is None
 
 
-def test_a_verdict_against_speculation_applies_off_and_says_so() -> None:
-    found, notice = applied("a", state=TURN_OFF)
-    assert found == OFF
-    assert notice.startswith("Speculation is turned off. Turn it off:")
+# The empty state and the form
 
 
-def test_a_search_without_confirmation_applies_the_best_so_far_and_says_so() -> None:
-    state = replace(USE_IT, result=tuned(interrupted=True))
-    found, notice = applied("a", state=state)
-    best = best_trial(RECORDS)
-    assert best is not None
-    assert found == best.arm
-    assert "not confirmed yet" in notice
+# Steering
+
+
+# Applying
 
 
 @pytest.mark.parametrize("pays", [True, False])
@@ -698,55 +571,6 @@ def test_an_earlier_verdict_outweighs_the_trials(*, pays: bool) -> None:
     exported = export_choices(live, state, has_gpu=False)[0]
     assert (exported.label, exported.note) == ("found by tuning", verdict.reason)
     assert exported.setup.speculation == earlier.speculation
-
-
-def test_a_search_that_measured_nothing_has_nothing_to_apply() -> None:
-    state = replace(USE_IT, records=(), result=tuned((), interrupted=True))
-    assert best_choice(state, digest((), Ledger())) is None
-
-
-def test_during_a_search_the_best_so_far_is_applied() -> None:
-    found, notice = applied("a", state=SEARCHING)
-    assert found == RECORDS[3].arm
-    assert "not confirmed yet" in notice
-
-
-def test_during_a_search_off_is_applied_while_nothing_is_faster() -> None:
-    found, notice = applied("a", state=replace(SEARCHING, records=(RECORDS[0], RECORDS[2])))
-    assert found == OFF
-    assert "no setting is faster" in notice
-
-
-def test_nothing_is_chosen_before_a_setting_was_measured() -> None:
-    for records in ((), RECORDS[:1], (failed(0, "no"),)):
-        assert best_choice(TuningState(), digest(records, Ledger())) is None
-
-
-def test_the_selected_row_is_applied_against_the_verdict() -> None:
-    found, notice = applied("end", "up", "enter", state=TURN_OFF)
-    assert found == RECORDS[1].arm
-    assert "trial 1" in notice
-
-
-def test_the_row_of_off_turns_speculation_off() -> None:
-    found, notice = applied("end", "enter", state=SEARCHING)
-    assert found == OFF
-    assert "turned off" in notice
-
-
-def test_a_failed_trial_cannot_be_applied() -> None:
-    async def select(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "home", "down")
-        selected = app.table.selected
-        assert selected is not None
-        assert selected.record.state is TrialState.FAIL
-        assert "Apply row" not in app.footer()
-        await press_keys(pilot, "enter")
-        assert app.heard == []
-        await press_keys(pilot, "down")
-        assert "Apply row" in app.footer()
-
-    drive(select, SEARCHING)
 
 
 # What the head says
@@ -786,19 +610,6 @@ def test_the_phase_in_words(
     expected: str,
 ) -> None:
     assert words.phase(state, chat_is_busy=chat_is_busy) == expected
-
-
-def test_the_chat_having_the_engine_is_shown_at_once() -> None:
-    async def chat(app: Host, pilot: Pilot[None]) -> None:
-        assert "searching" in app.text()
-        app.tune.chat_is_busy = True
-        await handled(pilot)
-        assert "held back by the chat" in app.text()
-        app.tune.chat_is_busy = False
-        await handled(pilot)
-        assert "held back" not in app.text()
-
-    drive(chat, SEARCHING)
 
 
 def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> None:
@@ -920,62 +731,39 @@ def test_losslessness_is_no_matter_without_a_confirmation() -> None:
     assert words.lossless(tuned(interrupted=True), UNICODE) is None
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("state", "verdict"), [(USE_IT, "Use it"), (TURN_OFF, "Turn it off")])
-def test_the_verdict_is_on_the_screen(
-    state: TuningState, verdict: str, size: tuple[int, int]
-) -> None:
-    shown = seen(state=state, size=size)
-    assert "finished" in shown
-    assert verdict in shown
-
-
-@pytest.mark.parametrize("size", [(60, 15), *SIZES])
-def test_the_whole_verdict_is_in_view(size: tuple[int, int]) -> None:
+async def test_at_every_size_what_matters_is_in_view() -> None:
     open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8, prompt_s=30.0)
     met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)
-    done = replace(tuned(speedup=speedup(1.1, 0.9, 1.2)), verdict=open_case, conditions=met)
-
-    async def look(app: Host, _pilot: Pilot[None]) -> None:
-        box = app.tune.query_one(VerdictBox)
-        assert box.max_scroll_y == 0
-        assert app.tune.region.contains_region(box.region)
-        assert "tokens/s" in app.text()
-
-    drive(look, replace(USE_IT, result=done), size=size)
-
-
-def test_facts_that_do_not_fit_are_reached_with_keys() -> None:
-    met = conditions((), Reading(None, "no sensor"), Reading(None, "no sensor"), DISTURBED)
-    done = replace(tuned(speedup=speedup(1.34, 1.28, 1.4)), conditions=met)
-
-    async def scroll(app: Host, pilot: Pilot[None]) -> None:
-        assert "slept" not in app.text()
-        await press_keys(pilot, "shift+tab", "shift+tab", "end")
-        assert "slept" in app.text()
-
-    drive(scroll, replace(USE_IT, result=done), size=(60, 15))
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_failure_gives_its_reason_and_the_trials_stay(size: tuple[int, int]) -> None:
-    shown = seen(state=replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone"), size=size)
-    assert "failed" in shown
-    assert "the GPU is gone" in shown
-    assert "1.40×" in shown
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_verdict_that_is_not_kept_says_so_beside_it(size: tuple[int, int]) -> None:
+    undecided = replace(tuned(speedup=speedup(1.1, 0.9, 1.2)), verdict=open_case, conditions=met)
     lost = replace(tuned(), not_kept="the disk is full")
-    ended = replace(SEARCHING, phase=Phase.FINISHED, result=lost)
-    shown = seen(state=ended, size=size)
-    assert "finished" in shown
-    assert "not kept the disk is full" in " ".join(shown.split())
+    broken = replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone")
+    running = ("searching", "6 of 20 trials", "30%", "1.40×", "tokens/s", "Pause", "Apply")
+    cases = [
+        (replace(SEARCHING, current=arm()), running),
+        (USE_IT, ("finished", "Use it")),
+        (TURN_OFF, ("finished", "Turn it off")),
+        (broken, ("failed", "the GPU is gone", "1.40×")),
+        (
+            replace(SEARCHING, phase=Phase.FINISHED, result=lost),
+            ("finished", "not kept the disk is full"),
+        ),
+        (replace(USE_IT, result=undecided), ("tokens/s",)),
+    ]
+    async with opened() as (app, stage):
+        for size in SIZES:
+            await stage.at(size)
+            for state, expected in cases:
+                await stage.show(state)
+                assert [each for each in expected if each not in app.words()] == [], size
+        # The whole verdict, and keys of the trials.
+        for size in [(60, 15), *SIZES]:
+            await stage.at(size)
+            box = app.tune.query_one(VerdictBox)
+            assert box.max_scroll_y == 0
+            assert app.tune.region.contains_region(box.region)
 
 
-@pytest.mark.parametrize("size", [(40, 12), *SIZES])
-def test_long_and_hostile_names_break_nothing(size: tuple[int, int]) -> None:
+async def test_long_and_hostile_names_break_nothing() -> None:
     name = "[/b]\x1b[31m漢字\u202e" + "very-long-" * 30
     record = trial(1, arm(draft=name), 1.5)
     state = replace(
@@ -986,10 +774,13 @@ def test_long_and_hostile_names_break_nothing(size: tuple[int, int]) -> None:
         error=name * 50,
         importance=((name, 1.0),),
     )
-    shown = seen("down", "down", state=state, size=size)
-    assert "failed" in shown
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
+    async with opened(state, size=(40, 12)) as (_, stage):
+        await stage.press("down", "down")
+        for size in [(40, 12), *SIZES]:
+            shown = await stage.at(size)
+            assert "failed" in shown
+            assert "\x1b" not in shown
+            assert "\u202e" not in shown
 
 
 # The trials
@@ -1037,135 +828,82 @@ def test_orders(title: str, descending: bool, expected: list[int]) -> None:  # n
     assert [row.number for row in rows] == expected
 
 
-def test_keys_sort_by_the_next_column_and_reverse() -> None:
-    async def sort(app: Host, pilot: Pilot[None]) -> None:
-        for column in [*COLUMNS[1:], TRIAL]:
-            await press_keys(pilot, "o")
+async def test_trials_are_sorted_and_chosen_with_keys_and_with_the_mouse() -> None:
+    async with opened(SEARCHING) as (app, stage):
+        # States in words.
+        rows = [line for line in app.text().splitlines() if line[2:9].strip(" •").isdecimal()]
+        told = {int(row[2:9].strip(" •")): row.rstrip(" │") for row in rows[: len(RECORDS)]}
+        words_of = {number: told[number].split()[-1] for number in (0, 3, 4, 5)}
+        assert words_of == {0: "done", 3: "best", 4: "failed", 5: "noisy"}
+        assert "•" in told[3]
+        assert "↓trial" in app.text()
+        assert "↑trial" in await stage.press("r")
+        assert "↑draft_max" in await stage.press("r", "o")
+        for column in [*COLUMNS[2:], TRIAL]:
+            await stage.press("o")
             assert app.table.sort.column is column
         before = app.table.order
-        await press_keys(pilot, "r")
+        await stage.press("r")
         assert app.table.order == before[::-1]
-
-    drive(sort, SEARCHING)
-
-
-def test_a_click_on_a_title_sorts_and_another_one_reverses() -> None:
-    async def sort(app: Host, pilot: Pilot[None]) -> None:
         for slot in app.table._slots:
-            end = (slot.x + slot.width - 1, 0)
-            await pilot.click(TrialsTable, offset=end)
-            await handled(pilot)
+            await stage.click(TrialsTable, slot.x + slot.width - 1, 0)
             first = app.table.sort
-            await pilot.click(TrialsTable, offset=end)
-            await handled(pilot)
+            await stage.click(TrialsTable, slot.x + slot.width - 1, 0)
             assert app.table.sort.column is first.column is slot.column
             assert app.table.sort.descending is not first.descending
-
-    drive(sort, SEARCHING)
-
-
-def test_an_arrow_says_how_the_rows_are_sorted() -> None:
-    assert "↓trial" in seen(state=SEARCHING)
-    assert "↑trial" in seen("r", state=SEARCHING)
-    assert "↑draft_max" in seen("o", state=SEARCHING)
-
-
-def test_a_click_selects_a_row() -> None:
-    async def click(app: Host, pilot: Pilot[None]) -> None:
-        found = []
+        app.table.sort_by(TRIAL, descending=True)
+        # The selected trial in full.
+        await stage.press("home")
+        expected = "trial 5, good: max 6, min 0, p_min 0.40: 13.0 tokens/s, 1.30× of off"
+        assert expected in app.text()
+        expected = "trial 4, good: max 4, min 0, p_min 0.00: failed: the draft does not fit"
+        assert expected in await stage.press("down")
+        # A click below the rows selects none.
         for y in (3, 12):
-            await pilot.click(TrialsTable, offset=(5, y))
-            await handled(pilot)
-            found.append(app.table.selected)
-        assert [row.number for row in found if row] == [3, 3]
-
-    drive(click, SEARCHING)
+            await stage.click(TrialsTable, 5, y)
+            assert app.table.selected is not None
+            assert app.table.selected.number == 3
 
 
-def test_keys_move_the_selection_and_stop_at_the_ends() -> None:
-    async def move(app: Host, pilot: Pilot[None]) -> None:
+async def test_selection_and_scroll_position_stay_with_their_trials() -> None:
+    records = many(300)
+    async with opened(replace(SEARCHING, records=records[:100])) as (app, stage):
+        assert app.table.order[0] == 99
+        # At the top, new trials come into view.
+        await stage.show(replace(SEARCHING, records=records[:200]))
+        assert app.table.scroll_y == 0
+        assert app.table.order[0] == 199
+
         async def selected(key: str) -> int:
-            await press_keys(pilot, key)
+            await stage.press(key)
             assert app.table.selected is not None
             return app.table.selected.number
 
         assert [await selected(key) for key in ("down", "down", "up", "up")] == [199, 198, 199, 199]
-        assert await selected("end") == 0
-        assert await selected("down") == 0
+        assert [await selected(key) for key in ("end", "down")] == [0, 0]
         assert app.table.scroll_y == app.table.max_scroll_y
-        page = await selected("pageup")
-        assert 0 < page < app.table.size.height
+        assert 0 < await selected("pageup") < app.table.size.height
         assert await selected("home") == 199
         assert app.table.scroll_y == 0
-
-    drive(move, replace(SEARCHING, records=many(200)))
-
-
-def test_the_selected_trial_is_told_in_full() -> None:
-    assert "trial 5, good: max 6, min 0, p_min 0.40: 13.0 tokens/s, 1.30× of off" in seen(
-        "down", state=SEARCHING
-    )
-    assert "trial 4, good: max 4, min 0, p_min 0.00: failed: the draft does not fit" in seen(
-        "down", "down", state=SEARCHING
-    )
-
-
-def test_states_are_told_in_words() -> None:
-    shown = seen(state=SEARCHING)
-    rows = [line for line in shown.splitlines() if line[2:9].strip(" •").isdecimal()]
-    told = {int(row[2:9].strip(" •")): row for row in rows[: len(RECORDS)]}
-    assert told[5].rstrip(" │").endswith("noisy")
-    assert told[4].rstrip(" │").endswith("failed")
-    assert told[3].rstrip(" │").endswith("best")
-    assert "•" in told[3]
-    assert told[0].rstrip(" │").endswith("done")
-
-
-def test_new_trials_keep_selection_order_and_scroll_position() -> None:
-    async def add(app: Host, pilot: Pilot[None]) -> None:
-        records = many(300)
-        app.tune.show(replace(SEARCHING, records=records[:200]))
-        app.table.sort_by(SPEEDUP, descending=True)
-        await press_keys(pilot, "home", "pagedown", "pagedown", "up")
-        selected, top = app.table.selected, app.table.order[round(app.table.scroll_y)]
-        assert selected is not None
-        assert app.table.scroll_y > 0
-        for n in range(210, 301, 10):
-            app.tune.show(replace(SEARCHING, records=records[:n]))
-            await handled(pilot)
-        assert app.table.selected is selected
-        assert app.table.order[round(app.table.scroll_y)] == top
-        assert app.table.sort == Sort(column=SPEEDUP, descending=True)
-        assert len(app.table.order) == 300
-
-    drive(add, SEARCHING)
-
-
-def test_at_the_top_new_trials_come_into_view() -> None:
-    async def add(app: Host, pilot: Pilot[None]) -> None:
-        records = many(100)
-        for n in (50, 100):
-            app.tune.show(replace(SEARCHING, records=records[:n]))
-            await handled(pilot)
-            assert app.table.scroll_y == 0
-            assert app.table.order[0] == n - 1
-
-    drive(add, SEARCHING)
-
-
-def test_sorting_keeps_the_selected_trial_in_view() -> None:
-    async def sort(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "down")
         for column in COLUMNS:
             app.table.sort_by(column, descending=True)
             assert app.table.selected is not None
             index = app.table.order.index(app.table.selected.number)
             assert 0 <= index - app.table.scroll_y < app.table.size.height - 1
+        # Elsewhere they do not move what is looked at.
+        app.table.sort_by(SPEEDUP, descending=True)
+        await stage.press("home", "pagedown", "pagedown", "up")
+        chosen, top = app.table.selected, app.table.order[round(app.table.scroll_y)]
+        assert app.table.scroll_y > 0
+        for n in (201, 250, 300):
+            await stage.show(replace(SEARCHING, records=records[:n]))
+        assert app.table.selected is chosen
+        assert app.table.order[round(app.table.scroll_y)] == top
+        assert app.table.sort == Sort(column=SPEEDUP, descending=True)
+        assert len(app.table.order) == 300
 
-    drive(sort, replace(SEARCHING, records=many(200)))
 
-
-def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
+async def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[int] = []
@@ -1176,31 +914,19 @@ def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
         return draw(row, slots, ledger, glyphs)
 
     monkeypatch.setattr("spectui.tui.tune.table.line", spy)
-
-    async def scroll(app: Host, pilot: Pilot[None]) -> None:
+    state = replace(SEARCHING, records=many(10_000))
+    async with opened(state) as (app, stage):
         assert len(app.table.order) == 10_000
         drawn.clear()
-        await press_keys(pilot, "end")
+        await stage.press("end")
         assert drawn
         assert len(set(drawn)) < 2 * app.table.size.height
         assert app.table.selected is not None
         assert app.table.selected.number == 0
-
-    drive(scroll, replace(SEARCHING, records=many(10_000)))
-
-
-def test_a_state_that_brings_no_trial_repaints_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Ledger] = []
-    monkeypatch.setattr(TrialsTable, "show", lambda _table, ledger: shown.append(ledger))
-
-    async def go_on(app: Host, pilot: Pilot[None]) -> None:
-        shown.clear()
-        app.tune.show(replace(SEARCHING, seconds_left=5.0))
-        await handled(pilot)
-        assert shown == []
-        assert "up to 5 s left" in app.text()
-
-    drive(go_on, SEARCHING)
+        # A state that brings no trial repaints no row.
+        drawn.clear()
+        assert "up to 5 s left" in await stage.show(replace(state, seconds_left=5.0))
+        assert drawn == []
 
 
 @pytest.mark.parametrize("width", [10, 40, 76, 100, 120, 200])
@@ -1271,12 +997,6 @@ def test_the_maps_best_is_the_tables_although_another_is_faster() -> None:
     assert rounded(land.cells[7, 0]) == (Source.BEST, 1.3)
 
 
-def test_a_best_without_a_draft_model_has_no_place_on_the_map() -> None:
-    ngrams = Arm(draft=None, speculation=Speculation(NgramSimple()))
-    state = replace(SEARCHING, records=(trial(0), trial(1, arm(3), 1.2), trial(2, ngrams, 1.5)))
-    assert "the best, ngram-simple, has no place here" in seen("2", state=state, size=(200, 60))
-
-
 def test_what_was_not_measured_is_empty() -> None:
     land = landscape(ledger_of(failed(1, "no")), max_columns=16, max_rows=20)
     assert land.cells == {}
@@ -1294,33 +1014,28 @@ def test_cells_are_merged_until_they_fit(room: tuple[int, int]) -> None:
     assert all(0 <= x < len(land.columns) and 0 <= y < len(land.rows) for x, y in land.cells)
 
 
-@pytest.mark.parametrize(("size", "key"), [((80, 24), "2"), ((120, 40), "1"), ((200, 60), "1")])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_the_map_has_numbers_marks_and_a_legend(
-    glyphs: Glyphs, size: tuple[int, int], key: str
-) -> None:
-    shown = seen(key, state=SEARCHING, size=size, glyphs=glyphs)
-    assert "draft_p_min" in shown
-    assert "draft_max" in shown
-    assert f"{glyphs.bullet}1.40" in shown
-    assert f"{glyphs.measured}0.80" in shown
-    assert f"0.80{glyphs.times} to 1.40{glyphs.times} of off" in shown
-    assert f"{glyphs.measured} measured" in shown
-
-
-def test_a_map_without_room_for_numbers_has_shades() -> None:
-    async def shrink(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "2")
-        await resize(pilot, 8, 30)
-        shown = app.tune.query_one(Heatmap)
-        text = "\n".join(shown.render_line(y).text for y in range(shown.size.height))
-        assert "•" in text
-
-    drive(shrink, SEARCHING, size=(80, 24))
-
-
-def test_a_map_of_nothing_says_so() -> None:
-    assert "not replayed yet" in seen("2", state=replace(SEARCHING, records=RECORDS[:1]))
+async def test_the_map_has_numbers_marks_and_a_legend(glyphs: Glyphs) -> None:
+    ngrams = Arm(draft=None, speculation=Speculation(NgramSimple()))
+    without_draft = (trial(0), trial(1, arm(3), 1.2), trial(2, ngrams, 1.5))
+    async with opened(SEARCHING, (80, 24), glyphs) as (app, stage):
+        await stage.press("2")
+        # Without room for numbers it has shades.
+        await stage.at((8, 30))
+        heat = app.tune.query_one(Heatmap)
+        text = "\n".join(heat.render_line(y).text for y in range(heat.size.height))
+        assert glyphs.bullet in text
+        for size in SIZES:
+            shown = await stage.at(size)
+            for expected in (
+                *("draft_p_min", "draft_max", f"{glyphs.bullet}1.40", f"{glyphs.measured}0.80"),
+                f"0.80{glyphs.times} to 1.40{glyphs.times} of off",
+                f"{glyphs.measured} measured",
+            ):
+                assert expected in shown
+        shown = await stage.show(replace(SEARCHING, records=without_draft))
+        assert "the best, ngram-simple, has no place here" in shown
+        assert "not replayed yet" in await stage.show(replace(SEARCHING, records=RECORDS[:1]))
 
 
 # Plots
@@ -1347,57 +1062,34 @@ def test_a_long_history_keeps_its_extremes() -> None:
 
 def test_there_is_no_history_before_off_was_measured() -> None:
     assert history(digest(RECORDS[1:], Ledger()), max_points=10).trials == ()
-    assert "No speedup yet" in seen("3", state=replace(SEARCHING, records=RECORDS[1:2]))
 
 
-def test_the_history_is_a_plot() -> None:
-    shown = seen(state=SEARCHING)
-    assert "speedup of a trial" in shown
-    assert "fastest so far, 1.40×" in shown
-    assert "level: off, 1.00×" in shown
-    assert any("⠀" < character <= "⣿" for character in shown)
+async def test_plots_are_drawn_in_every_theme() -> None:
+    async with opened(SEARCHING) as (app, stage):
+        shown = app.text()
+        for expected in ("speedup of a trial", "fastest so far, 1.40×", "level: off, 1.00×"):
+            assert expected in shown
+        assert any("⠀" < character <= "⣿" for character in shown)
+        assert "eight measured trials" in shown
+        shown = await stage.show(replace(SEARCHING, importance=IMPORTANCE))
+        assert "60%" in shown
+        assert "40%" in shown
+        found = set()
+        for theme in ("spectui-dark", "spectui-light", "ansi-dark", "spectui-high-contrast"):
+            app.theme = theme
+            assert "fastest so far" in await stage.press("down")
+            assert "•1.40" in app.text()
+            found.add(app.tune.query_one(HistoryPlot)._color("best"))
+        assert len(found) > 1
+        shown = await stage.show(replace(SEARCHING, records=RECORDS[:2]))
+        assert "fastest so far, 1.20×" in shown
+        assert "No speedup yet" in await stage.show(replace(SEARCHING, records=RECORDS[1:2]))
 
 
-def test_a_single_trial_can_be_plotted() -> None:
-    assert "fastest so far, 1.20×" in seen("3", state=replace(SEARCHING, records=RECORDS[:2]))
-
-
-def test_the_history_follows_the_theme() -> None:
-    async def change(app: Host, pilot: Pilot[None]) -> None:
-        plot = app.tune.query_one(HistoryPlot)
-        app.theme = "spectui-dark"
-        await handled(pilot)
-        dark = plot._color("best")
-        app.theme = "spectui-light"
-        await handled(pilot)
-        assert plot._color("best") != dark
-        assert "fastest so far" in app.text()
-
-    drive(change, SEARCHING)
-
-
-@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "spectui-high-contrast", "nord"])
-def test_every_theme_can_draw_it(theme: str) -> None:
-    async def change(app: Host, pilot: Pilot[None]) -> None:
-        app.theme = theme
-        await press_keys(pilot, "down")
-        assert "•1.40" in app.text()
-
-    drive(change, USE_IT)
-
-
-def test_importance_has_a_bar_and_a_share_per_parameter() -> None:
-    shown = seen(state=replace(SEARCHING, importance=IMPORTANCE))
-    assert "60%" in shown
-    assert "40%" in shown
-    assert "eight measured trials" in seen(state=SEARCHING)
-
-
-def test_in_ascii_the_history_is_made_of_sparks() -> None:
-    shown = seen(state=SEARCHING, glyphs=ASCII)
-    assert "speedup of a trial" in shown
-    assert "fastest so far, 1.40x" in shown
-    assert "from 0.80x to 1.40x; off is 1.00x" in shown
+async def test_in_ascii_the_history_is_made_of_sparks() -> None:
+    async with opened(SEARCHING, glyphs=ASCII) as (app, _):
+        for expected in ("speedup of a trial", "fastest so far, 1.40x", "from 0.80x to 1.40x;"):
+            assert expected in app.text()
 
 
 def test_peaks_stay_in_a_history_that_is_too_long_for_a_line() -> None:
@@ -1431,74 +1123,65 @@ ALL_STATES = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_in_ascii_every_character_is(size: tuple[int, int]) -> None:
-    async def read(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "n")
-        for name, state in ALL_STATES.items():
-            app.tune.show(state)
-            for view in ("trials", "map", "plots"):
-                app.tune.action_view(view)
-                await handled(pilot)
-                others = {character for character in app.text() if not character.isascii()}
-                assert (name, view, others) == (name, view, set())
+async def test_in_ascii_every_character_is() -> None:
+    async with opened(glyphs=ASCII) as (app, stage):
+        for size in SIZES:
+            await stage.at(size)
+            for name, state in ALL_STATES.items():
+                await stage.show(state)
+                # Where they are side by side, all views are there.
+                for view in ("trials", "map", "plots") if size == SIZES[0] else ("trials",):
+                    app.tune.action_view(view)
+                    await handled(stage.pilot)
+                    others = {character for character in app.text() if not character.isascii()}
+                    assert (name, view, others) == (name, view, set())
 
-    drive(read, size=size, glyphs=ASCII)
 
-
-def test_a_search_goes_through_its_states_on_one_screen() -> None:
-    async def go(app: Host, pilot: Pilot[None]) -> None:
-        path = [
-            (TuningState(phase=Phase.STARTING, n_trials=20), "starting"),
-            (replace(SEARCHING, records=(), current=OFF), "0 of 20 trials"),
-            (SEARCHING, "6 of 20 trials"),
-            (replace(SEARCHING, paused=True), "paused while searching"),
-            (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of 16"),
-            (USE_IT, "Use it"),
-            (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
-            (TuningState(), "Press Enter to start"),
-        ]
+async def test_a_search_goes_through_its_states_on_one_screen() -> None:
+    path = [
+        (TuningState(phase=Phase.STARTING, n_trials=20), "starting"),
+        (replace(SEARCHING, records=(), current=OFF), "0 of 20 trials"),
+        (SEARCHING, "6 of 20 trials"),
+        (replace(SEARCHING, paused=True), "paused while searching"),
+        (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of 16"),
+        (USE_IT, "Use it"),
+        (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
+        (TuningState(), "Press Enter to start"),
+    ]
+    async with opened() as (app, stage):
         for state, expected in path:
-            app.tune.show(state)
-            await handled(pilot)
-            assert expected in app.text()
-
-    drive(go)
-
-
-def test_the_state_may_come_before_the_screen_is_shown() -> None:
-    async def run() -> str:
-        app = Host()
-        app.tune.show(SEARCHING)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await handled(pilot)
-            return app.text()
-
-    assert "6 of 20 trials" in asyncio.run(run())
+            assert expected in await stage.show(state)
+        await stage.show(SEARCHING)
+        # That the chat has the engine is shown at once.
+        app.tune.chat_is_busy = True
+        await handled(stage.pilot)
+        assert "held back by the chat" in app.text()
+        app.tune.chat_is_busy = False
+        await handled(stage.pilot)
+        assert "held back" not in app.text()
 
 
-def test_views_are_tabs_where_room_is_short_and_side_by_side_elsewhere() -> None:
-    async def change_size(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_state_may_come_before_the_screen_is_shown() -> None:
+    app = Host()
+    app.tune.show(SEARCHING)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await handled(pilot)
+        assert "6 of 20 trials" in app.text()
+
+
+async def test_views_are_tabs_where_room_is_short_and_side_by_side_elsewhere() -> None:
+    async with opened(SEARCHING) as (app, stage):
+
         def visible() -> list[str]:
-            views = app.tune.query(".view")
-            return [str(view.id) for view in views if view.region]
+            return [str(view.id) for view in app.tune.query(".view") if view.region]
 
         assert visible() == ["trials", "map", "plots"]
-        await resize(pilot, 80, 24)
+        await stage.at((80, 24))
         assert visible() == ["trials"]
         for key, view in (("2", "map"), ("3", "plots"), ("1", "trials")):
-            await press_keys(pilot, key)
+            await stage.press(key)
             assert visible() == [view]
         for size in ((200, 60), (30, 8), (200, 20), (120, 40)):
-            await resize(pilot, *size)
+            await stage.at(size)
             assert "trials" in visible()
         assert visible() == ["trials", "map", "plots"]
-
-    drive(change_size, SEARCHING)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_at_every_size_the_head_the_trials_and_the_keys_are_in_view(size: tuple[int, int]) -> None:
-    shown = seen(state=replace(SEARCHING, current=arm()), size=size)
-    for expected in ("searching", "6 of 20 trials", "30%", "1.40×", "tokens/s", "Pause", "Apply"):
-        assert expected in shown

@@ -1,7 +1,7 @@
 """The what-if screen: driven by states and keys, seen as text, heard by a controller."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from textual.widgets._toast import Toast
 from spectui.engine.events import Role
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.recording import chat_trace as make_trace
-from spectui.live.setup import Activity, ChatRecorded, Launch, Pair
+from spectui.live.setup import Activity, ChatRecorded, Pair
 from spectui.live.whatif import (
     KnownCosts,
     Measured,
@@ -44,6 +44,7 @@ from spectui.tui.whatif.stepper import Stepper, Steppers
 from spectui.tui.widgets import KeyBar
 from spectui.tune.progress import TuningState
 from tests.support.cockpit import (
+    DRAFT,
     TARGET,
     Cockpit,
     Recorder,
@@ -153,48 +154,52 @@ class Host(ColouredApp[None]):
         return "\n".join("".join(segment.text for segment in line) for line in strips)
 
 
-async def idle(app: Host, pilot: Pilot[None]) -> None:
-    await handled(pilot)
-    await settled(pilot, lambda: app.is_idle)
+class Stage:
+    """The screen, with what a user does to it."""
+
+    def __init__(self, app: Host, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> str:
+        await press_keys(self.pilot, *keys)
+        return await self.idle()
+
+    async def show(self, state: WhatIfState) -> str:
+        self.app.whatif.show(state)
+        return await self.idle()
+
+    async def at(self, size: tuple[int, int]) -> str:
+        await resize(self.pilot, *size)
+        return await self.idle()
+
+    async def set(self, setting: Model) -> None:
+        """Begin anew, with the keys at the first parameter."""
+        steppers = self.app.whatif.query_one(Steppers)
+        steppers.setting = setting
+        steppers.query_one("#draft_max", Stepper).focus()
+        await handled(self.pilot)
+
+    async def idle(self) -> str:
+        """Wait until nothing is replayed; return what is shown."""
+        await handled(self.pilot)
+        await settled(self.pilot, lambda: self.app.is_idle)
+        return self.app.text()
 
 
-def drive(
-    scenario: Callable[[Host, Pilot[None]], Awaitable[None]],
+@asynccontextmanager
+async def opened(
     state: WhatIfState = FOUND,
     *,
     size: tuple[int, int] = (120, 40),
     glyphs: Glyphs = UNICODE,
     notifications: bool = False,
-) -> Host:
-    """Run ``scenario`` on the screen in ``state``, with toasts if asked for."""
-
-    async def run() -> Host:
-        app = Host(state, glyphs)
-        async with app.run_test(size=size, notifications=notifications) as pilot:
-            await idle(app, pilot)
-            await scenario(app, pilot)
-        return app
-
-    return asyncio.run(run())
-
-
-def seen(
-    *keys: str,
-    state: WhatIfState = FOUND,
-    size: tuple[int, int] = (120, 40),
-    glyphs: Glyphs = UNICODE,
-) -> str:
-    """What the screen shows after some keys."""
-    shown = ""
-
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        nonlocal shown
-        await press_keys(pilot, *keys)
-        await idle(app, pilot)
-        shown = app.text()
-
-    drive(press, state, size=size, glyphs=glyphs)
-    return shown
+) -> AsyncIterator[tuple[Host, Stage]]:
+    """The screen in ``state``, with toasts if asked for."""
+    app = Host(state, glyphs)
+    async with app.run_test(size=size, notifications=notifications) as pilot:
+        stage = Stage(app, pilot)
+        await stage.idle()
+        yield app, stage
 
 
 def expected(setting: Model) -> list[str]:
@@ -209,52 +214,65 @@ def expected(setting: Model) -> list[str]:
     ]
 
 
-def test_it_begins_with_the_setting_that_is_applied() -> None:
-    async def look(app: Host, _pilot: Pilot[None]) -> None:
+async def test_it_begins_with_what_is_applied_and_says_what_is_predicted_and_measured() -> None:
+    slow = replace(COSTS, verify_s=tuple(3 * seconds for seconds in COSTS.verify_s))
+    assert REPLAYED.best is not None
+    best = REPLAYED.best.model
+    async with opened() as (app, stage):
         assert app.whatif.setting == drafting(4)
         assert app.numbers == expected(drafting(4))
-
-    drive(look)
-
-
-def test_it_says_on_how_much_text_it_rests_and_what_is_predicted() -> None:
-    shown = seen()
-    assert "What if SmolLM2-135M drafts: 148 tokens of 2 answers, replayed exactly." in shown
-    assert "Speed: predicted (fast schedule), costs fitted to 210 rounds" in shown
+        shown = app.text()
+        for said in (
+            "What if SmolLM2-135M drafts: 148 tokens of 2 answers, replayed exactly.",
+            "Speed: predicted (fast schedule), costs fitted to 210 rounds",
+            "accepted • in use",
+            f"Best predicted: max {best.draft_max}, ",
+        ):
+            assert said in shown
+        assert "off is predicted" not in shown
+        for size in ((40, 12), *SIZES):
+            shown = await stage.at(size)
+            assert "measured in this chat: 31.0 tokens/s (answers that ran so)" in shown, size
+        shown = await stage.press("right")
+        assert "31.0" not in shown
+        assert "in use" not in shown
+        assert "in a trial of tuning: 27.5 tokens/s" in await stage.press("8", "enter")
+        await stage.press("b")
+        assert app.whatif.setting == best
+        assert app.numbers == expected(best)
+        # The same text is not replayed again.
+        app.whatif.show(replace(FOUND, measured=(replace(MEASURED[0], tokens_per_s=33.0),)))
+        assert app.is_idle
+        await stage.press("4", "enter")
+        assert "measured in this chat: 33.0 tokens/s" in app.text()
+        # The axis has its unit where there is room.
+        for height, is_there in ((40, True), (24, False)):
+            await stage.at((80, height))
+            assert app.whatif.query_one("#unit").display is is_there
+        await stage.press("escape")
+        assert app.screen is not app.whatif
+    async with opened(replace(FOUND, known=KnownCosts(costs=slow, source="x"))) as (app, _):
+        assert "off is predicted to be faster" in app.text()
 
 
 SIMPLE = NgramSimple(size_m=48)
 
 
-@pytest.mark.parametrize(
-    ("applied", "said"),
-    [
-        (Speculation(SIMPLE), "In the chat ngram-simple drafts, which is not replayed here."),
-        (
-            Speculation(drafting(4), (SIMPLE,)),
-            "In the chat ngram-simple is asked first, which is not replayed here.",
-        ),
-        (Speculation(drafting(4)), ""),
-        (None, ""),
-    ],
-    ids=["ngram", "ahead", "draft", "off"],
-)
-def test_it_says_whom_of_those_who_draft_it_does_not_answer_for(
-    applied: Speculation | None, said: str
-) -> None:
-    shown = seen(state=whatif_state(CHAT, schedule=Schedule.FAST, applied=applied))
-    assert said in shown
-    assert ("not replayed here" in shown) is bool(said)
+async def test_it_says_whom_of_those_who_draft_it_does_not_answer_for() -> None:
+    def of(applied: Speculation | None) -> WhatIfState:
+        return whatif_state(CHAT, schedule=Schedule.FAST, applied=applied)
 
-
-def test_a_small_screen_says_that_the_draft_is_meant_where_others_draft() -> None:
-    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=Speculation(SIMPLE))
-    assert "What if the draft drafts: 148" in seen(state=state, size=(40, 12))
-
-
-def test_what_others_drafted_is_not_counted_as_drafted_by_who_is_replayed() -> None:
-    state = whatif_state(CHAT, schedule=Schedule.FAST, applied=Speculation(SIMPLE))
-    assert "this session has drafted nothing often enough with it alone" in seen(state=state)
+    async with opened(of(Speculation(SIMPLE))) as (app, stage):
+        said = "In the chat ngram-simple drafts, which is not replayed here."
+        assert said in app.text()
+        # What others drafted is not counted as drafted by who is replayed.
+        assert "this session has drafted nothing often enough with it alone" in app.text()
+        assert "What if the draft drafts: 148" in await stage.at((40, 12))
+        await stage.at((120, 40))
+        said = "In the chat ngram-simple is asked first, which is not replayed here."
+        assert said in await stage.show(of(Speculation(drafting(4), (SIMPLE,))))
+        for applied in (Speculation(drafting(4)), None):
+            assert "not replayed here" not in await stage.show(of(applied))
 
 
 KEYS: list[tuple[list[str], Model]] = [
@@ -272,283 +290,131 @@ KEYS: list[tuple[list[str], Model]] = [
     (["7", "escape", "right"], drafting(5)),
     (["7", "right"], drafting(8)),
     (["down", "down", "0", ".", "7", "5", "enter"], drafting(4, 0, 0.75)),
+    # The least length is never above the largest.
+    (["down", "end", "up", "left", "left"], drafting(2, 2)),
 ]
 
 
-def test_keys_change_the_setting_and_its_numbers() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        steppers = app.whatif.query_one(Steppers)
+async def test_keys_and_the_mouse_change_the_setting_and_its_numbers() -> None:
+    async with opened() as (app, stage):
         for keys, setting in KEYS:
-            steppers.setting = drafting(4)
-            steppers.query_one("#draft_max", Stepper).focus()
-            await handled(pilot)
-            await press_keys(pilot, *keys)
+            await stage.set(drafting(4))
+            await press_keys(stage.pilot, *keys)
             assert app.whatif.setting == setting, keys
             # At once: nothing is replayed for it.
             assert app.is_idle
             assert app.numbers == expected(setting)
-
-    drive(press)
-
-
-def test_a_value_between_the_steps_is_replayed_aside() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "down", "down", *"0.333", "enter")
-        setting = drafting(4, 0, 0.333)
-        assert app.whatif.setting == setting
-        await idle(app, pilot)
-        assert app.numbers == expected(setting)
-        await press_keys(pilot, "left")
+        line = str(app.whatif.query_one("#draft_max", Stepper).render())
+        for x in (len(line) - len(" 1 to 16") - 1, len(line) - 1):
+            await stage.pilot.click("#draft_max", offset=(x, 0))
+            await handled(stage.pilot)
+            assert app.whatif.setting.draft_max == 16
+        # A value between the steps is replayed aside.
+        await stage.set(drafting(4))
+        await stage.press("down", "down", *"0.333", "enter")
+        assert app.whatif.setting == drafting(4, 0, 0.333)
+        assert app.numbers == expected(drafting(4, 0, 0.333))
+        await stage.press("left")
         assert app.whatif.setting == drafting(4, 0, 0.3)
-        await press_keys(pilot, *"0.333", "right")
+        await stage.press(*"0.333", "right")
         assert app.whatif.setting == drafting(4, 0, 0.35)
 
-    drive(press)
 
-
-def test_draft_min_is_never_above_draft_max() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "down", "end", "up", "left", "left")
-        assert app.whatif.setting == drafting(2, 2)
-        assert app.numbers == expected(drafting(2, 2))
-
-    drive(press)
-
-
-def test_the_draft_min_that_was_chosen_returns_with_draft_max() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "down", "3", "enter", "up", "left", "left", "left")
-        assert app.whatif.setting == drafting(1, 1)
-        await press_keys(pilot, "right")
-        assert app.whatif.setting == drafting(2, 2)
-        await press_keys(pilot, "right", "right", "right")
-        assert app.whatif.setting == drafting(5, 3)
-        assert app.numbers == expected(drafting(5, 3))
+async def test_the_draft_min_that_was_chosen_returns_with_draft_max() -> None:
+    steps = [
+        (("down", "3", "enter", "up", "left", "left", "left"), drafting(1, 1)),
+        (("right",), drafting(2, 2)),
+        (("right", "right", "right"), drafting(5, 3)),
         # A step that is not possible changes nothing; one that is, and a typed value, do.
-        await press_keys(pilot, "2", "enter", "down", "right", "up", "end")
-        assert app.whatif.setting == drafting(16, 3)
-        await press_keys(pilot, "2", "enter", "down", "left", "up", "end")
-        assert app.whatif.setting == drafting(16, 1)
-        await press_keys(pilot, "down", "4", "up", "2", "enter", "down", "2", "up", "end")
-        assert app.whatif.setting == drafting(16, 2)
+        (("2", "enter", "down", "right", "up", "end"), drafting(16, 3)),
+        (("2", "enter", "down", "left", "up", "end"), drafting(16, 1)),
+        (("down", "4", "up", "2", "enter", "down", "2", "up", "end"), drafting(16, 2)),
+    ]
+    async with opened() as (app, stage):
+        for keys, setting in steps:
+            await stage.press(*keys)
+            assert app.whatif.setting == setting, keys
+            assert app.numbers == expected(setting)
         # The best setting is a choice as well.
         assert REPLAYED.best is not None
-        await press_keys(pilot, "1", "b", "end")
+        await stage.press("1", "b", "end")
         assert app.whatif.setting.draft_min == REPLAYED.best.model.draft_min
 
-    drive(press)
 
-
-def test_the_mouse_sets_a_value() -> None:
-    async def click(app: Host, pilot: Pilot[None]) -> None:
-        line = str(app.whatif.query_one("#draft_max", Stepper).render())
-        last = len(line) - len(" 1 to 16") - 1
-        await pilot.click("#draft_max", offset=(last, 0))
-        await handled(pilot)
-        assert app.whatif.setting.draft_max == 16
-        await pilot.click("#draft_max", offset=(len(line) - 1, 0))
-        await handled(pilot)
-        assert app.whatif.setting.draft_max == 16
-
-    drive(click)
-
-
-def test_a_key_goes_to_the_best_predicted_setting() -> None:
+async def test_what_is_shown_is_applied_and_saved_and_what_is_typed_counts() -> None:
     assert REPLAYED.best is not None
-    best = REPLAYED.best
-
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        assert f"Best predicted: max {best.model.draft_max}, " in app.text()
-        await press_keys(pilot, "b")
-        assert app.whatif.setting == best.model
-        assert app.numbers == expected(best.model)
-
-    drive(press)
-
-
-def test_a_best_that_is_slower_than_off_says_so() -> None:
-    slow = replace(COSTS, verify_s=tuple(3 * seconds for seconds in COSTS.verify_s))
-    state = replace(FOUND, known=KnownCosts(costs=slow, source="x"))
-    assert "off is predicted to be faster" in seen(state=state)
-    assert "off is predicted" not in seen()
-
-
-def test_the_shown_setting_can_be_applied() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "right", "right", "a")
-        assert app.heard == [("apply", drafting(6))]
-        assert app.notices == ["From the next answer on: max 6, min 0, p_min 0.00."]
-
-    drive(press)
-
-
-def test_what_is_being_typed_counts_as_soon_as_the_setting_is_used() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "down", "down", *"0.55", "a")
-        assert app.heard == [("apply", drafting(4, 0, 0.55))]
-        await press_keys(pilot, *"0.35", "s")
-        assert app.whatif.setting == drafting(4, 0, 0.35)
-        await press_keys(pilot, "up", "up", "1", "a")
-        assert app.heard[-1] == ("apply", drafting(1, 0, 0.35))
-        await press_keys(pilot, "7", "b")
-        assert REPLAYED.best is not None
+    applied: list[tuple[tuple[str, ...], Model]] = [
+        (("right", "right", "a"), drafting(6)),
+        (("down", "down", *"0.55", "a"), drafting(4, 0, 0.55)),
+        (("down", "down", *"0.55", "up", "up", "1", "a"), drafting(1, 0, 0.55)),
+        (("down", "end", "up", "2", "a"), drafting(2, 2)),
+    ]
+    async with opened() as (app, stage):
+        for keys, setting in applied:
+            await stage.set(drafting(4))
+            await stage.press(*keys)
+            assert app.heard[-1] == ("apply", setting)
+        assert len(app.heard) == len(applied)
+        assert app.notices[0] == "From the next answer on: max 6, min 0, p_min 0.00."
+        app.heard.clear()
+        app.clear_notifications()
+        # A trace is saved without text unless the user says so.
+        await stage.press("7", "s", "t", "s")
+        assert app.whatif.setting.draft_max == 7
+        assert app.heard == [("save", False), ("save", True)]
+        assert app.notices == ["A saved trace will be with the text."]
+        await stage.press("7", "b")
         assert app.whatif.setting == REPLAYED.best.model
         assert app.whatif.query_one("#draft_max", Stepper).typed == ""
 
-    drive(press)
 
-
-def test_a_least_length_is_bounded_by_the_largest_that_is_typed() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "down", "end", "up", "2", "a")
-        assert app.heard == [("apply", drafting(2, 2))]
-
-    drive(press)
-
-
-def test_without_a_prediction_the_key_for_the_best_says_why() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "b")
-        (told,) = app.notices
-        assert told.startswith("No best can be predicted. Tokens/s is not known: that takes rounds")
-
-    drive(press, WITHOUT_COSTS)
-
-
-def test_a_trace_is_saved_without_text_unless_the_user_says_so() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "s", "t", "s")
-        assert app.heard == [("save", False), ("save", True)]
-        assert app.notices == ["A saved trace will be with the text."]
-
-    drive(press)
-
-
-def test_what_was_measured_with_this_setting_is_told_beside_it() -> None:
-    assert "measured in this chat: 31.0 tokens/s" in seen()
-    assert "in a trial of tuning: 27.5 tokens/s" in seen("8", "enter")
-    assert "31.0" not in seen("right")
-
-
-@pytest.mark.parametrize("size", [(40, 12), *SIZES])
-def test_what_the_chat_measured_is_whole_and_says_of_which_answers(size: tuple[int, int]) -> None:
-    assert "measured in this chat: 31.0 tokens/s (answers that ran so)" in seen(size=size)
-
-
-def test_without_costs_it_shows_counts_and_why_there_is_no_speed() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
+async def test_without_costs_it_shows_counts_and_why_there_is_no_speed() -> None:
+    async with opened(WITHOUT_COSTS) as (app, stage):
         assert app.numbers == ["-", "-", *expected(drafting(4))[2:]]
         shown = app.text()
         assert "Tokens/s is not known: that takes rounds of 3 different lengths" in shown
         assert "tokens/round by draft_max" in shown
         assert "Best predicted" not in shown
-        await press_keys(pilot, "b")
+        await stage.press("b")
         assert app.whatif.setting == drafting(4)
+        (told,) = app.notices
+        assert told.startswith("No best can be predicted. Tokens/s is not known: that takes rounds")
 
-    drive(look, WITHOUT_COSTS)
 
+async def test_it_follows_what_is_recorded_and_says_why_there_is_nothing_to_replay() -> None:
+    def unread(index: int) -> ChatText:
+        recording = replace(RECORDINGS[index], chains={})
+        return ChatText(recording=recording, sampling=SamplingConfig(temp=0.0))
 
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
+    def of(*texts: ChatText) -> WhatIfState:
+        return replace(FOUND, recording=replace(CHAT, texts=texts))
+
+    broken = replace(CHAT, texts=(), failure="the context is too small")
+    nothing = [
         (WhatIfState(reason="No draft is loaded."), "No draft is loaded."),
-        (WhatIfState(recording=replace(CHAT, texts=())), "Nothing has been said yet"),
-        (
-            WhatIfState(recording=replace(CHAT, texts=(), failure="the context is too small")),
-            "could not be recorded: the context is too small.",
-        ),
-        (
-            WhatIfState(
-                recording=replace(
-                    CHAT,
-                    texts=(
-                        ChatText(
-                            recording=replace(RECORDINGS[0], chains={}),
-                            sampling=SamplingConfig(temp=0.0),
-                        ),
-                    ),
-                )
-            ),
-            "The draft is going along what was answered",
-        ),
-    ],
-)
-def test_where_there_is_nothing_to_replay_it_says_why(state: WhatIfState, words: str) -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        assert words in app.text()
-        assert not app.whatif.query_one("#found").display
-        # Nothing to apply or to save.
-        await press_keys(pilot, "a", "b", "s")
-        assert app.heard == []
-
-    drive(look, state)
-
-
-def test_it_follows_what_is_recorded() -> None:
-    async def follow(app: Host, pilot: Pilot[None]) -> None:
+        (WhatIfState(recording=broken), "could not be recorded: the context is too small."),
+        (of(unread(0)), "The draft is going along what was answered"),
+    ]
+    first = CHAT.texts[0]
+    empty = WhatIfState(recording=replace(CHAT, texts=()), applied=drafting(4))
+    async with opened(empty) as (app, stage):
         assert "Nothing has been said yet" in app.text()
-        more = replace(CHAT, texts=CHAT.texts[:1])
-        app.whatif.show(replace(FOUND, recording=more))
-        await idle(app, pilot)
-        assert "59 tokens of 1 answer, replayed exactly." in app.text()
-        await press_keys(pilot, "right")
-        waiting = ChatText(
-            recording=replace(RECORDINGS[1], chains={}), sampling=SamplingConfig(temp=0.0)
-        )
-        more = replace(CHAT, texts=(*CHAT.texts[:1], waiting))
-        app.whatif.show(replace(FOUND, recording=more))
-        await idle(app, pilot)
-        assert (
-            "59 tokens of 1 answer, replayed exactly. 1 answer more to be recorded." in app.text()
-        )
-        app.whatif.show(FOUND)
-        await idle(app, pilot)
-        assert "148 tokens of 2 answers, replayed exactly." in app.text()
+        assert "59 tokens of 1 answer, replayed exactly." in await stage.show(of(first))
+        await stage.press("right")
+        more = "59 tokens of 1 answer, replayed exactly. 1 answer more to be recorded."
+        assert more in await stage.show(of(first, unread(1)))
+        assert "148 tokens of 2 answers, replayed exactly." in await stage.show(FOUND)
         # What the user looks at stays.
         assert app.whatif.setting == drafting(5)
         assert app.numbers == expected(drafting(5))
-
-    empty = WhatIfState(recording=replace(CHAT, texts=()), applied=drafting(4))
-    drive(follow, empty)
-
-
-def test_what_was_being_replayed_is_void_when_another_pair_comes() -> None:
-    async def change(app: Host, pilot: Pilot[None]) -> None:
-        app.whatif.show(replace(FOUND, recording=replace(CHAT, texts=CHAT.texts[:1])))
-        app.whatif.show(WhatIfState(reason="No draft is loaded."))
-        await idle(app, pilot)
-        assert "No draft is loaded." in app.text()
-        assert not app.whatif.query_one("#found").display
-
-    drive(change)
-
-
-def test_the_setting_in_use_is_told() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        assert "accepted • in use" in app.text()
-        await press_keys(pilot, "right")
-        assert "in use" not in app.text()
-
-    drive(look)
-
-
-def test_the_same_text_is_not_replayed_again() -> None:
-    async def again(app: Host, pilot: Pilot[None]) -> None:
-        measured = (replace(MEASURED[0], tokens_per_s=33.0),)
-        app.whatif.show(replace(FOUND, measured=measured))
-        assert app.is_idle
-        await handled(pilot)
-        assert "measured in this chat: 33.0 tokens/s" in app.text()
-
-    drive(again)
-
-
-def test_escape_closes_it() -> None:
-    async def leave(app: Host, pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "escape")
-        assert app.screen is not app.whatif
-
-    drive(leave)
+        for state, words in nothing:
+            # What was being replayed is void when another pair comes.
+            app.whatif.show(of(first))
+            assert words in await stage.show(state)
+            assert not app.whatif.query_one("#found").display
+            # Nothing to apply or to save.
+            await stage.press("a", "b", "s")
+            assert app.heard == []
 
 
 def is_in_view(widget: Widget) -> bool:
@@ -559,110 +425,77 @@ def is_in_view(widget: Widget) -> bool:
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_at_every_size_what_matters_is_in_view_and_numbers_are_plain_where_room_is_short(
-    glyphs: Glyphs,
-) -> None:
-    speed, factor, rate, length = expected(drafting(4))
+async def test_at_every_size_what_matters_is_in_view(glyphs: Glyphs) -> None:
+    speed, factor, rate, length = numbers = expected(drafting(4))
     plain = (
-        f"{speed} tokens/s",
-        f"{factor} of off",
-        f"{rate} acceptance",
+        *(f"{speed} tokens/s", f"{factor} of off", f"{rate} acceptance"),
         f"{length} tokens/round",
     )
     sizes = [*SMALL, *SIZES]
-
-    async def look(app: Host, pilot: Pilot[None]) -> None:
+    async with opened(size=sizes[0], glyphs=glyphs) as (app, stage):
         # Each is left for one that is larger, and one that is smaller, and come back to.
         for size in (*sizes, *reversed(sizes[:-1])):
-            await resize(pilot, *size)
-            await idle(app, pilot)
-            for widget in (*app.whatif.query(Stepper), *app.whatif.query(Numbers)):
+            shown = await stage.at(size)
+            widgets = (*app.whatif.query(Stepper), *app.whatif.query(Numbers))
+            for widget in (*widgets, app.whatif.query_one("#counts"), app.whatif.query_one(KeyBar)):
                 assert is_in_view(widget), size
-            assert is_in_view(app.whatif.query_one("#counts")), size
-            assert is_in_view(app.whatif.query_one(KeyBar)), size
-            shown = app.text()
             assert "148 tokens of 2 answers" in shown, size
             assert "esc Back" in shown, size
             if size in SMALL:
+                # Numbers are plain where room is short.
                 assert [words for words in plain if words not in shown] == [], size
+        if glyphs is UNICODE:
+            return
+        for state in (FOUND, WITHOUT_COSTS, WhatIfState(reason="No draft: none.")):
+            await stage.show(state)
+            for size in ((40, 12), *SIZES):
+                await stage.at(size)
+                assert app.lines().isascii(), size
+            if state is FOUND:
+                assert app.numbers == []
+                assert [number for number in numbers if number not in app.text()] == []
+                assert len(app.whatif.query(BigNumber)) == 4
 
-    drive(look, size=sizes[0], glyphs=glyphs)
 
-
-def test_what_has_no_room_can_be_scrolled_to() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
+async def test_what_has_no_room_can_be_scrolled_to() -> None:
+    async with opened(size=(40, 12), notifications=True) as (app, stage):
         shown, before = app.text(), app.lines()
         assert "shown" not in shown.split()
         assert "costs fitted to" not in shown
-        seen_on_the_way = shown
         for _ in range(3):
-            await press_keys(pilot, "pagedown")
-            seen_on_the_way += app.text()
-        assert "Best predicted: max" in seen_on_the_way
-        assert "tokens/s:" in seen_on_the_way
+            shown += await stage.press("pagedown")
+        assert "Best predicted: max" in shown
+        assert "tokens/s:" in shown
         assert app.text().count("costs fitted to 210 rounds") == 1
         # How to leave stays; the parameter that has the keys still has them.
         assert "esc Back" in app.text()
-        await press_keys(pilot, "right")
+        await stage.press("right")
         assert app.whatif.setting == drafting(5)
-        await press_keys(pilot, "left", "pageup", "pageup", "pageup")
+        await stage.press("left", "pageup", "pageup", "pageup")
         assert app.lines() == before
-        await pilot._post_mouse_events([MouseScrollDown], app.whatif.query_one(Steppers), button=0)
-        await handled(pilot)
-        await pilot.wait_for_animation()
+        steppers = app.whatif.query_one(Steppers)
+        await stage.pilot._post_mouse_events([MouseScrollDown], steppers, button=0)
+        await stage.idle()
         assert app.lines() != before
         # Going to a parameter shows it.
-        await press_keys(pilot, "pagedown", "pagedown", "down")
-        await settled(pilot, lambda: is_in_view(app.whatif.query_one("#draft_min")))
-
-    drive(look, size=(40, 12))
-
-
-def test_the_whole_plot_can_be_seen_on_a_small_screen() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        app.whatif.query_one(WhatIfPlot).scroll_visible(animate=False)
-        await handled(pilot)
-        assert is_in_view(app.whatif.query_one(WhatIfPlot))
+        await stage.press("pagedown", "pagedown", "down")
+        await settled(stage.pilot, lambda: is_in_view(app.whatif.query_one("#draft_min")))
+        # The whole plot can be seen.
+        plot = app.whatif.query_one(WhatIfPlot)
+        plot.scroll_visible(animate=False)
+        await stage.idle()
+        assert is_in_view(plot)
         assert app.lines().count("◆") == 2
-
-    drive(look, size=(40, 12))
-
-
-def test_notices_leave_setting_and_throughput_in_view() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
+        # Notices leave setting and throughput in view.
+        await stage.press("pageup", "pageup", "pageup")
         for told in ("a" * 300, "Saved"):
             app.notify(told, timeout=60)
-            await handled(pilot)
+            await stage.idle()
             (toast,) = [toast for toast in app.whatif.query(Toast) if toast.region]
             for widget in (*app.whatif.query(Stepper), app.whatif.query_one(BigNumber)):
                 assert not toast.region.overlaps(widget.region)
             assert told[:30] in app.text()
-        await press_keys(pilot, "t", "a")
-        assert "From the next answer on: max 4" in app.text()
-
-    drive(press, size=(40, 12), notifications=True)
-
-
-@pytest.mark.parametrize("state", [FOUND, WITHOUT_COSTS, WhatIfState(reason="No draft: none.")])
-def test_in_ascii_there_is_nothing_else(state: WhatIfState) -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        for size in ((40, 12), *SIZES):
-            await resize(pilot, *size)
-            assert app.lines().isascii(), size
-            await press_keys(pilot, "right", "down", "right")
-            assert app.lines().isascii(), size
-
-    drive(look, state, size=(40, 12), glyphs=ASCII)
-
-
-def test_in_ascii_the_numbers_are_plain() -> None:
-    async def look(app: Host, _pilot: Pilot[None]) -> None:
-        assert app.numbers == []
-        for number in expected(drafting(4)):
-            assert number in app.text()
-        assert len(app.whatif.query(BigNumber)) == 4
-
-    drive(look, glyphs=ASCII)
+        assert "From the next answer on: max 4" in await stage.press("t", "a")
 
 
 def test_marks_tell_by_shape_what_was_measured_where() -> None:
@@ -719,32 +552,33 @@ def test_every_tick_of_the_axis_is_in_the_middle_of_a_row_of_its_own(
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_a_measured_point_stands_in_the_row_of_its_label(glyphs: Glyphs) -> None:
+async def test_a_measured_point_stands_in_the_row_of_its_label(glyphs: Glyphs) -> None:
     sign = "■" if glyphs is UNICODE else "o"
+    async with opened(size=(80, 22), glyphs=glyphs) as (app, stage):
 
-    async def check(app: Host, pilot: Pilot[None]) -> None:
         def rows() -> list[str]:
             chart = app.whatif.query_one("PlotWidget" if glyphs is UNICODE else "#chart").region
             shown = app.lines().split("\n")[chart.y : chart.bottom - 1]
             return [line[:79] for line in shown if line.split()]
 
-        labels = [line.split()[0] for line in rows() if line.split()[0].isdigit()]
-        assert len(labels) > 1
-        for label in labels:
-            one = replace(MEASURED[0], setting=drafting(15), tokens_per_s=float(label))
-            app.whatif.show(replace(FOUND, measured=(one,)))
-            await idle(app, pilot)
-            (row,) = [line for line in rows() if sign in line]
-            assert row.split()[0] == label, pilot.app.size
+        async def measure(draft_max: int, tokens_per_s: float) -> None:
+            one = replace(MEASURED[0], setting=drafting(draft_max), tokens_per_s=tokens_per_s)
+            await stage.show(replace(FOUND, measured=(one,)))
 
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        for height in (22, 23, 24, 26, 31, 40):
-            await resize(pilot, 80, height)
-            app.whatif.show(FOUND)
-            await idle(app, pilot)
-            await check(app, pilot)
-
-    drive(look, size=(80, 22), glyphs=glyphs)
+        for height in (22, 26, 40):
+            await stage.at((80, height))
+            await stage.show(FOUND)
+            labels = [line.split()[0] for line in rows() if line.split()[0].isdigit()]
+            assert len(labels) > 1
+            for label in labels:
+                await measure(15, float(label))
+                (row,) = [line for line in rows() if sign in line]
+                assert row.split()[0] == label, height
+        if glyphs is UNICODE:
+            # Marks at the ends are drawn: in the plot, and in the legend.
+            for draft_max in (1, DEPTH):
+                await measure(draft_max, 40.0)
+                assert app.lines().count("■") == 2 + len(app.whatif.query(Stepper))
 
 
 def test_the_best_lies_within_the_axes_although_it_is_on_another_line() -> None:
@@ -758,27 +592,6 @@ def test_the_best_lies_within_the_axes_although_it_is_on_another_line() -> None:
     scale = drawn.axis(10)
     assert scale.low <= best.tokens_per_s <= scale.high
     assert "@ best" in legend(drawn, ASCII, 80)
-
-
-def test_the_axis_has_its_unit_where_there_is_room() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
-        for height, is_there in ((40, True), (24, False)):
-            await resize(pilot, 80, height)
-            await idle(app, pilot)
-            assert app.whatif.query_one("#unit").display is is_there
-
-    drive(look, size=(80, 40))
-
-
-@pytest.mark.parametrize("draft_max", [1, DEPTH])
-def test_marks_at_the_ends_are_drawn(draft_max: int) -> None:
-    one = replace(MEASURED[0], setting=drafting(draft_max), tokens_per_s=40.0)
-
-    async def look(app: Host, _pilot: Pilot[None]) -> None:
-        # In the plot, and in the legend.
-        assert app.lines().count("■") == 2 + len(app.whatif.query(Stepper))
-
-    drive(look, replace(FOUND, measured=(one,)))
 
 
 def test_what_is_beyond_the_line_is_not_drawn() -> None:
@@ -838,10 +651,9 @@ async def looked(cockpit: Cockpit, pilot: Pilot[None]) -> str:
     return " ".join(text.split())
 
 
-def test_a_key_opens_it_on_what_the_session_recorded() -> None:
+async def test_a_key_opens_it_on_what_the_session_recorded() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         post(cockpit, CHAT)
         cockpit.tuning(TuningState(records=(trial(0), trial(1, arm(4), 1.2))))
@@ -863,13 +675,10 @@ def test_a_key_opens_it_on_what_the_session_recorded() -> None:
         await press_keys(pilot, "escape")
         assert cockpit.app.screen is cockpit.app.live
 
-    cockpit.run(scenario)
 
-
-def test_an_applied_setting_is_the_next_answers() -> None:
+async def test_an_applied_setting_is_the_next_answers() -> None:
     cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         post(cockpit, CHAT)
         await press_keys(pilot, "f10")
@@ -878,74 +687,49 @@ def test_an_applied_setting_is_the_next_answers() -> None:
         assert setup_of(cockpit).speculation == Speculation(drafting(6))
         assert "in use" in await looked(cockpit, pilot)
 
-    cockpit.run(scenario)
 
-
-@pytest.mark.parametrize(
-    ("started", "words"),
-    [
+async def test_the_app_says_why_there_is_nothing_to_replay() -> None:
+    settings = Settings(keep_sessions=False, record_chats=False)
+    for started, words in (
         (launch(pair=Pair(target=TARGET, draft=None)), "No draft is loaded"),
-        (
-            launch(settings=Settings(keep_sessions=False, record_chats=False)),
-            "config.toml says record_chats = false",
-        ),
-        (launch(), "Nothing has been said yet"),
-    ],
-)
-def test_the_app_says_why_there_is_nothing_to_replay(started: Launch, words: str) -> None:
-    cockpit = Cockpit(started)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
+        (launch(settings=settings), "config.toml says record_chats = false"),
+    ):
+        cockpit = Cockpit(started)
+        async with cockpit.shown() as pilot:
+            await ready(cockpit, pilot)
+            await press_keys(pilot, "f10")
+            assert words in await looked(cockpit, pilot)
+        assert cockpit.script.records_chats is started.settings.record_chats
+    cockpit = Cockpit(launch(pair=None))
+    async with cockpit.shown() as pilot:
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.NO_MODEL)
         await press_keys(pilot, "f10")
-        assert words in await looked(cockpit, pilot)
-
-    cockpit.run(scenario)
-    assert cockpit.script.records_chats is started.settings.record_chats
-
-
-def test_while_the_first_answer_is_written_it_says_so() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+        assert "No pair is loaded yet" in await looked(cockpit, pilot)
+        await press_keys(pilot, "escape")
+        cockpit.script.load_events[0], events = [], cockpit.script.load_events[0]
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=DRAFT))
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await press_keys(pilot, "f10")
+        assert "The models are being loaded" in await looked(cockpit, pilot)
+        for event in events:
+            cockpit.threads.post(event)
         await ready(cockpit, pilot)
-        await press_keys(pilot, "h", "enter", "f10")
+        assert "Nothing has been said yet" in await looked(cockpit, pilot)
+        await press_keys(pilot, "escape", "h", "enter", "f10")
         assert "An answer is being written; when it is there" in await looked(cockpit, pilot)
         cockpit.script.stop()
         await ready(cockpit, pilot)
         # It was stopped before its first token.
         assert "Nothing has been said yet" in await looked(cockpit, pilot)
-
-    cockpit.run(scenario)
-
-
-def test_of_a_chat_that_was_taken_up_it_says_that_its_answers_are_not_recorded() -> None:
-    cockpit = Cockpit()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        cockpit.app.session.conversation.chat.restore(
-            (UserTurn(text="2+2?"), AnswerPart(text="4", drafted=()))
-        )
+        await press_keys(pilot, "escape")
+        chat = cockpit.app.session.conversation.chat
+        chat.restore((UserTurn(text="2+2?"), AnswerPart(text="4", drafted=())))
         await press_keys(pilot, "f10")
         shown = await looked(cockpit, pilot)
         assert "What was answered so far is not recorded, as answers of earlier sessions" in shown
 
-    cockpit.run(scenario)
 
-
-def test_before_a_pair_is_chosen_there_is_nothing_to_replay() -> None:
-    cockpit = Cockpit(launch(pair=None))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.NO_MODEL)
-        await press_keys(pilot, "f10")
-        assert "No pair is loaded yet" in await looked(cockpit, pilot)
-
-    cockpit.run(scenario)
-
-
-def test_a_trace_is_saved_where_the_app_says(
+async def test_a_trace_is_saved_where_the_app_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
@@ -961,8 +745,7 @@ def test_a_trace_is_saved_where_the_app_says(
         )
 
     monkeypatch.setattr(cockpit.script, "chat_trace", chat_trace, raising=False)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         other = ChatText(recording=RECORDINGS[0], sampling=SamplingConfig(temp=0.7))
         post(cockpit, replace(CHAT, texts=(other, CHAT.texts[1])))
@@ -982,11 +765,12 @@ def test_a_trace_is_saved_where_the_app_says(
         await looked(cockpit, pilot)
         assert "cannot create the folder" in [n.message for n in cockpit.app._notifications][-1]
 
-    cockpit.run(scenario)
 
-
-@pytest.mark.parametrize("size", [*SIZES, (40, 12)])
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize(
+    ("size", "glyphs"),
+    [((120, 40), UNICODE), ((80, 24), ASCII), ((40, 12), UNICODE)],
+    ids=["wide", "ascii", "small"],
+)
 def test_pictures(
     snap_compare: SnapCompare,
     monkeypatch: pytest.MonkeyPatch,
@@ -998,7 +782,8 @@ def test_pictures(
     app = Host(FOUND, glyphs)
 
     async def run(pilot: Pilot[None]) -> None:
-        await idle(app, pilot)
-        await press_keys(pilot, "right", "right")
+        stage = Stage(app, pilot)
+        await stage.idle()
+        await stage.press("right", "right")
 
     assert snap_compare(app, terminal_size=size, run_before=run)

@@ -2,13 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-from textual.pilot import Pilot
-
 from spectui.engine.events import EngineFailed, Role
 from spectui.errors import BadInputError
 from spectui.live.recording import ChatRecording, ChatText
-from spectui.live.setup import Activity, ChatRecorded, LiveSetup, Pair
+from spectui.live.setup import ChatRecorded, LiveSetup, Pair
 from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
 from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp
@@ -29,7 +26,7 @@ from tests.support.cockpit import (
 from tests.support.replay import COSTS, DEPTH, SCENE
 from tests.trace.test_replay_mtp import record_mtp
 from tests.tui.test_tui_tune import arm, trial
-from tests.tui.test_tui_whatif import Host, drive, looked, post, screen_of, seen
+from tests.tui.test_tui_whatif import looked, opened, post, screen_of
 
 
 def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> DraftMtp:
@@ -55,50 +52,40 @@ def state(n_layers: int, applied: DraftMtp | None) -> WhatIfState:
     )
 
 
-def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
+async def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
+    async with opened(state(3, mtp(2))) as (app, stage):
         shown = app.text()
         assert "What if draft-mtp drafts: " in shown
         assert "3 MTP layers draft one token each: draft_max goes up to 3." in shown
         assert "Best predicted: draft-mtp max " in shown
         assert app.whatif.setting == mtp(2)
         assert "in use" in shown
-        await press_keys(pilot, "end")
+        await stage.press("end")
         assert app.whatif.setting == mtp(3)
         chat = recorded(3)
         total = WhatIf(chat.recordings, MTP_KIND, longest=3, costs=COSTS).at(mtp(3))
         assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.text()
-        await press_keys(pilot, "a")
+        await stage.press("a")
         assert app.heard == [("apply", mtp(3))]
         assert app.notices == ["From the next answer on: draft-mtp max 3, min 0, p_min 0.00."]
-
-    drive(press, state(3, mtp(2)))
-
-
-def test_what_is_longer_than_the_layers_begins_at_their_number() -> None:
-    async def look(app: Host, pilot: Pilot[None]) -> None:
+    # What is longer than the layers begins at their number.
+    async with opened(state(3, mtp(16))) as (app, stage):
         assert app.whatif.setting == mtp(3)
-        await press_keys(pilot, "9", "enter")
+        await stage.press("9", "enter")
         assert app.whatif.setting == mtp(3)
 
-    drive(look, state(3, mtp(16)))
 
-
-def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> None:
-    async def press(app: Host, pilot: Pilot[None]) -> None:
-        assert "MTP layers draft one token each" not in app.text()
-        await press_keys(pilot, "end", "a")
-        assert app.heard == [("apply", mtp(DEPTH))]
-
-    # It is switched off.
-    drive(press, state(1, None))
-
-
-def test_while_the_target_goes_along_it_says_how_long_that_takes() -> None:
+async def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> None:
     chat = recorded(1)
     waiting = replace(chat.texts[0], recording=replace(chat.texts[0].recording, chains={}))
-    shown = seen(state=WhatIfState(recording=replace(chat, texts=(waiting,))))
-    assert "about as long as it takes to write that without a draft" in shown
+    # It is switched off.
+    async with opened(state(1, None)) as (app, stage):
+        assert "MTP layers draft one token each" not in app.text()
+        await stage.press("end", "a")
+        assert app.heard == [("apply", mtp(DEPTH))]
+        # While the target goes along it says how long that takes.
+        shown = await stage.show(WhatIfState(recording=replace(chat, texts=(waiting,))))
+        assert "about as long as it takes to write that without a draft" in shown
 
 
 def own_setup(pair: Pair) -> LiveSetup:
@@ -116,10 +103,9 @@ def own_target(n_layers: int = 1) -> Cockpit:
     return cockpit
 
 
-def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
+async def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
     cockpit = own_target()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
         shown = await looked(cockpit, pilot)
@@ -139,35 +125,14 @@ def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
         assert setup_of(cockpit).speculation == Speculation(mtp(3))
         assert "in use" in await looked(cockpit, pilot)
 
-    cockpit.run(scenario)
 
-
-def test_while_the_models_are_loaded_it_says_so_and_follows() -> None:
+async def test_without_anybody_to_draft_it_says_what_to_do() -> None:
     cockpit = Cockpit()
-    cockpit.script.load_events[0] = []
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
-        await press_keys(pilot, "f10")
-        assert "The models are being loaded" in await looked(cockpit, pilot)
-        cockpit.threads.post(loaded(Role.TARGET))
-        await ready(cockpit, pilot)
-        assert "Nothing has been said yet" in await looked(cockpit, pilot)
-
-    cockpit.run(scenario)
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["none", "failed"])
-def test_without_anybody_to_draft_it_says_what_to_do(*, fails: bool) -> None:
-    cockpit = Cockpit() if fails else Cockpit(launch(pair=Pair(target=TARGET, draft=None)))
     reason = EngineFailed(error=BadInputError("the vocabularies differ"), trace=None)
-    cockpit.script.load_events = [[loaded(Role.TARGET)], [reason]]
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    cockpit.script.load_events[1] = [reason]
+    async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
         shown = await looked(cockpit, pilot)
         assert "No draft is loaded, and the target was not loaded to draft for itself" in shown
         assert "start with --spec-type draft-mtp" in shown
-
-    cockpit.run(scenario)
