@@ -291,6 +291,14 @@ class Place:
             (self.folder / "result.json").unlink()
         return texts
 
+    def page(self, name: str, *arguments: object) -> dict[str, str]:
+        """What a command says to people, as a file."""
+        return {f"{name}.txt": self.run(*arguments).text}
+
+    def pages(self, **commands: tuple[object, ...]) -> dict[str, str]:
+        """What each command says to people, by the names of files."""
+        return {f"{name}.txt": self.run(*words).text for name, words in commands.items()}
+
     def read(self, name: str) -> str:
         """A file that a command wrote, normalised; a document as ``document_text``."""
         text = self.normal((self.folder / name).read_text("utf-8"))
