@@ -355,6 +355,9 @@ _BAD_TEXTS = {
     "wrong-type.toml": "options = 3",
     "unknown-table.toml": "[option]\nctx-size = 1",
     "unclosed.toml": "[options",
+    "out-of-range.toml": "[options]\nctx-size = -1",
+    "no-switch.toml": "[options]\nno-mmap = 1",
+    "twice.toml": "[options]\ncache-type-k-draft = 'q8_0'\nspec-draft-type-k = 'f16'",
 }
 
 

@@ -3,12 +3,17 @@
 import json
 import signal
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from shutil import copytree
+from typing import Any, Self
 
 import pytest
 
 from spectui.cli import main
+from tests.support.machine import QUIET, seen_by_watches
 from tests.support.scripted_server import LAST_WORDS
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,6 +41,46 @@ class Spectui:
         self.out, self.err = self._capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return caught.value.code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A search that has ended: what it said, its document, and the folder that keeps its study."""
+
+    out: str
+    err: str
+    document: dict[str, Any]
+    data: Path
+    prompts: Path
+
+    def kept_in(self, home: Path) -> Self:
+        """Let the study be one of this user's."""
+        copytree(self.data, home / "data", dirs_exist_ok=True)
+        return self
+
+
+def searched(folder: Path, *arguments: object) -> Searched:
+    """Run ``spectui tune``, apart from a test; the last argument names a file of prompts."""
+    home, path = folder / "home", folder / "tune.json"
+    out, err = StringIO(), StringIO()
+    words = ["spectui", "tune", *map(str, arguments), "--json", str(path)]
+    handled = {number: signal.getsignal(number) for number in _HANDLED}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        seen_by_watches(patch, QUIET)
+        patch.setenv("SPECTUI_HOME", str(home))
+        patch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as caught:
+            main()
+    for number, handler in handled.items():
+        signal.signal(number, handler)
+    assert caught.value.code == 0, err.getvalue()
+    return Searched(
+        out=out.getvalue(),
+        err=err.getvalue(),
+        document=json.loads(path.read_text("utf-8")),
+        data=home / "data",
+        prompts=Path(str(arguments[-1])),
+    )
 
 
 class Run:
