@@ -37,8 +37,14 @@ def test_replay(golden: Golden, place: Place) -> None:
     }
     refused = (
         ("--draft-max", 9),
+        ("--draft-max", 2_000_000_000),
         ("--draft-max", "1,,2"),
+        ("--draft-max", ""),
+        ("--draft-max", "2,many"),
         ("--draft-p-min", "nan"),
+        ("--draft-p-min", "1.5"),
+        ("--spec-ngram-mod-n-match", "x"),
+        ("--spec-type", "ngram-simple,"),
         ("-md", "nobody"),
         ("--spec-ngram-simple-size-n", 49),
         ("--spec-type", "draft-mtp"),

@@ -18,6 +18,16 @@ from tests.support.scripted_server import LAST_WORDS
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+PROMPTS = [
+    '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
+    '{"id": "b", "category": "x", "prompt": "one to the other, then on"}',
+    '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
+    '{"id": "d", "category": "y", "prompt": "all in one ring"}',
+    '{"id": "e", "category": "y", "prompt": "hello there"}',
+    '{"id": "f", "category": "x", "prompt": "in the tin on the ring"}',
+]
+"""Six short ones."""
+
 
 class Spectui:
     """Runs the command line in this process."""
@@ -59,28 +69,28 @@ class Searched:
         return self
 
 
-def searched(folder: Path, *arguments: object) -> Searched:
-    """Run ``spectui tune``, apart from a test; the last argument names a file of prompts."""
-    home, path = folder / "home", folder / "tune.json"
+def done(home: Path, *arguments: object) -> tuple[str, str]:
+    """Run a command that succeeds, apart from a test; what it wrote to stdout and stderr."""
     out, err = StringIO(), StringIO()
-    words = ["spectui", "tune", *map(str, arguments), "--json", str(path)]
     handled = {number: signal.getsignal(number) for number in _HANDLED}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         seen_by_watches(patch, QUIET)
         patch.setenv("SPECTUI_HOME", str(home))
-        patch.setattr(sys, "argv", words)
+        patch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
         with pytest.raises(SystemExit) as caught:
             main()
     for number, handler in handled.items():
         signal.signal(number, handler)
     assert caught.value.code == 0, err.getvalue()
-    return Searched(
-        out=out.getvalue(),
-        err=err.getvalue(),
-        document=json.loads(path.read_text("utf-8")),
-        data=home / "data",
-        prompts=Path(str(arguments[-1])),
-    )
+    return out.getvalue(), err.getvalue()
+
+
+def searched(folder: Path, prompts: Path, *arguments: object) -> Searched:
+    """Run ``spectui tune``, apart from a test."""
+    home, path = folder / "home", folder / "tune.json"
+    out, err = done(home, "tune", *arguments, "--prompts", prompts, "--json", path)
+    document = json.loads(path.read_text("utf-8"))
+    return Searched(out=out, err=err, document=document, data=home / "data", prompts=prompts)
 
 
 class Run:
