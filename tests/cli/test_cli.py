@@ -27,8 +27,8 @@ from spectui.measure.measurer import Measurer
 from spectui.options.drafters import NGRAM_KINDS
 from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
-from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, EMBEDDING, OTHER, TARGET, Tiny, TinyPath, write_empty
+from tests.support.cli import Run, Searched, Spectui
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -61,43 +61,41 @@ def commands(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...],
             yield from commands(command, *names, name)
 
 
-@pytest.mark.parametrize(
-    ("names", "command"), [pytest.param(*found, id=" ".join(found[0])) for found in commands(app)]
-)
-def test_help_names_every_option(
-    spectui: Spectui, names: tuple[str, ...], command: click.Command
-) -> None:
-    assert spectui(*names, "--help") == 0
-    # The cockpit is what there is without a command.
-    shown = [name for name in names if name != "cockpit"]
-    assert spectui.out.startswith(" ".join(["Usage: spectui", *shown, ""]))
-    for option in command.params:
-        if isinstance(option, click.Option) and not option.hidden:
-            assert option.opts[0] in spectui.out.replace(",", " ").split(), option.opts
+def test_help_names_every_option(spectui: Spectui) -> None:
+    for names, command in commands(app):
+        assert spectui(*names, "--help") == 0
+        # The cockpit is what there is without a command.
+        shown = [name for name in names if name != "cockpit"]
+        assert spectui.out.startswith(" ".join(["Usage: spectui", *shown, ""]))
+        words = spectui.out.replace(",", " ").split()
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert option.opts[0] in words, (names, option.opts)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["tune"], ["sweep"], ["export"], ["models", "demo"], ["models", "pull"]],
-    ids=" ".join,
-)
-def test_help_loads_nothing_heavy(command: list[str]) -> None:
+def test_help_loads_nothing_heavy() -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "huggingface_hub", "matplotlib")
     code = (
-        f"import sys; from spectui.cli import main; sys.argv = {['spectui', *command, '--help']}\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        f"print([m for m in {heavy} if m in sys.modules])"
+        "import sys; from spectui.cli import main\n"
+        "for words in (['tune'], ['sweep'], ['export'], ['models', 'demo'], ['models', 'pull']):\n"
+        "    sys.argv = ['spectui', *words, '--help']\n"
+        "    try: main()\n"
+        "    except SystemExit: pass\n"
+        f"    print(words, [m for m in {heavy} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    told = [line for line in done.stdout.splitlines() if line.startswith("['")]
+    assert len(told) == 5
+    assert all(line.endswith(" []") for line in told), told
 
 
 def test_bench_prints_the_contracts_document(
-    spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
+    spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath, tmp_path: Path
 ) -> None:
-    code = spectui("bench", *pair, "--prompts", prompts, "--draft-max", 4, "--json", "-")
-    assert code == 0, spectui.err
+    bench = ("bench", *pair, "--prompts", prompts, "--draft-max", 4)
+    assert spectui(*bench, "--json", "-") == 0, spectui.err
+    assert "a: off" in spectui.err
+    assert "llama_" not in spectui.err
     document = json.loads(spectui.out)
     assert document["schema"] == "spectui.bench/1"
     assert document["target"]["path"] == str(tiny(TARGET))
@@ -107,6 +105,16 @@ def test_bench_prints_the_contracts_document(
     assert document["lossless"] is True
     assert [row["id"] for row in document["prompts"]] == ["a", "b", "c", "d", "e", "f"]
     assert_consistent(document)
+    other = [*pair[:2], "-md", tiny(OTHER), *pair[4:]]
+    path = tmp_path / "out.json"
+    assert spectui("bench", *other, "--prompts", prompts, "--json", path, "--quiet") == 0
+    assert (spectui.err, "lossless    yes" in spectui.out) == ("", True)
+    hashes = [row["output_sha256"] for row in json.loads(path.read_text())["prompts"]]
+    assert hashes == [row["output_sha256"] for row in document["prompts"]]
+    assert spectui(*bench, "--temp", 0.8, "--json", "-", "--verbose") == 0
+    assert "llama_" in spectui.err
+    document = json.loads(spectui.out)
+    assert (document["lossless"], bool(document["lossless_reason"])) == (None, True)
 
 
 def assert_consistent(document: dict[str, Any]) -> None:
@@ -124,75 +132,26 @@ def assert_consistent(document: dict[str, Any]) -> None:
     assert low <= document["speedup"] <= high
 
 
-def test_greedy_outputs_do_not_depend_on_the_draft(
-    spectui: Spectui, tiny: TinyPath, prompts: Path
-) -> None:
-    hashes = []
-    for draft in (CLOSE_DRAFT, OTHER):
-        options = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1, "-n", 12]
-        assert spectui("bench", *options, "--temp", 0, "--prompts", prompts, "--json", "-") == 0
-        hashes.append([row["output_sha256"] for row in json.loads(spectui.out)["prompts"]])
-    assert hashes[0] == hashes[1]
-
-
-def test_bench_summarises_for_people(
-    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "out.json"
-    assert spectui("bench", *pair, "--prompts", prompts, "--json", path, "--quiet") == 0
-    assert "speedup" in spectui.out
-    assert "lossless    yes" in spectui.out
-    assert spectui.err == ""
-    assert json.loads(path.read_text())["schema"] == "spectui.bench/1"
-
-
-def test_progress_goes_to_stderr(spectui: Spectui, pair: list[object], prompts: Path) -> None:
-    assert spectui("bench", *pair, "--prompts", prompts, "--json", "-") == 0
-    json.loads(spectui.out)
-    assert "a: off" in spectui.err
-
-
-def test_llama_cpps_log_appears_with_verbose_only(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    spectui("bench", *pair, "--prompts", prompts, "--json", "-")
-    assert "llama_" not in spectui.err
-    assert spectui("bench", *pair, "--prompts", prompts, "--json", "-", "--verbose") == 0
-    assert "llama_" in spectui.err
-
-
-def test_temperature_cannot_be_checked_for_loss_and_says_so(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    code = spectui("bench", *pair, "--prompts", prompts, "--temp", 0.8, "--json", "-")
-    assert code == 0
-    document = json.loads(spectui.out)
-    assert document["lossless"] is None
-    assert "lossless_reason" in document
-
-
-def test_tune_ends_with_a_verdict_and_a_command(
-    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path, tiny: TinyPath
-) -> None:
-    path = tmp_path / "out.json"
-    code = spectui("tune", *pair, "--prompts", prompts, "--trials", 5, "--json", path)
-    assert code == 0, spectui.err
-    lines = spectui.out.splitlines()
+def test_tune_ends_with_a_verdict_and_a_command(one_search: Searched, tiny: TinyPath) -> None:
+    lines, document = one_search.out.splitlines(), one_search.document
     arguments = shlex.split(lines[-1])
     assert arguments[0] == "llama-server"
     assert str(tiny(TARGET)) in arguments
-    document = json.loads(path.read_text())
     assert document["schema"] == "spectui.tune/1"
     assert document["verdict"]["reason"] == lines[0]
     assert document["flags"] == arguments[1:]
     assert shlex.split(document["command"]) == arguments
-    assert [trial["number"] for trial in document["trials"]] == list(range(5))
+    assert [trial["number"] for trial in document["trials"]] == list(range(3))
     assert document["trials"][0]["params"] == {"draft": None}
     assert [row["category"] for row in document["per_category"]] == ["x", "y"]
     speculates = any("spec" in argument for argument in arguments)
     assert speculates == document["verdict"]["use_speculation"]
+    assert "replayed" in one_search.err
     assert_replayed_and_measured(document)
-    assert "replayed" in spectui.err
+    (draft,) = document["drafts"]
+    tried = {trial["params"]["draft"] for trial in document["trials"]}
+    assert tried - {None} == {draft["name"]} == {tiny(CLOSE_DRAFT).stem}
+    assert draft["memory_bytes"] > tiny(CLOSE_DRAFT).stat().st_size / 2
 
 
 def assert_replayed_and_measured(document: dict[str, Any]) -> None:
@@ -207,30 +166,22 @@ def assert_replayed_and_measured(document: dict[str, Any]) -> None:
     assert document["n_replayed"] > len(document["forecasts"])
 
 
-def test_tune_explains_its_verdict_and_looks_at_the_categories(
-    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "out.json"
-    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 3, "--json", path) == 0
-    document = json.loads(path.read_text())
+def test_tune_explains_its_verdict_and_looks_at_the_categories(one_search: Searched) -> None:
+    document = one_search.document
     # Wrapped for people.
-    told = " ".join(spectui.out.split())
-    profiles = document["profiles"]
-    # The lines are of the same numbers as the paragraph.
+    told = " ".join(one_search.out.split())
+    profiles, terms = document["profiles"], document["explanation_terms"]
     assert "Why: - " in told
     assert profiles["reason"] in told
     assert profiles["reason"].startswith("One setting for all")
     assert not profiles["recommended"]
-    terms = document["explanation_terms"]
+    # Of tiny models beside other programs, all of the gain can be noise.
     if terms is None:
-        # Of tiny models beside other programs, all of the gain can be noise.
         assert document["explanation"].startswith("Not explained: ")
         assert " ".join(document["explanation"].split()) in told
     else:
         assert f"α is {terms['alpha']:.2f}" in told
         assert terms["speedup"] == document["best"]["speedup"]
-        assert terms["speedup_source"] == "measured"
-        assert 0 < terms["alpha"] <= 1
     # Of six prompts, three choose.
     assert sum(row["trials"]["n_prompts"] for row in document["per_category"]) == 3
     for row in document["per_category"]:
@@ -242,117 +193,45 @@ def test_without_a_draft_the_n_gram_drafters_are_tuned(
     spectui: Spectui, tiny: TinyPath, prompts: Path
 ) -> None:
     options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", prompts]
-    assert spectui("tune", *options, "--trials", 3, "--json", "-") == 0, spectui.err
+    assert spectui("tune", *options, "--trials", 2, "--json", "-") == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["drafts"] == []
-    off, *others = [trial["params"] for trial in document["trials"]]
+    off, other = [trial["params"] for trial in document["trials"]]
     assert off == {"draft": None}
-    assert others
-    assert all(params["ngram"]["kind"] in NGRAM_KINDS for params in others)
+    assert other["ngram"]["kind"] in NGRAM_KINDS
 
 
-def test_names_of_drafts_are_those_of_the_trials(
-    spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
-) -> None:
-    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 4, "--json", "-") == 0
-    document = json.loads(spectui.out)
-    (draft,) = document["drafts"]
-    tried = {trial["params"]["draft"] for trial in document["trials"]}
-    assert tried - {None} == {draft["name"]} == {tiny(CLOSE_DRAFT).stem}
-    assert draft["memory_bytes"] > tiny(CLOSE_DRAFT).stat().st_size / 2
-
-
-def test_the_same_command_resumes(spectui: Spectui, pair: list[object], prompts: Path) -> None:
-    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 3, "--json", "-") == 0
-    first = json.loads(spectui.out)
-    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 4, "--json", "-") == 0
-    second = json.loads(spectui.out)
-    assert second["study"] == first["study"]
-    assert len(second["trials"]) == 4
-    assert "resuming a study with 3 trials\n" in spectui.err
-    rates = [trial["tokens_per_s"] for trial in second["trials"][:3]]
-    assert rates == [trial["tokens_per_s"] for trial in first["trials"]]
-
-
-def test_a_study_that_differs_in_its_greedy_sampling_is_told_of(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    tune = ["tune", *pair, "--prompts", prompts, *MODEL, "--trials", 1, "--json", "-"]
-    assert spectui(*tune, "--temp", 0) == 0, spectui.err
-    greedy = json.loads(spectui.out)["study"]
-    note = f"({greedy}); --temp 0 goes on with it"
-    assert "goes on with it" not in spectui.err
-    assert spectui(*tune, "--temp", 0.8) == 0, spectui.err
-    assert spectui.err.count(note) == 1
-    assert json.loads(spectui.out)["study"] != greedy
-    for again in (["--temp", 0.8], ["--temp", 0], ["--temp", 0.7, "--study", "other"]):
-        assert spectui(*tune, *again) == 0, spectui.err
-        assert "goes on with it" not in spectui.err
-    assert spectui(*tune, "--temp", 0.7, "-n", 9) == 0, spectui.err
-    assert "goes on with it" not in spectui.err
-
-
-def test_a_draft_that_does_not_fit_is_listed_with_the_reason(
-    spectui: Spectui, tiny: TinyPath, pair: list[object], prompts: Path
-) -> None:
-    misfit = tiny(Tiny(n_extra=200))
-    arguments = [*pair, "-md", misfit, "--prompts", prompts, *MODEL, "--trials", 3, "--json", "-"]
-    assert spectui("tune", *arguments) == 0
-    drafts = json.loads(spectui.out)["drafts"]
-    assert [draft["compatible"] for draft in drafts] == [True, False]
-    assert "differ in size" in drafts[1]["reason"]
-
-
-def test_nothing_is_written_outside_the_home(
-    spectui: Spectui,
-    pair: list[object],
-    prompts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_same_command_resumes_and_another_sampling_is_another_study(
+    spectui: Spectui, run: Run, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "cwd"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    assert spectui("tune", *pair, "--prompts", prompts, *MODEL, "--trials", 2) == 0
+    drafts = ["-md", tiny(CLOSE_DRAFT), "-md", tiny(Tiny(n_extra=200))]
+    tune = ["tune", *drafts, *MODEL, "--json", "-"]
+    assert run(*tune, "--trials", 1) == 0, spectui.err
+    first = json.loads(spectui.out)
+    # One that is given twice is one, and one that does not fit says why.
+    assert [draft["compatible"] for draft in first["drafts"]] == [True, False]
+    assert "differ in size" in first["drafts"][1]["reason"]
+    assert run(*tune, "--trials", 2) == 0, spectui.err
+    second = json.loads(spectui.out)
+    assert (second["study"], len(second["trials"])) == (first["study"], 2)
+    assert "resuming a study with 1 trial\n" in spectui.err
+    assert second["trials"][0]["tokens_per_s"] == first["trials"][0]["tokens_per_s"]
+    assert "goes on with it" not in spectui.err
+    note = f"({first['study']}); --temp 0 goes on with it"
+    for more, is_told in (
+        (["--temp", 0.8], True),
+        (["--temp", 0.8], False),
+        (["--temp", 0.7, "-n", 9], False),
+    ):
+        assert run(*tune, "--trials", 1, *more) == 0, spectui.err
+        assert json.loads(spectui.out)["study"] != first["study"]
+        assert spectui.err.count(note) == is_told
+        assert is_told or "goes on with it" not in spectui.err
     assert list(elsewhere.iterdir()) == []
     assert (tmp_path / "home" / "data" / "studies.sqlite3").exists()
-
-
-BAD_USAGE = [
-    (["bench"], "give a target with -m"),
-    (["bench", "-m", "TARGET"], "give at least one draft with -md"),
-    (["bench", "--demo", "-m", "TARGET"], "leave out -m"),
-    (["bench", "PAIR", "-ot", "exps"], "write PATTERN=BUFFER"),
-    (["bench", "PAIR", "-ot", "exps=GPU7"], "no buffer type GPU7"),
-    (["bench", "PAIR", "--draft-max", "3", "--draft-min", "4"], "--draft-min 4 is above"),
-    (["bench", "PAIR", "-md", "DRAFT"], "bench measures one draft"),
-    (["tune", "PAIR", "--tune", "speed"], "--tune speed: unknown"),
-    (["tune", "PAIR", "--tune", ","], "names nothing"),
-    (["tune", "PAIR", "--tune", "draft_max,"], "--tune 'draft_max,' has an empty place; write one"),
-    (["tune", "PAIR", "--tune", "draft,,draft_max"], "has an empty place"),
-    (["tune", "PAIR", "-b", "3"], "have no room for a draft"),
-    (["tune", "PAIR", "--study", "none", "--resume"], "no study none"),
-]
-
-
-def expand(arguments: list[str], tiny: TinyPath) -> list[object]:
-    words: dict[str, list[object]] = {
-        "TARGET": [tiny(TARGET)],
-        "DRAFT": [tiny(OTHER)],
-        "PAIR": ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 4],
-    }
-    return [word for argument in arguments for word in words.get(argument, [argument])]
-
-
-@pytest.mark.parametrize(("arguments", "message"), BAD_USAGE)
-def test_wrong_usage_exits_with_2(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, arguments: list[str], message: str
-) -> None:
-    code = spectui(*expand(arguments, tiny), "--prompts", prompts)
-    assert code == 2, spectui.err
-    assert message in spectui.err
-    assert_one_sentence(spectui.err)
-    assert spectui.out == ""
 
 
 def test_a_file_that_is_left_over_belongs_to_an_option(spectui: Spectui, tmp_path: Path) -> None:
@@ -378,106 +257,6 @@ def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui) -> None:
     for text in ("30s2m", "0s", "2m 30"):
         assert spectui(*arguments, text) == 2
         assert "is no duration" in spectui.err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["tune", "--demo", "--trials", "0"],
-        ["tune", "--demo", "--time-budget", "soon"],
-        ["tune", "--demo", "--time-budget", "9" * 400],
-        ["bench", "--demo", "--temp", "-1"],
-        ["bench", "--demo", "-ctk", "q7"],
-        ["bench", "--demo", "-ngl", "some"],
-        ["bench", "--demo", "-ngl", "-5"],
-        ["bench", "--demo", "--temp", "nan"],
-        ["bench", "--demo", "--draft-p-min", "nan"],
-        ["tune", "--demo", "--min-gain", "inf"],
-        ["bench", "--demo", "-t", "100000"],
-        ["bench", "--demo", "-ncmoe", "99999999999"],
-        ["bench", "--demo", "-b", "99999999999"],
-        ["nonsense"],
-        ["bench", "--nonsense"],
-    ],
-)
-def test_what_click_refuses_exits_with_2(spectui: Spectui, arguments: list[str]) -> None:
-    assert spectui(*arguments) == 2
-    assert "Error: " in spectui.err
-    assert "Traceback" not in spectui.err
-
-
-@pytest.fixture
-def bad_files(tmp_path: Path, tiny: TinyPath) -> dict[str, Path]:
-    text = tmp_path / "text.gguf"
-    text.write_text("not a model")
-    empty = tmp_path / "empty.gguf"
-    empty.write_bytes(b"")
-    header = tmp_path / "header.gguf"
-    write_empty(header)
-    truncated = tmp_path / "truncated.gguf"
-    whole = tiny(TARGET).read_bytes()
-    truncated.write_bytes(whole[: len(whole) * 2 // 3])
-    return {
-        "missing": tmp_path / "missing.gguf",
-        "folder": tmp_path,
-        "text": text,
-        "empty": empty,
-        "header": header,
-        "truncated": truncated,
-        "embedding": tiny(EMBEDDING),
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("missing", "no such file"),
-        ("folder", "is a folder; give one of its models"),
-        ("text", "not a GGUF file"),
-        ("empty", "is empty"),
-        ("header", "cannot be loaded"),
-        ("truncated", "cannot be loaded"),
-        ("embedding", "embedding model"),
-    ],
-)
-def test_a_bad_model_exits_with_3(
-    spectui: Spectui, tiny: TinyPath, bad_files: dict[str, Path], kind: str, message: str
-) -> None:
-    bad = bad_files[kind]
-    for models in (["-m", bad, "-md", tiny(CLOSE_DRAFT)], ["-m", tiny(TARGET), "-md", bad]):
-        assert spectui("bench", *models, "-c", 256, "-t", 1, "--quiet") == 3
-        assert_one_sentence(spectui.err)
-        assert message in spectui.err
-        assert str(bad) in spectui.err
-
-
-@pytest.mark.parametrize(
-    ("draft", "message"),
-    [
-        (Tiny(n_extra=200), "differ in size"),
-        (Tiny(renamed=(40, "other")), "token 40 differs"),
-        (Tiny(add_bos=True), "BOS"),
-    ],
-)
-def test_an_incompatible_draft_exits_with_3(
-    spectui: Spectui, tiny: TinyPath, draft: Tiny, message: str
-) -> None:
-    arguments = ["-m", tiny(TARGET), "-md", tiny(draft), "-c", 256, "-t", 1]
-    for command in ("bench", "tune"):
-        assert spectui(command, *arguments) == 3
-        assert_one_sentence(spectui.err.splitlines(keepends=True)[-1])
-        assert message in spectui.err
-
-
-def test_a_context_too_small_for_a_prompt_exits_with_3(
-    spectui: Spectui, tiny: TinyPath, prompts: Path
-) -> None:
-    prompts.write_text(json.dumps({"id": "long", "prompt": "ring " * 300}))
-    arguments = ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1]
-    assert spectui("bench", *arguments, "--prompts", prompts, "--quiet") == 3
-    assert_one_sentence(spectui.err)
-    assert "prompt long has" in spectui.err
-    assert "raise -c" in spectui.err
 
 
 def test_malformed_prompts_stop_everything_before_it_starts(
@@ -514,40 +293,6 @@ def test_the_demos_drafts_are_named_by_their_files(spectui: Spectui, tiny: TinyP
     assert [one["name"] for one in found["drafts"]] == [file.stem for file in files]
 
 
-def test_a_result_that_cannot_be_written_is_known_before_measuring(
-    spectui: Spectui, pair: list[object]
-) -> None:
-    assert spectui("tune", *pair, "--json", "/nonexistent/out.json") == 3
-    assert_one_sentence(spectui.err)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[options]\nspeed = 3", "unknown option speed"),
-        ("[options]\ndraft-max = 'many'", "option draft-max"),
-        ("[options]\nctx-size = -1", "option ctx-size"),
-        ("[options]\nno-mmap = 1", "option no-mmap"),
-        (
-            "[options]\ncache-type-k-draft = 'q8_0'\nspec-draft-type-k = 'f16'",
-            "cache-type-k-draft and spec-draft-type-k name the same option",
-        ),
-        ("[option]\nctx-size = 1", "unknown field `option`"),
-        ("[options", "not valid TOML"),
-        ("options = 3", "Expected `object`, got `int` - at `$.options`"),
-    ],
-)
-def test_a_malformed_preset_exits_with_3(
-    spectui: Spectui, tmp_path: Path, content: str, message: str
-) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(content)
-    assert spectui("bench", "--preset", path) == 3
-    assert_one_sentence(spectui.err)
-    assert message in spectui.err
-    assert str(path) in spectui.err
-
-
 def test_a_shown_preset_can_be_used_as_one(spectui: Spectui, tmp_path: Path) -> None:
     assert spectui("presets", "show", "demo") == 0
     path = tmp_path / "copy.toml"
@@ -556,16 +301,16 @@ def test_a_shown_preset_can_be_used_as_one(spectui: Spectui, tmp_path: Path) -> 
     assert "n-predict = 32" in spectui.out
 
 
-@pytest.mark.parametrize("option", ["-m", "-md", "--prompts"])
 def test_the_result_does_not_overwrite_an_input(
-    spectui: Spectui, pair: list[object], prompts: Path, option: str
+    spectui: Spectui, pair: list[object], prompts: Path
 ) -> None:
     arguments = [*pair, "--prompts", prompts]
-    victim = Path(str(arguments[arguments.index(option) + 1]))
-    before = victim.read_bytes()
-    assert spectui("bench", *arguments, "--json", victim) == 3
-    assert_one_sentence(spectui.err)
-    assert victim.read_bytes() == before
+    for option in ("-m", "-md", "--prompts"):
+        victim = Path(str(arguments[arguments.index(option) + 1]))
+        before = victim.read_bytes()
+        assert spectui("bench", *arguments, "--json", victim) == 3
+        assert_one_sentence(spectui.err)
+        assert victim.read_bytes() == before
 
 
 def test_a_small_batch_bounds_the_search(
@@ -580,36 +325,6 @@ def test_a_small_batch_bounds_the_search(
     assert all(trial["params"].get("draft_max", 0) <= 7 for trial in trials)
 
 
-def test_a_verdict_of_the_fast_schedule_says_what_it_is(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    arguments = [*pair, "--schedule", "fast", "--prompts", prompts, *MODEL, "--trials", 2]
-    assert spectui("tune", *arguments) == 0
-    assert "which llama-server does not have" in spectui.out
-
-
-def test_a_short_time_budget_is_told(spectui: Spectui, pair: list[object], prompts: Path) -> None:
-    options = ["--prompts", prompts, "--trials", 9, "--time-budget", "0.01s"]
-    assert spectui("tune", *pair, *options, "--json", "-") == 0
-    time = json.loads(spectui.out)["time"]
-    assert time["took_s"] > time["budget_s"] == 0.01
-    assert time["ended_trials"]
-    assert time["left_out_recording"]
-
-
-def test_a_draft_given_twice_is_one_candidate(
-    spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
-) -> None:
-    arguments = [*pair, "-md", tiny(CLOSE_DRAFT), "--prompts", prompts, *MODEL, "--trials", 2]
-    assert spectui("tune", *arguments, "--json", "-") == 0
-    assert len(json.loads(spectui.out)["drafts"]) == 1
-
-
-def test_an_unknown_preset_is_named(spectui: Spectui) -> None:
-    assert spectui("bench", "--preset", "none") == 3
-    assert "no preset none" in spectui.err
-
-
 def test_a_preset_gives_defaults_and_the_command_line_wins(
     spectui: Spectui, pair: list[object], prompts: Path, home: Path
 ) -> None:
@@ -620,13 +335,6 @@ def test_a_preset_gives_defaults_and_the_command_line_wins(
     assert spectui("bench", *pair, *arguments) == 0
     config = json.loads(spectui.out)["config"]
     assert (config["draft_max"], config["draft_p_min"]) == (2, 0.25)
-
-
-def test_shipped_presets_are_listed_and_shown(spectui: Spectui) -> None:
-    assert spectui("presets", "list") == 0
-    assert {"demo", "demo-moe"} <= {line.split()[0] for line in spectui.out.splitlines()}
-    assert spectui("presets", "show", "demo-moe") == 0
-    assert 'target = "moe"' in spectui.out
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))])
@@ -719,33 +427,6 @@ def test_a_terminal_shows_trials_and_which_leads(
     assert child.exitstatus == 0
 
 
-def test_a_search_with_nothing_to_try_is_refused(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    arguments = [*pair[:2], "--prompts", prompts, "--trials", 3, "--dialect", "ik", "--quiet"]
-    assert spectui("tune", *arguments) == 2
-    assert "there is nothing to try: no draft can be used" in spectui.err
-
-
-def test_bench_measures_several_temperatures_and_lengths(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    options = ["--prompts", prompts, "--temp", "0,0.7", "--prompt-length", "20,60"]
-    assert spectui("bench", *pair, *options, "--json", "-", "--quiet") == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert document["schema"] == "spectui.benches/1"
-    measured = [
-        (run["config"]["temp"], run["prompts"][0]["n_prompt_tokens"]) for run in document["runs"]
-    ]
-    assert measured == [(0.0, 20), (0.0, 60), (0.7, 20), (0.7, 60)]
-    lengths = [run["config"]["prompt_length"] for run in document["runs"]]
-    assert lengths == [20, 60, 20, 60]
-    assert [run["lossless"] for run in document["runs"]] == [True, True, None, None]
-    assert spectui("bench", *pair, *options, "--quiet") == 0
-    rows = [line.split() for line in spectui.out.splitlines() if line.lstrip().startswith("0")]
-    assert [row[-1] for row in rows] == ["yes", "yes", "–", "–"]
-
-
 def test_bench_says_that_a_speedup_without_drafts_is_noise(
     spectui: Spectui, pair: list[object], prompts: Path
 ) -> None:
@@ -763,14 +444,6 @@ def test_bench_says_that_a_speedup_without_drafts_is_noise(
     assert f"Where rate is –, {said}" in " ".join(spectui.out.split())
     assert spectui("bench", *pair, "--prompts", prompts, "--quiet") == 0, spectui.err
     assert said not in spectui.out
-
-
-def test_a_prompt_that_does_not_fit_names_the_remedy(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    prompts.write_text('{"id": "long", "category": "x", "prompt": "' + "the rain " * 400 + '"}')
-    assert spectui("bench", *pair, "--prompts", prompts) == 3
-    assert "but it has 256; raise -c\n" in spectui.err
 
 
 def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
@@ -795,15 +468,6 @@ def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
     assert spectui.err == "error: there is no decoding to measure\n"
 
 
-def test_a_length_that_does_not_fit_is_refused(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    options = ["--prompts", prompts, "--prompt-length", "20,9000"]
-    assert spectui("bench", *pair, *options) == 2
-    assert "--prompt-length 9000" in spectui.err
-    assert "raise -c" in spectui.err
-
-
 _SIZES: dict[str, list[object]] = {
     "ngram-simple": ["--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6],
     "ngram-map-k": ["--spec-ngram-map-k-size-m", 6],
@@ -816,36 +480,22 @@ _SIZES: dict[str, list[object]] = {
 """What tiny models take of each drafter."""
 
 
-@pytest.mark.parametrize(
-    "drafters",
-    [
+def test_bench_runs_every_drafter(spectui: Spectui, pair: list[object], prompts: Path) -> None:
+    drafters: tuple[tuple[str, list[str], str], ...] = (
         ("ngram-simple", [], "ngram-simple"),
         ("ngram-map-k", [], "ngram-map-k"),
         ("ngram-mod,ngram-map-k4v", ["ngram-map-k4v"], "ngram-mod"),
         ("ngram-cache", [], "ngram-cache"),
         ("draft-simple,ngram-simple", ["ngram-simple"], "model"),
-    ],
-    ids=lambda drafters: drafters[0],
-)
-def test_bench_runs_every_drafter(
-    spectui: Spectui,
-    pair: list[object],
-    prompts: Path,
-    drafters: tuple[str, list[str], str],
-) -> None:
-    kinds, ahead, last = drafters
-    # Without -md, where nothing would use it.
-    options = pair if last == "model" else pair[:2] + pair[4:]
-    sizes = [word for kind in (*ahead, last) for word in _SIZES.get(kind, ())]
-    sizes += ["--prompts", prompts, "--ignore-eos"]
-    assert spectui("bench", *options, "--spec-type", kinds, *sizes, "--json", "-") == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert document["lossless"] is True
-    assert document["draft"]["kind"] == last
-    asked_first = document["config"].get("ahead", [])
-    assert [one["ngram"]["kind"] for one in asked_first] == ahead
-
-
-def test_a_draft_that_nothing_would_use_is_refused(spectui: Spectui, pair: list[object]) -> None:
-    assert spectui("bench", *pair, "--spec-type", "ngram-cache") == 2
-    assert "add draft-simple to it, or leave out -md" in spectui.err
+    )
+    for kinds, ahead, last in drafters:
+        # Without -md, where nothing would use it.
+        options = pair if last == "model" else pair[:2] + pair[4:]
+        sizes = [word for kind in (*ahead, last) for word in _SIZES.get(kind, ())]
+        bench = [*options, "--prompts", prompts, "--ignore-eos", "--spec-type", kinds, *sizes]
+        assert spectui("bench", *bench, "--json", "-") == 0, spectui.err
+        document = json.loads(spectui.out)
+        assert document["lossless"] is True
+        assert document["draft"]["kind"] == last
+        asked_first = document["config"].get("ahead", [])
+        assert [one["ngram"]["kind"] for one in asked_first] == ahead

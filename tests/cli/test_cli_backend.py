@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from spectui.paths import data_dir
 from spectui.server import LlamaServer
 from tests.support.binaries import IK, LEGACY
-from tests.support.cli import Run, Spectui, assert_failed
+from tests.support.cli import Run, Searched, Spectui, assert_failed
 from tests.support.eagle3 import write_eagle3
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.program import end, said_until, spawn
@@ -29,9 +30,9 @@ def counts(document: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("temp", [0, 0.8])
 @pytest.mark.parametrize(
-    "turns", ["--keep-both", pytest.param("--one-at-a-time", marks=pytest.mark.ci)]
+    ("turns", "temp"),
+    [("--keep-both", 0), pytest.param("--one-at-a-time", 0.8, marks=pytest.mark.ci)],
 )
 def test_a_server_counts_what_the_engine_counts(
     run: Run, spectui: Spectui, llama_server_binary: Path, turns: str, temp: float
@@ -95,20 +96,18 @@ def test_eagle3_is_measured_and_found_by_the_server(
 
 @pytest.mark.server
 def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
-    run: Run, spectui: Spectui, llama_server_binary: Path
+    run: Run, spectui: Spectui, study: Searched, llama_server_binary: Path
 ) -> None:
-    drafts = ("--spec-type", "draft-simple")
+    drafts = ("--spec-type", "draft-simple", "--tune", "draft_max")
     served = (*drafts, "--backend", "server", "--server-bin", llama_server_binary)
-    found = run.document("tune", *served, "--trials", 3)
-    assert [one["state"] for one in found["trials"]] == ["complete"] * 3
-    assert found["backend"] == "server"
-    assert found["forecasts"] == []
+    found = run.document("tune", *served, "--trials", 2)
+    assert [one["state"] for one in found["trials"]] == ["complete"] * 2
+    assert (found["backend"], found["forecasts"]) == ("server", [])
     assert found["finalists"]
     assert spectui.err.count("starting llama-server") == found["server"]["n_starts"]
-    again = run.document("tune", *served, "--trials", 3)
-    assert again["study"] == found["study"]
-    assert len(again["trials"]) == 3
-    assert run.document("tune", *drafts, "--trials", 1)["study"] != found["study"]
+    again = run.document("tune", *served, "--trials", 2)
+    assert (again["study"], len(again["trials"])) == (found["study"], 2)
+    assert study.document["study"] != found["study"]
 
 
 @pytest.fixture
@@ -145,46 +144,20 @@ def test_a_running_server_is_measured_as_it_stands(
     assert "API key" in spectui.err
 
 
-@pytest.mark.parametrize(
-    ("help_text", "wanted"),
-    [
+def test_a_binary_is_spoken_to_in_its_dialect(run: Run, tmp_path: Path) -> None:
+    for help_text, wanted in (
         (LEGACY, ["--draft-max", "4"]),
         (IK, ["--spec-type", "draft:n_max=4,n_min=0,p_min=0.0"]),
-    ],
-    ids=["legacy", "ik"],
-)
-def test_a_binary_is_spoken_to_in_its_dialect(
-    run: Run, tmp_path: Path, help_text: str, wanted: list[str]
-) -> None:
-    binary = write_server(tmp_path / "llama-server", help_text=help_text)
-    options = (*_TOGETHER, "--server-bin", binary, "--draft-max", 4)
-    found = run.document("bench", *options)
-    arguments = found["server"]["arguments"]["on"]
-    at = arguments.index(wanted[0])
-    assert arguments[at : at + 2] == wanted
-    assert found["speedup"] == pytest.approx(1.25)
+    ):
+        binary = write_server(tmp_path / "llama-server", help_text=help_text)
+        found = run.document("bench", *_TOGETHER, "--server-bin", binary, "--draft-max", 4)
+        arguments = found["server"]["arguments"]["on"]
+        at = arguments.index(wanted[0])
+        assert arguments[at : at + 2] == wanted
+        assert found["speedup"] == pytest.approx(1.25)
     tuned = run.document("tune", *_TOGETHER, "--server-bin", binary, "--trials", 2)
     assert wanted[0] in tuned["flags"]
     assert tuned["best"]["speedup"] == pytest.approx(1.25)
-
-
-def test_what_is_printed(
-    run: Run, spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    binary = write_server(tmp_path / "llama-server")
-    assert run("bench", *_TOGETHER, "--server-bin", binary, "--quiet") == 0, spectui.err
-    told, next_ = spectui.out.split("\n\n")
-    assert told == (
-        "off         100.00 tokens/s\n"
-        "on          125.00 tokens/s\n"
-        "speedup     1.250× (95 % interval 1.250 to 1.250, 6 prompts, greedy)\n"
-        "acceptance  70.0 % (42 of 60), 2.75 tokens per round\n"
-        "lossless    yes, every output equals the target's own\n"
-        "request     18 + 12 tokens (prompt + answer): 0.11 s off, 0.09 s on (1.25×)\n"
-        "first token 0.00 s off, 0.00 s on"
-    )
-    assert next_.startswith("Next: search for the fastest setting:\n  spectui tune -m ")
 
 
 def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
@@ -193,7 +166,7 @@ def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
     (tmp_path / "bin").mkdir()
     scale = "--rope-scale N    RoPE context scaling factor\n"
     binary = write_server(tmp_path / "bin" / "llama-server", help_text=HELP + scale)
-    command = f"./other/llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256"
+    command = f"./other/llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1"
     given = ("--prompts", prompts, "-n", 8, "--json", "-")
     monkeypatch.setenv("PATH", str(binary.parent), prepend=":")
     assert spectui("bench", "--from", f"{command} --rope-scale 2", *given) == 0, spectui.err
@@ -265,46 +238,37 @@ ENGINE = ("--backend", "engine")
 
 
 # A server that hangs has to be ready in time, too.
-_PATIENCE = {"never ready": ("--timeout", "1s"), "hangs": ("--timeout", "4s")}
-
-
-_FAILURES = [
-    ("exits", 0, 0, "ended with exit code 1"),
-    ("never ready", 0, 0, "was not ready after 1 s"),
-    ("is killed", 0, 0, "ended with signal SIGKILL"),
-    ("is killed", 3, 2, "ended with signal SIGKILL"),
-    ("is garbled", 3, 2, "is not what spectui understands"),
-    ("answers 500", 3, 2, "with status 500: out of luck"),
-    ("breaks off", 3, 2, "no answer from llama-server"),
-    ("hangs", 3, 2, "no answer from llama-server"),
+_FAILURES: list[tuple[str, int, int, tuple[str, ...], str]] = [
+    ("exits", 0, 0, (), "ended with exit code 1"),
+    ("is killed", 0, 0, (), "ended with signal SIGKILL"),
+    ("is killed", 3, 2, (), "ended with signal SIGKILL"),
+    ("is garbled", 3, 2, (), "is not what spectui understands"),
+    ("answers 500", 3, 2, (), "with status 500: out of luck"),
+]
+_SLOW_FAILURES: list[tuple[str, int, int, tuple[str, ...], str]] = [
+    ("never ready", 0, 0, ("--timeout", "1s"), "was not ready after 1 s"),
+    ("breaks off", 3, 2, (), "no answer from llama-server"),
+    ("hangs", 3, 2, ("--timeout", "4s"), "no answer from llama-server"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("manner", "n_good", "shown", "message"),
-    # The slowest of what is read in the same place as others.
-    [
-        pytest.param(*one, marks=[pytest.mark.ci] * (one[0] in {"breaks off", "never ready"}))
-        for one in _FAILURES
-    ],
-    ids=[f"{manner} after {n_good}" for manner, n_good, _, _ in _FAILURES],
+    "failures",
+    [_FAILURES, pytest.param(_SLOW_FAILURES, marks=pytest.mark.ci)],
+    ids=["ends", "hangs"],
 )
 def test_a_server_that_fails_ends_a_bench_with_what_was_measured(
     run: Run,
     spectui: Spectui,
     tmp_path: Path,
-    *,
-    manner: str,
-    n_good: int,
-    shown: int,
-    message: str,
+    failures: list[tuple[str, int, int, tuple[str, ...], str]],
 ) -> None:
-    binary = write_server(tmp_path / "llama-server", manner, n_good=n_good)
-    out = tmp_path / "bench.json"
-    patience = _PATIENCE.get(manner, ())
-    options = (*_TOGETHER, "--server-bin", binary, *patience, "--json", out)
-    assert run("bench", *options) == 5, spectui.err
-    assert_failed(spectui, out, message=message, shown=shown)
+    for manner, n_good, shown, patience, message in failures:
+        binary = write_server(tmp_path / "llama-server", manner, n_good=n_good)
+        out = tmp_path / f"{manner} {n_good}.json"
+        options = (*_TOGETHER, "--server-bin", binary, *patience, "--json", out)
+        assert run("bench", *options) == 5, spectui.err
+        assert_failed(spectui, out, message=message, shown=shown)
 
 
 def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search(
@@ -345,42 +309,6 @@ def test_a_binary_that_never_starts_ends_a_search(
     assert "ended with exit code 1" in spectui.err
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "message"),
-    [
-        ("bench", ["--backend", "server"], "give --server-bin PATH"),
-        ("bench", ["--server-bin", "x"], "add that, or leave it out"),
-        ("bench", ["--server-bin", "x", "--server-url", "localhost:1"], "leave out one of them"),
-        ("bench", ["--baseline-url", "localhost:1"], "give --server-url as well"),
-        ("bench", ["--server-url", "localhost:1"], "is measured as it stands"),
-        ("bench", ["--one-at-a-time"], "are for servers that spectui starts"),
-        (
-            "bench",
-            ["--backend", "server", "--server-bin", "x", "--schedule", "fast"],
-            "--schedule fast is spectui's own engine's",
-        ),
-        ("tune", ["--backend", "server"], "give --server-bin PATH"),
-        ("tune", ["--server-url", "localhost:1"], "cannot be searched on"),
-        ("tune", ["--keep-both"], "are for --backend server"),
-        (
-            "tune",
-            ["--backend", "server", "--server-bin", "x", "--tune", "n_cpu_moe,draft"],
-            "plans with spectui's own engine",
-        ),
-    ],
-)
-def test_wrong_usage(
-    run: Run, spectui: Spectui, command: str, options: list[str], message: str
-) -> None:
-    assert run(command, *options) == 2
-    assert message in spectui.err
-
-
-def test_the_engine_is_no_server(spectui: Spectui) -> None:
-    assert spectui("bench", "--server-url", "localhost:1", "--backend", "engine") == 2
-    assert "--backend engine decodes in this process" in spectui.err
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("command", "before", "shown", "message"),
@@ -414,23 +342,22 @@ def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
     assert message in err
 
 
-@pytest.mark.parametrize("manner", list(MISSTARTED))
-@pytest.mark.parametrize("command", ["bench", "tune", "sweep"])
 def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(
-    run: Run, spectui: Spectui, tmp_path: Path, command: str, manner: str
+    run: Run, spectui: Spectui, tmp_path: Path
 ) -> None:
     """Nor is anything of it kept: the same command measures all of it with another server."""
-    binary = write_server(tmp_path / "llama-server", manner)
-    grid = ["--draft-max", "2,3"] if command == "sweep" else []
-    assert run(command, *_TOGETHER, *grid, "--server-bin", binary) == 5, spectui.err
-    assert MISSTARTED[manner] in spectui.err
-    assert str(binary) in spectui.err
+    commands = (("bench",), ("tune", "--trials", 2), ("sweep", "--draft-max", "2,3"))
+    for manner, (command, *more) in zip(cycle(MISSTARTED), commands, strict=False):
+        binary = write_server(tmp_path / "llama-server", manner)
+        assert run(command, *_TOGETHER, *more, "--server-bin", binary) == 5, spectui.err
+        assert MISSTARTED[manner] in spectui.err
+        assert str(binary) in spectui.err
+        assert "speedup" not in spectui.out or command == "sweep"
     logs = [path.read_text() for path in data_dir().rglob("cells.jsonl")]
     records = [json.loads(line).get("record", {}) for log in logs for line in log.splitlines()]
     ended = [one["visit"]["cell"] for one in records if one.get("state") in {"complete", "failed"}]
     # The target alone may have had its turn before.
     assert not any(cell["arm"]["speculation"] for cell in ended)
-    assert ended or "speedup" not in spectui.out
 
 
 def test_a_variable_that_makes_every_server_draft_is_named(

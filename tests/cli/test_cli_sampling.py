@@ -33,14 +33,24 @@ def asking(tiny: TinyPath, prompts: Path) -> list[object]:
     return [*models, "--prompts", prompts, "--json", "-"]
 
 
-def config(spectui: Spectui, *arguments: object) -> dict[str, Any]:
+def config(spectui: Spectui, *arguments: object) -> tuple[float, int]:
+    """Temperature and top-k that ``bench`` measures."""
     assert spectui("bench", *arguments) == 0, spectui.err
     found: dict[str, Any] = json.loads(spectui.out)["config"]
-    return found
+    return found["temp"], found["top_k"]
+
+
+@pytest.fixture
+def preset(home: Path) -> str:
+    """One that says a temperature."""
+    folder = home / "config" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
+    return "mine"
 
 
 def test_bench_measures_what_the_model_asks_for_and_says_what_it_does_not(
-    spectui: Spectui, asking: list[object], tiny: TinyPath
+    spectui: Spectui, asking: list[object], tiny: TinyPath, preset: str
 ) -> None:
     assert spectui("bench", *asking) == 0, spectui.err
     document = json.loads(spectui.out)
@@ -50,50 +60,31 @@ def test_bench_measures_what_the_model_asks_for_and_says_what_it_does_not(
     assert document["notes"] == [told]
     assert spectui.err.count(f"mind that {told}\n") == 1
     others = [tiny(TARGET) if one == tiny(ASKING) else one for one in asking]
-    assert spectui("bench", *others) == 0, spectui.err
+    assert config(spectui, *others) == (0.8, 40)
     assert "asks for" not in spectui.err
-    assert json.loads(spectui.out)["config"]["temp"] == 0.8
-
-
-def test_what_is_typed_wins(spectui: Spectui, asking: list[object]) -> None:
-    # Even where it is llama-server's default.
-    found = config(spectui, *asking, "--temp", 0.8)
-    assert (found["temp"], found["top_k"]) == (0.8, 7)
-    found = config(spectui, *asking, "--top-k", 40)
-    assert (found["temp"], found["top_k"]) == (0.5, 40)
-
-
-def test_a_command_and_a_preset_win(
-    spectui: Spectui, asking: list[object], tiny: TinyPath, home: Path
-) -> None:
+    # What is typed, a command and a preset win, even where it is llama-server's default.
+    assert config(spectui, *asking, "--temp", 0.8) == (0.8, 7)
+    assert config(spectui, *asking, "--top-k", 40) == (0.5, 40)
+    assert config(spectui, *asking, "--preset", preset) == (0.8, 7)
     models = f"-m {tiny(ASKING)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1"
     command = ["--from", f"llama-server {models} --temp 0.3", *asking[asking.index("-n") :]]
-    found = config(spectui, *command)
-    assert (found["temp"], found["top_k"]) == (0.3, 7)
-    folder = home / "config" / "presets"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
-    found = config(spectui, *asking, "--preset", "mine")
-    assert (found["temp"], found["top_k"]) == (0.8, 7)
+    assert config(spectui, *command) == (0.3, 7)
 
 
-def test_the_verdict_names_the_models_temperature(spectui: Spectui, asking: list[object]) -> None:
-    assert spectui("tune", *asking, "--trials", 1, "--quiet") == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
-    assert "temperature 0.5" in document["verdict"]["reason"]
-    assert [note for note in document["notes"] if NOTE in note]
-
-
-@pytest.mark.parametrize(("temps", "expected"), [((), [0.5]), (("--temp", "0,0.8"), [0.0, 0.8])])
-def test_cells_of_a_sweep(
-    spectui: Spectui, asking: list[object], temps: tuple[str, ...], expected: list[float]
+def test_sweep_and_trace_measure_the_same(
+    spectui: Spectui, asking: list[object], tmp_path: Path
 ) -> None:
-    axes = ["--draft-max", 2, "--n-prompts", 1]
-    assert spectui("sweep", *asking, *axes, *temps) == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert sorted({cell["config"]["temp"] for cell in document["cells"]}) == expected
-    assert [note for note in document["notes"] if NOTE in note]
+    for temps, expected in (((), [0.5]), (("--temp", "0,0.8"), [0.0, 0.8])):
+        axes = ["--draft-max", 2, "--n-prompts", 1]
+        assert spectui("sweep", *asking, *axes, *temps) == 0, spectui.err
+        document = json.loads(spectui.out)
+        assert sorted({cell["config"]["temp"] for cell in document["cells"]}) == expected
+        assert [note for note in document["notes"] if NOTE in note]
+    out = tmp_path / "t.json.gz"
+    assert spectui("trace", *asking, "--no-costs", "--out", out) == 0, spectui.err
+    assert spectui.err.count(NOTE) == 1
+    sampling = read_trace(out).sampling
+    assert (sampling.temp, sampling.top_k) == (0.5, 7)
 
 
 @pytest.mark.usefixtures("no_process_is_left")
@@ -101,7 +92,6 @@ def test_cells_of_a_sweep(
     "command",
     [
         ("bench", "--backend", "server"),
-        ("tune", "--backend", "server", "--trials", 1),
         ("verify", "--no-promise", "--no-counts"),
     ],
     ids=lambda command: command[0],
@@ -115,14 +105,6 @@ def test_a_server_is_asked_for_the_same(
     assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
     assert len([note for note in document["notes"] if NOTE in note]) == 1
     assert spectui.err.count(NOTE) == 1
-
-
-def test_a_trace_is_of_the_same(spectui: Spectui, asking: list[object], tmp_path: Path) -> None:
-    out = tmp_path / "t.json.gz"
-    assert spectui("trace", *asking, "--no-costs", "--out", out) == 0, spectui.err
-    assert spectui.err.count(NOTE) == 1
-    sampling = read_trace(out).sampling
-    assert (sampling.temp, sampling.top_k) == (0.5, 7)
 
 
 @pytest.mark.parametrize(
@@ -144,56 +126,53 @@ def test_answers_of_a_demo_model_have_a_limit_on_the_screen(
         assert launch.make_setup(Pair(target=own, draft=None)).n_predict == of_own
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [([], (0.5, 7)), (["--temp", "0.8"], (0.8, 7)), (["--preset", "mine"], (0.8, 7))],
-)
 def test_the_screen_samples_so_too(
-    tiny: TinyPath,
-    home: Path,
-    arguments: list[str],
-    expected: tuple[float, int],
-    monkeypatch: pytest.MonkeyPatch,
+    tiny: TinyPath, preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The command sets it.
     monkeypatch.setenv("GGML_CUDA_FORCE_MMQ", "0")
-    folder = home / "config" / "presets"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text("[options]\ntemp = 0.8\n")
     pair = Pair(target=tiny(ASKING), draft=None)
-    with cockpit.make_context("cockpit", list(arguments)) as context:
-        launch = make_launch(dict(context.params), Settings())
-        found = launch.make_setup(pair).sampling
-        # A preset that is chosen on the screen says the same as one that was typed.
-        chosen = launch.with_preset("mine").make_setup(pair).sampling
-        assert click.get_current_context() is context
-        words = f"GGML_CUDA_FORCE_MMQ=1 llama-server -m {pair.target} --temp 0.6 -c 512"
-        of_command = launch.with_command(words)
-        assert "GGML_CUDA_FORCE_MMQ may take effect only" in (of_command.notice or "")
-        assert click.get_current_context() is context
-    assert of_command.pair == pair
-    assert of_command.make_setup(pair).sampling.temp == 0.6
-    assert (found.temp, found.top_k) == expected
-    assert (chosen.temp, chosen.top_k) == (0.8, 7)
-    plain = launch.make_setup(Pair(target=tiny(TARGET), draft=None)).sampling
-    assert plain == SamplingConfig(temp=expected[0] if arguments else 0.8)
+    for arguments, expected in (
+        ([], (0.5, 7)),
+        (["--temp", "0.8"], (0.8, 7)),
+        (["--preset", preset], (0.8, 7)),
+    ):
+        with cockpit.make_context("cockpit", list(arguments)) as context:
+            launch = make_launch(dict(context.params), Settings())
+            found = launch.make_setup(pair).sampling
+            # A preset that is chosen on the screen says the same as one that was typed.
+            chosen = launch.with_preset(preset).make_setup(pair).sampling
+            assert click.get_current_context() is context
+            words = f"GGML_CUDA_FORCE_MMQ=1 llama-server -m {pair.target} --temp 0.6 -c 512"
+            of_command = launch.with_command(words)
+            assert "GGML_CUDA_FORCE_MMQ may take effect only" in (of_command.notice or "")
+            assert click.get_current_context() is context
+        monkeypatch.setenv("GGML_CUDA_FORCE_MMQ", "0")
+        assert of_command.pair == pair
+        assert of_command.make_setup(pair).sampling.temp == 0.6
+        assert (found.temp, found.top_k) == expected
+        assert (chosen.temp, chosen.top_k) == (0.8, 7)
+        plain = launch.make_setup(Pair(target=tiny(TARGET), draft=None)).sampling
+        assert plain == SamplingConfig(temp=expected[0] if arguments else 0.8)
 
 
 def test_tune_says_whose_temperature_it_measures(
-    spectui: Spectui, asking: list[object], tiny: TinyPath, home: Path
+    spectui: Spectui, asking: list[object], tiny: TinyPath, preset: str
 ) -> None:
-    folder = home / "config" / "presets"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text("[options]\ntemp = 0\n")
     name, own = tiny(ASKING).name, asking[asking.index("-n") : asking.index("--json")]
-    command = f"llama-server -m {tiny(ASKING)} -md {tiny(CLOSE_DRAFT)} -c 256 --temp 0.3"
+    command = f"llama-server -m {tiny(ASKING)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1 --temp 0.3"
     plain = [tiny(TARGET) if one == tiny(ASKING) else one for one in asking]
     for arguments, told in (
-        (asking, f"temperature 0.5 ({name} asks for it)"),
         (plain, "temperature 0.8 (llama-server's default)"),
-        ([*asking, "--temp", 0.7], "temperature 0.7 (--temp)"),
-        ([*asking, "--preset", "mine"], "greedy (the preset's)"),
+        ([*asking, "--temp", 0], "greedy (--temp)"),
+        ([*asking, "--preset", preset], "temperature 0.8 (the preset's)"),
         (["--from", command, *own], "temperature 0.3 (your command's)"),
+        (asking, f"temperature 0.5 ({name} asks for it)"),
     ):
-        assert spectui("tune", *arguments, "--trials", 1) == 0, spectui.err
+        tune = ("tune", *arguments, "--trials", 1, "--spec-type", "draft-simple", "-n", 4)
+        assert spectui(*tune) == 0, spectui.err
         assert f"prompts, {told}: the target alone" in spectui.err
+    document = json.loads(spectui.out)
+    assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
+    assert "temperature 0.5" in document["verdict"]["reason"]
+    assert [note for note in document["notes"] if NOTE in note]

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 import optuna
 import pytest
-from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,11 +22,11 @@ from spectui.sessions import read_session
 from spectui.sweep.store import SweepStore, sweep_folder
 from spectui.tune.studies.listing import REPORT
 from spectui.tune.studies.records import OUTCOME, SCHEMA
-from spectui.tune.studies.storage import is_locked, lock_study, open_storage
+from spectui.tune.studies.storage import open_storage
 from spectui.tune.studies.transfer import StudyFile, export_study, import_study, read_study
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
-from tests.support.cli import Run, Spectui
+from tests.support.cli import Run, Searched, Spectui
 from tests.support.disk import no_file_above, small_disk
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -104,35 +102,31 @@ def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
 
 
 def test_show_repeats_what_tune_printed(
-    run: Run, spectui: Spectui, tmp_path: Path, home: Path
+    study: Searched, run: Run, spectui: Spectui, tmp_path: Path, home: Path
 ) -> None:
-    path = tmp_path / "t.json"
-    assert run("tune", "--trials", 2, "--study", "s", "--json", path) == 0, spectui.err
-    printed = spectui.out
-    assert spectui("studies", "show", "s") == 0
-    assert spectui.out == printed
+    assert spectui("studies", "show", "mine") == 0
+    assert spectui.out == study.out
     assert spectui("studies", "show", "--json", "-") == 0
-    assert json.loads(spectui.out) == json.loads(path.read_text())
-    found = listed(spectui)["s"]
-    assert found["state"] == "finished"
+    assert json.loads(spectui.out) == study.document
+    assert listed(spectui)["mine"]["state"] == "finished"
     url = f"sqlite:///{home / 'data' / 'studies.sqlite3'}"
-    assert attributes_of(url, "s")[SCHEMA] == "spectui.study/1"
-    assert spectui("studies", "export", "s", tmp_path / "s.json") == 0
+    assert attributes_of(url, "mine")[SCHEMA] == "spectui.study/1"
+    assert spectui("studies", "export", "mine", tmp_path / "s.json") == 0
     assert "where your models are" in spectui.err
     assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
     assert spectui("studies", "import", tmp_path / "s.json", "--as", "twin") == 0
     assert spectui("studies", "show", "twin") == 0
-    assert spectui.out == printed
-    assert run("tune", "--trials", 2, "--study", "twin", "--resume") == 0, spectui.err
+    assert spectui.out == study.out
+    tune = ("--trials", 3, "--spec-type", "draft-simple")
+    assert run("tune", *tune, "--study", "twin", "--resume") == 0, spectui.err
 
 
 def test_the_verdict_of_a_study_of_several_machines_names_its_own(
-    run: Run, spectui: Spectui, tmp_path: Path, home: Path
+    study: Searched, run: Run, spectui: Spectui, tmp_path: Path, home: Path
 ) -> None:
     path, own = tmp_path / "t.json", os.uname().nodename
-    assert run("tune", "--trials", 4, "--study", "s", "--json", path) == 0, spectui.err
-    assert "verdict was measured on" not in spectui.out
-    assert "machines" not in json.loads(path.read_text())
+    assert "verdict was measured on" not in study.out
+    assert "machines" not in study.document
     with closing(sqlite3.connect(home / "data" / "studies.sqlite3")) as storage, storage:
         storage.execute(
             "UPDATE trial_user_attributes SET value_json = replace(value_json, ?, 'elsewhere')"
@@ -140,21 +134,21 @@ def test_the_verdict_of_a_study_of_several_machines_names_its_own(
             (own,),
         )
     # The report that is kept does not know of them.
-    assert spectui("studies", "show", "s") == 0
+    assert spectui("studies", "show", "mine") == 0
     assert spectui.out.splitlines()[0].split()[:2] == ["study", "machine"]
     assert {line.split()[1] for line in spectui.out.splitlines()[1:3]} == {own, "elsewhere"}
-    assert run("tune", "--trials", 4, "--study", "s", "--json", path) == 0, spectui.err
+    tune = ("--trials", 3, "--spec-type", "draft-simple", "--study", "mine", "--json", path)
+    assert run("tune", *tune) == 0, spectui.err
     printed, document = spectui.out, json.loads(path.read_text())
     assert f"NOTE: the verdict was measured on {own} alone" in printed
-    assert any(line.split()[:2] == ["s", "elsewhere"] for line in printed.splitlines())
+    assert any(line.split()[:2] == ["mine", "elsewhere"] for line in printed.splitlines())
     assert document["verdict_host"] == own
-    assert {one["host"]: one["n_trials"] for one in document["machines"]} == {
-        own: 2,
-        "elsewhere": 2,
-    }
-    assert spectui("studies", "show", "s") == 0
+    counts = {one["host"]: one["n_trials"] for one in document["machines"]}
+    assert counts.keys() == {own, "elsewhere"}
+    assert sum(counts.values()) == 3
+    assert spectui("studies", "show", "mine") == 0
     assert spectui.out == printed
-    assert spectui("studies", "show", "s", "--json", "-") == 0
+    assert spectui("studies", "show", "mine", "--json", "-") == 0
     assert json.loads(spectui.out) == document
 
 
@@ -180,49 +174,50 @@ def spoilt(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]
     return spoil
 
 
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "no study"),
-        (lambda path: path.write_bytes(b"[" * 100_000), "no study"),
-        (lambda path: path.write_bytes(b""), "no study"),
-        (spoilt(lambda d: d.update(schema="spectui.study-file/2")), "update spectui"),
-        (spoilt(lambda d: d.update(schema="spectui.tune/1")), "no exported study"),
-        (spoilt(lambda d: d.update(more=1)), "unknown field"),
-        (spoilt(lambda d: d.update(name="a\x1b[31m")), "name"),
-        (spoilt(lambda d: d["attributes"].update(system="x")), "nothing that a study keeps"),
-        (spoilt(lambda d: d["attributes"].pop("spec")), "what was measured"),
-        (spoilt(lambda d: d["attributes"]["outcome"].pop("verdict")), "outcome"),
-        (spoilt(lambda d: d["trials"][0]["attributes"].update(record={})), "trial 0"),
-        (spoilt(lambda d: d["trials"][0].update(state="running")), "state"),
-        (spoilt(lambda d: d["trials"][0].update(started="2026-01-01T00:00:00")), "time"),
-        (spoilt(lambda d: d["trials"][1]["params"].update(draft_max=99)), "trial 1"),
-        (spoilt(lambda d: d["trials"][1]["params"].update(draft_max=10**300)), "trial 1"),
-        (
-            spoilt(lambda d: d["trials"][1]["distributions"].update(kind={"name": "os.system"})),
-            "trial 1",
+SPOILT: list[tuple[Callable[[Path], object], str]] = [
+    (lambda path: path.write_bytes(path.read_bytes()[:-100]), "no study"),
+    (lambda path: path.write_bytes(b"[" * 100_000), "no study"),
+    (lambda path: path.write_bytes(b""), "no study"),
+    (spoilt(lambda d: d.update(schema="spectui.study-file/2")), "update spectui"),
+    (spoilt(lambda d: d.update(schema="spectui.tune/1")), "no exported study"),
+    (spoilt(lambda d: d.update(more=1)), "unknown field"),
+    (spoilt(lambda d: d.update(name="a\x1b[31m")), "name"),
+    (spoilt(lambda d: d["attributes"].update(system="x")), "nothing that a study keeps"),
+    (spoilt(lambda d: d["attributes"].pop("spec")), "what was measured"),
+    (spoilt(lambda d: d["attributes"]["outcome"].pop("verdict")), "outcome"),
+    (spoilt(lambda d: d["trials"][0]["attributes"].update(record={})), "trial 0"),
+    (spoilt(lambda d: d["trials"][0].update(state="running")), "state"),
+    (spoilt(lambda d: d["trials"][0].update(started="2026-01-01T00:00:00")), "time"),
+    (spoilt(lambda d: d["trials"][1]["params"].update(draft_max=99)), "trial 1"),
+    (spoilt(lambda d: d["trials"][1]["params"].update(draft_max=10**300)), "trial 1"),
+    (
+        spoilt(lambda d: d["trials"][1]["distributions"].update(kind={"name": "os.system"})),
+        "trial 1",
+    ),
+    (
+        spoilt(
+            lambda d: d["trials"][1]["distributions"]["draft_max"].update(
+                name="CategoricalDistribution", attributes={"choices": [5]}
+            )
         ),
-        (
-            spoilt(
-                lambda d: d["trials"][1]["distributions"]["draft_max"].update(
-                    name="CategoricalDistribution", attributes={"choices": [5]}
-                )
-            ),
-            "trial 1",
-        ),
-    ],
-)
+        "trial 1",
+    ),
+]
+
+
 def test_a_file_that_is_no_study_changes_nothing(
-    spectui: Spectui, file: Path, tmp_path: Path, spoil: Callable[[Path], None], reason: str
+    spectui: Spectui, file: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "s.json"
     assert spectui("studies", "export", TUNED, path) == 0
-    spoil(path)
-    before = file.read_bytes()
-    assert spectui("studies", "import", path, "--as", "new") == 3
-    assert reason in spectui.err
-    assert spectui.err.count("\n") == 1
-    assert file.read_bytes() == before
+    whole, before = path.read_bytes(), file.read_bytes()
+    for spoil, reason in SPOILT:
+        path.write_bytes(whole)
+        spoil(path)
+        assert spectui("studies", "import", path, "--as", "new") == 3
+        assert reason in spectui.err
+        assert spectui.err.count("\n") == 1
+        assert file.read_bytes() == before
 
 
 plain = st.recursive(
@@ -232,7 +227,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spec=st.dictionaries(st.text(), plain, max_size=4), taken=st.data())
 def test_what_is_exported_is_imported_again(
     file: Path, tmp_path: Path, spec: dict[str, Any], taken: st.DataObject
@@ -330,22 +325,6 @@ def test_a_storage_of_an_older_optuna_is_brought_up_to_date(spectui: Spectui, fi
     assert TUNED in listed(spectui)
 
 
-def test_trials_of_processes_that_are_gone_are_closed(spectui: Spectui, file: Path) -> None:
-    study = optuna.load_study(study_name=TUNED, storage=f"sqlite:///{file}")
-    study.ask()
-    assert spectui("studies", "repair", "--dry-run") == 0
-    assert "to close" in spectui.out
-    assert spectui("studies", "repair") == 0
-    assert "closed" in spectui.out
-    assert spectui("studies", "repair") == 0
-    assert "no trial was left open" in spectui.out
-    assert not list(file.parent.glob("*damaged*"))
-
-
-def cut(content: bytes) -> bytes:
-    return content[: len(content) * 2 // 3]
-
-
 def scribbled(content: bytes) -> bytes:
     """The pages behind the first forty: every fifth is garbage."""
     pages = [content[at : at + 4096] for at in range(0, len(content), 4096)]
@@ -354,10 +333,7 @@ def scribbled(content: bytes) -> bytes:
     return b"".join(page[:4096].ljust(4096, b"\xff") for page in pages)
 
 
-@pytest.mark.parametrize("damage", [cut, scribbled])
-def test_a_damaged_file_is_salvaged_and_kept(
-    spectui: Spectui, file: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_file_is_salvaged_and_kept(spectui: Spectui, file: Path, tmp_path: Path) -> None:
     # As Optuna makes it: the tables first, then the studies.
     exported = tmp_path / "s.json"
     export_study(None, "every-kind", exported)
@@ -365,7 +341,7 @@ def test_a_damaged_file_is_salvaged_and_kept(
     for name in ("a", "b", "c", "d"):
         import_study(None, read_study(exported), name)
     known = set(listed(spectui))
-    broken = damage(file.read_bytes())
+    broken = scribbled(file.read_bytes())
     file.write_bytes(broken)
     assert spectui("studies", "repair", "--dry-run") == 0, spectui.err
     assert "damaged" in spectui.out
@@ -399,33 +375,6 @@ def test_garbage_from_the_first_byte_on_is_kept_beside_a_new_file(
     assert other.read_text() == "dear diary\n" * 100
 
 
-def test_a_file_without_a_byte_is_a_new_one(spectui: Spectui, file: Path) -> None:
-    file.write_bytes(b"")
-    assert spectui("studies", "repair") == 0
-    assert "is empty" in spectui.out
-    assert listed(spectui) == {}
-
-
-KILLED = """
-import os, signal, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA cache_size = 1")
-connection.execute("BEGIN IMMEDIATE")
-connection.execute("UPDATE trial_user_attributes SET value_json = '{' || hex(zeroblob(5000))")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_what_a_kill_left_half_written_is_undone(spectui: Spectui, file: Path) -> None:
-    before = listed(spectui)
-    subprocess.run([sys.executable, "-c", KILLED, str(file)], check=False)
-    assert Path(f"{file}-journal").stat().st_size
-    assert spectui("studies", "repair") == 0, spectui.err
-    assert "is whole" in spectui.out
-    assert not list(file.parent.glob("*damaged*"))
-    assert listed(spectui) == before
-
-
 def test_an_import_that_was_cut_off_is_no_study(spectui: Spectui, file: Path) -> None:
     study = optuna.create_study(study_name="half", storage=f"sqlite:///{file}")
     study.set_user_attr(SCHEMA, "spectui.study-import/1")
@@ -436,57 +385,29 @@ def test_an_import_that_was_cut_off_is_no_study(spectui: Spectui, file: Path) ->
     assert "half" not in listed(spectui)
 
 
-@pytest.mark.parametrize("n_kib", [0, 8, 16, 24, 32])
 def test_an_import_without_room_leaves_no_study_and_can_be_done_again(
-    spectui: Spectui, file: Path, tmp_path: Path, n_kib: int
+    spectui: Spectui, file: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "s.json"
     assert spectui("studies", "export", TUNED, path) == 0
     before = listed(spectui)
     size_kib = file.stat().st_size // 1024
-    disk = tmp_path / "disk"
-    with small_disk(disk, size_kib + 8 + n_kib) as remount:
-        url = f"sqlite:///{disk / 's.sqlite3'}"
-        shutil.copyfile(file, disk / "s.sqlite3")
-        assert spectui("studies", "import", path, "--as", "new", "--storage", url) == 3
-        assert "make room" in spectui.err
-        assert spectui.err.count("\n") == 1
-        remount("size=8m")
-        found = listed(spectui, "--storage", url)
-        assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
-        assert found == before
-        assert spectui("studies", "import", path, "--as", "new", "--storage", url) == 0, spectui.err
-        assert listed(spectui, "--storage", url)["new"]["n_trials"] == before[TUNED]["n_trials"]
-
-
-def test_who_only_looks_at_a_lock_refuses_nobody(file: Path) -> None:
-    url = f"sqlite:///{file}"
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.is_set():
-            is_locked(url, TUNED)
-
-    with closing_lock(lock_study(url, TUNED)):
-        pass
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        for _ in range(30):
-            with closing_lock(lock_study(url, TUNED)):
-                pass
-    finally:
-        stop.set()
-        looking.join()
-
-
-@contextmanager
-def closing_lock(lock: FileLock | None) -> Iterator[None]:
-    assert lock is not None
-    try:
-        yield
-    finally:
-        lock.release()
+    for n_kib in (8, 24):
+        disk = tmp_path / f"disk-{n_kib}"
+        with small_disk(disk, size_kib + 8 + n_kib) as remount:
+            url = f"sqlite:///{disk / 's.sqlite3'}"
+            shutil.copyfile(file, disk / "s.sqlite3")
+            new = ("studies", "import", path, "--as", "new", "--storage", url)
+            assert spectui(*new) == 3
+            assert "make room" in spectui.err
+            assert spectui.err.count("\n") == 1
+            remount("size=8m")
+            found = listed(spectui, "--storage", url)
+            assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
+            assert found == before
+            assert spectui(*new) == 0, spectui.err
+            n_trials = listed(spectui, "--storage", url)["new"]["n_trials"]
+            assert n_trials == before[TUNED]["n_trials"]
 
 
 def test_what_a_wrong_clock_has_dated_is_not_the_latest_for_ever(

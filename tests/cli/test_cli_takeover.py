@@ -44,7 +44,7 @@ def line(tiny: TinyPath) -> str:
     return "LLAMA_ARG_CTX_SIZE=256 " + shlex.join([*arguments, *OWN, *limits])
 
 
-TUNED = ("--trials", 3, "-n", 12, "--quiet", "--json", "-")
+TUNED = ("--trials", 2, "-n", 8, "--quiet", "--json", "-")
 DRAFTED = ("--spec-type", "draft-simple", *TUNED)
 """Without n-gram drafters, whose many forecasts take most of a search of tiny models."""
 
@@ -75,13 +75,15 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
 
 
 def test_tune_gives_a_command_back_with_another_way_to_draft(
-    spectui: Spectui, line: str, prompts: Path
+    spectui: Spectui, line: str, prompts: Path, tmp_path: Path
 ) -> None:
     options = ["--from", line, "--prompts", prompts, "--study", "mine", "--min-gain", 0]
-    assert spectui("tune", *options, *DRAFTED) == 0, spectui.err
-    said = spectui.err
-    assert said.count("measured without -np 4, --newfangled\n") == 1
-    found = json.loads(spectui.out)
+    result = tmp_path / "tune.json"
+    assert spectui("tune", *options, *DRAFTED, "--json", result) == 0, spectui.err
+    assert spectui.err.count("measured without -np 4, --newfangled\n") == 1
+    (said,) = [one for one in spectui.out.splitlines() if one.startswith("Your present setting")]
+    assert "max 9, min 0, p_min 0.33" in said
+    found = json.loads(result.read_text())
     arguments = shlex.split(found["command"])
     assert arguments[-len(OWN) :] == list(OWN)
     assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
@@ -124,7 +126,13 @@ def wrapped(
     return dict(json.loads(spectui.out))
 
 
-def test_a_study_keeps_what_starts_the_command(spectui: Spectui, wrapped: dict[str, Any]) -> None:
+@pytest.mark.server
+def test_a_study_keeps_what_starts_the_command(
+    spectui: Spectui,
+    wrapped: dict[str, Any],
+    llama_server_binary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     start = f"{AROUND} {WRAPPED}".replace("a b", HIDDEN)
     assert wrapped["command"].startswith(f"{start} -m ")
     assert spectui("export", "mine") == 0
@@ -144,13 +152,16 @@ def test_a_study_keeps_what_starts_the_command(spectui: Spectui, wrapped: dict[s
     (model,) = yaml.safe_load(spectui.out)["models"].values()
     assert model["cmd"].startswith(f"{WRAPPED} --port ${{PORT}}")
     assert model["env"] == [f"{name}={value}" for name, value in variables.items()]
+    monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
+    assert spectui("verify", "mine", "--server-bin", llama_server_binary) == 0, spectui.err
+    assert os.environ["GGML_CUDA_NO_PINNED"] == "1"
+    assert "LLAMA_API_KEY" not in os.environ
+    assert "as the command of the study sets them: GGML_CUDA_NO_PINNED\n" in spectui.err
+    assert "measured without what starts the command: nice -n 1\n" in spectui.err
 
 
-def test_files_of_a_study_hold_what_starts_the_command(
-    spectui: Spectui, prompts: Path, pair: list[object], tmp_path: Path
-) -> None:
-    options = [*pair, "--prompts", prompts, "--study", "mine", *DRAFTED]
-    assert spectui("tune", *options) == 0, spectui.err
+@pytest.mark.usefixtures("study")
+def test_files_of_a_study_hold_what_starts_the_command(spectui: Spectui, tmp_path: Path) -> None:
     url = own_storage()
     study = optuna.load_study(study_name="mine", storage=url)
     outcome = study.user_attrs[OUTCOME]
@@ -177,22 +188,6 @@ def test_files_of_a_study_hold_what_starts_the_command(
 
 
 @pytest.mark.server
-def test_a_study_is_verified_with_the_variables_of_its_command(
-    spectui: Spectui,
-    wrapped: dict[str, Any],
-    llama_server_binary: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert wrapped["study"] == "mine"
-    monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
-    assert spectui("verify", "mine", "--server-bin", llama_server_binary) == 0, spectui.err
-    assert os.environ["GGML_CUDA_NO_PINNED"] == "1"
-    assert "LLAMA_API_KEY" not in os.environ
-    assert "as the command of the study sets them: GGML_CUDA_NO_PINNED\n" in spectui.err
-    assert "measured without what starts the command: nice -n 1\n" in spectui.err
-
-
-@pytest.mark.server
 def test_a_command_is_searched_through_llama_server(
     spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
 ) -> None:
@@ -211,32 +206,16 @@ def test_a_command_is_searched_through_llama_server(
     assert "-b" not in found["flags"]
 
 
-@pytest.mark.parametrize("trials", [1, 3])
-def test_tune_says_how_the_present_setting_compares(
-    spectui: Spectui, line: str, prompts: Path, trials: int
-) -> None:
-    # One trial is off's: then the last race measures it.
-    options = ["--from", line, "--prompts", prompts, "--trials", trials, "-n", 12, "--quiet"]
-    assert spectui("tune", *options) == 0, spectui.err
-    (said,) = [one for one in spectui.out.splitlines() if one.startswith("Your present setting")]
-    assert "max 9, min 0, p_min 0.33" in said
-    assert "was not measured" not in said
-
-
-def test_a_command_that_does_not_draft_is_told_so(
+def test_a_command_without_a_draft_of_its_own_says_why_its_setting_is_not_compared(
     spectui: Spectui, tiny: TinyPath, prompts: Path
 ) -> None:
-    options = ["--from", f"llama-server -m {tiny(TARGET)} -c 256 -t 1", "--prompts", prompts]
-    assert spectui("tune", *options, *TUNED) == 0, spectui.err
+    plain = f"llama-server -m {tiny(TARGET)} -c 256 -t 1"
+    eagle = f"{plain} -md eagle.gguf --spec-type draft-eagle3"
+    ngrams = ("--prompts", prompts, *TUNED)
+    assert spectui("tune", "--from", plain, *ngrams) == 0, spectui.err
     found = json.loads(spectui.out)
     assert (found["present"], found["present_reason"]) == (None, "the command does not draft")
-
-
-def test_a_draft_of_llama_servers_own_is_set_aside(
-    spectui: Spectui, tiny: TinyPath, prompts: Path
-) -> None:
-    line = f"llama-server -m {tiny(TARGET)} -md eagle.gguf --spec-type draft-eagle3 -c 256 -t 1"
-    assert spectui("tune", "--from", line, "--prompts", prompts, *TUNED) == 0, spectui.err
+    assert spectui("tune", "--from", eagle, *ngrams) == 0, spectui.err
     assert "measured without --spec-type draft-eagle3, -md eagle.gguf\n" in spectui.err
     found = json.loads(spectui.out)
     assert "only llama-server drafts with --spec-type draft-eagle3" in found["present_reason"]
@@ -257,35 +236,30 @@ def test_bench_measures_the_command_and_what_is_typed_wins(
 SAMPLING = ("temp", "top_k", "top_p", "min_p", "seed")
 
 
-@pytest.mark.parametrize("command", ["bench", "tune", "sweep", "trace", "verify", "cockpit"])
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ([], (0.8, 40, 0.95, 0.05, 0)),
-        (["--from", "llama-server -m t.gguf -md d.gguf"], (0.8, 40, 0.95, 0.05, 0)),
-        (
-            ["--from", "llama-server -m t.gguf -md d.gguf --temp 0.6 --top-k 20 --seed 5"],
-            (0.6, 20, 0.95, 0.05, 5),
-        ),
+def test_sampling_is_the_commands_else_the_presets_else_the_servers() -> None:
+    defaults, greedy = (0.8, 40, 0.95, 0.05, 0), (0.0, 40, 0.95, 0.05, 0)
+    pair = "llama-server -m t.gguf -md d.gguf"
+    cases: tuple[tuple[list[str], tuple[float, ...]], ...] = (
+        ([], defaults),
+        (["--from", pair], defaults),
+        (["--from", f"{pair} --temp 0.6 --top-k 20 --seed 5"], (0.6, 20, 0.95, 0.05, 5)),
         (
             ["--from", "llama-server -m t.gguf --temp 0.6 --min-p 0", "--temp", "1"],
             (1.0, 40, 0.95, 0.0, 0),
         ),
-        (["--demo"], (0.0, 40, 0.95, 0.05, 0)),
-        (["--preset", "demo-moe"], (0.0, 40, 0.95, 0.05, 0)),
-        (["--demo", "--temp", "0.8"], (0.8, 40, 0.95, 0.05, 0)),
-    ],
-)
-def test_sampling_is_the_commands_else_the_presets_else_the_servers(
-    command: str, arguments: list[str], expected: tuple[float, ...]
-) -> None:
-    parsed = import_module(f"spectui.cli.{command}").command
-    server = ["--server-bin", "x"] if command == "verify" else []
-    with parsed.make_context(command, [*arguments, *server]) as context:
-        found = tuple(context.params[name] for name in SAMPLING)
-    # Some commands take several temperatures; a sweep has its default from those of the grid.
-    temps = found[0] if isinstance(found[0], tuple) else (found[0],)
-    assert (temps or (0.8,), *found[1:]) == ((expected[0],), *expected[1:])
+        (["--demo"], greedy),
+        (["--preset", "demo-moe"], greedy),
+        (["--demo", "--temp", "0.8"], defaults),
+    )
+    for command in ("bench", "tune", "sweep", "trace", "verify", "cockpit"):
+        parsed = import_module(f"spectui.cli.{command}").command
+        server = ["--server-bin", "x"] if command == "verify" else []
+        for arguments, expected in cases:
+            with parsed.make_context(command, [*arguments, *server]) as context:
+                found = tuple(context.params[name] for name in SAMPLING)
+            # Some take several temperatures; a sweep has its default from those of the grid.
+            temps = found[0] if isinstance(found[0], tuple) else (found[0],)
+            assert (temps or (0.8,), *found[1:]) == ((expected[0],), *expected[1:]), command
 
 
 LEFT = (
@@ -294,18 +268,21 @@ LEFT = (
 )
 
 
-@pytest.mark.parametrize("said", ["", "-c 0"], ids=["silent", "in words"])
-@pytest.mark.parametrize("command", ["bench", "tune", "sweep"])
 def test_a_context_that_is_left_to_the_server_is_told(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, command: str, said: str
+    spectui: Spectui, tiny: TinyPath, prompts: Path
 ) -> None:
-    line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 {said}"
-    options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-"]
-    more = {"tune": ("--trials", 1), "bench": (), "sweep": ("--spec-type", "draft-simple")}
-    assert spectui(command, *options, *more[command]) == 0, spectui.err
-    assert f"mind that {LEFT}\n" in spectui.err
-    assert json.loads(spectui.out)["notes"] == [LEFT]
-    assert spectui(command, *options, *more[command], "-c", 256) == 0, spectui.err
+    commands: tuple[tuple[str, tuple[object, ...], str], ...] = (
+        ("bench", (), ""),
+        ("tune", ("--trials", 1, "--spec-type", "draft-simple"), "-c 0"),
+        ("sweep", ("--spec-type", "draft-simple"), ""),
+    )
+    for command, more, said in commands:
+        line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 {said}"
+        options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-", *more]
+        assert spectui(command, *options) == 0, spectui.err
+        assert f"mind that {LEFT}\n" in spectui.err
+        assert json.loads(spectui.out)["notes"] == [LEFT]
+    assert spectui(command, *options, "-c", 256) == 0, spectui.err
     assert json.loads(spectui.out)["notes"] == []
 
 
@@ -340,15 +317,13 @@ def test_doctor_examines_a_command(spectui: Spectui, line: str, tiny: TinyPath) 
     assert json.loads(spectui.out)["target"]["path"] == str(tiny(TARGET))
 
 
-@pytest.mark.parametrize("other", [["--demo"], ["--preset", "demo"]], ids=["demo", "preset"])
-@pytest.mark.parametrize("command", ["bench", "tune", "trace", "doctor", "verify"])
-def test_one_option_says_what_is_run(
-    spectui: Spectui, line: str, command: str, other: list[str]
-) -> None:
-    options = ["--server-bin", "x"] if command == "verify" else []
-    for given in (["--from", line, *other], [*other, "--from", line]):
-        assert spectui(command, *given, *options) == 2
-        assert "both say what is run; leave one of them out" in spectui.err
+def test_one_option_says_what_is_run(spectui: Spectui, line: str) -> None:
+    for command in ("bench", "tune", "trace", "doctor", "verify"):
+        options = ["--server-bin", "x"] if command == "verify" else []
+        for other in (["--demo"], ["--preset", "demo"]):
+            for given in (["--from", line, *other], [*other, "--from", line]):
+                assert spectui(command, *given, *options) == 2
+                assert "both say what is run; leave one of them out" in spectui.err
 
 
 def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line: str) -> None:
@@ -356,24 +331,24 @@ def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line:
     assert "--from: --top-p: 7" in spectui.err
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("--host x --port 8 --metrics --slots --no-webui --api-key k -n 9 -cb", ()),
-        ("--lazy-mode auto -ndio --load-mode none", ()),
-        ("--mlock --load-mode mmap+mlock -lm dio -lzm on --direct-io -nr --no-host", ()),
-        ("--numa isolate", ()),
-        ("-np 1 --repeat-penalty 1.0 --dry-multiplier 0 --mirostat 0 --fit off", ()),
-        ("-np 2 --repeat-penalty 1.1", ("-np 2", "--repeat-penalty 1.1")),
-        ("--lora a.gguf --mmproj m --rpc h:1 --grammar g", ("--lora a.gguf",)),
-        ("--no-kv-offload --kv-offload -nkvo", ("--no-kv-offload", "-nkvo")),
-        ("-devd CUDA1 -td 4 -Cd f --prio-draft 1", ("-devd CUDA1", "-td 4")),
-        ("-C f -Cr 0-1 --cpu-strict 1 --prio 2 --poll 0 -Cb 3 --poll-batch 1 --n-cpu-ffn 2", ()),
-        ("-amb 512 -mla 2", ("-amb 512", "-mla 2")),
-        ("--secret-of-mine abc", ("--secret-of-mine",)),
-    ],
-)
-def test_what_bears_on_speed_or_output_is_named(words: str, named: tuple[str, ...]) -> None:
-    found = unmeasured(words.split())
-    assert found[: len(named)] == named
-    assert bool(found) is bool(named)
+BEARING: list[tuple[str, tuple[str, ...]]] = [
+    ("--host x --port 8 --metrics --slots --no-webui --api-key k -n 9 -cb", ()),
+    ("--lazy-mode auto -ndio --load-mode none", ()),
+    ("--mlock --load-mode mmap+mlock -lm dio -lzm on --direct-io -nr --no-host", ()),
+    ("--numa isolate", ()),
+    ("-np 1 --repeat-penalty 1.0 --dry-multiplier 0 --mirostat 0 --fit off", ()),
+    ("-np 2 --repeat-penalty 1.1", ("-np 2", "--repeat-penalty 1.1")),
+    ("--lora a.gguf --mmproj m --rpc h:1 --grammar g", ("--lora a.gguf",)),
+    ("--no-kv-offload --kv-offload -nkvo", ("--no-kv-offload", "-nkvo")),
+    ("-devd CUDA1 -td 4 -Cd f --prio-draft 1", ("-devd CUDA1", "-td 4")),
+    ("-C f -Cr 0-1 --cpu-strict 1 --prio 2 --poll 0 -Cb 3 --poll-batch 1 --n-cpu-ffn 2", ()),
+    ("-amb 512 -mla 2", ("-amb 512", "-mla 2")),
+    ("--secret-of-mine abc", ("--secret-of-mine",)),
+]
+
+
+def test_what_bears_on_speed_or_output_is_named() -> None:
+    for words, named in BEARING:
+        found = unmeasured(words.split())
+        assert found[: len(named)] == named
+        assert bool(found) is bool(named)

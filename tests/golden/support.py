@@ -187,6 +187,8 @@ _MEASURED = {
     "spectui.monitor.machine._gpus": ((), None, None),
     "spectui.server.watch.locator.name_of": "python",
     "spectui.cores.usable_processors": 1 << 16,
+    "spectui.tune.backends.llama_cpp_commit": "0123abcd4",
+    "spectui.verify.verification.llama_cpp_commit": "0123abcd4",
     "spectui.cli.tune_report.find_server": Path("llama-server"),
     "spectui.llama.search._running": (),
     "spectui.doctor.examination.ram_limit": 12.5e9,
@@ -291,6 +293,15 @@ class Place:
             (self.folder / "result.json").unlink()
         return texts
 
+    def page(self, name: str, *arguments: object) -> dict[str, str]:
+        """What a command says to people, as a file."""
+        return {f"{name}.txt": self.run(*arguments).text}
+
+    def pages(self, **commands: tuple[object, ...]) -> dict[str, str]:
+        """What each command says to people, by the names of files."""
+        texts = (self.page(name.replace("_", "-"), *words) for name, words in commands.items())
+        return dict(item for text in texts for item in text.items())
+
     def read(self, name: str) -> str:
         """A file that a command wrote, normalised; a document as ``document_text``."""
         text = self.normal((self.folder / name).read_text("utf-8"))
@@ -344,6 +355,9 @@ _BAD_TEXTS = {
     "wrong-type.toml": "options = 3",
     "unknown-table.toml": "[option]\nctx-size = 1",
     "unclosed.toml": "[options",
+    "out-of-range.toml": "[options]\nctx-size = -1",
+    "no-switch.toml": "[options]\nno-mmap = 1",
+    "twice.toml": "[options]\ncache-type-k-draft = 'q8_0'\nspec-draft-type-k = 'f16'",
 }
 
 
@@ -499,21 +513,19 @@ def normal(text: str) -> str:
 
 def document_text(text: str) -> str:
     """A document for people: keys in order, wall-clock times masked, numbers of six digits."""
-    return _folded(_rounded(json.loads(text))) + "\n"
+    return folded(_rounded(json.loads(text))) + "\n"
 
 
-def _folded(value: object, indent: int = 0) -> str:
+def folded(value: object, indent: int = 0) -> str:
     """JSON whose parts stand on a line of their own where they fit."""
     line = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if indent + len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
         return line
     space = " " * (indent + 1)
     if isinstance(value, list):
-        parts = [space + _folded(each, indent + 1) for each in value]
+        parts = [space + folded(each, indent + 1) for each in value]
         return "[\n" + ",\n".join(parts) + "\n" + " " * indent + "]"
-    parts = [
-        f"{space}{json.dumps(key)}: {_folded(value[key], indent + 1)}" for key in sorted(value)
-    ]
+    parts = [f"{space}{json.dumps(key)}: {folded(value[key], indent + 1)}" for key in sorted(value)]
     return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
 
 

@@ -1,7 +1,5 @@
 """``spectui bench``: the engine, servers that it starts, and servers that run."""
 
-import pytest
-
 from tests.golden.conftest import Golden
 from tests.golden.support import Place, Ways
 
@@ -16,21 +14,18 @@ def test_engine(golden: Golden, place: Place) -> None:
     ngrams = ("-m", "target.gguf", *RUN, "--ignore-eos", "-n", 40, "--spec-type", "ngram-simple")
     sizes = ("--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6)
     chained = (*PAIR, "--spec-type", "ngram-cache,draft-simple", "--draft-max", 4)
-    several = ("--temp", "0,0.7", "--prompt-length", "20,60")
-    texts = {
-        **place.both("model", "bench", *PAIR),
-        **place.both("setting", "bench", *PAIR, "--draft-max", 8, "--draft-min", 2, "--quiet"),
-        **place.both("rough", "bench", *PAIR[:2], "-md", "rough.gguf", *RUN, "--quiet"),
-        **place.both("other", "bench", *PAIR[:2], "-md", "other.gguf", *RUN, "--quiet"),
-        **place.both("ngram", "bench", *ngrams, *sizes),
-        **place.both("no-drafts", "bench", *ngrams, "--quiet"),
-        **place.both("chained", "bench", *chained, "--quiet"),
-        **place.both("temperature", "bench", *PAIR[:4], *SAMPLED),
-        **place.both("fast", "bench", *PAIR, "--schedule", "fast", "--quiet"),
-        **place.both("experts", "bench", "-m", "moe.gguf", *PAIR[2:], "--quiet"),
-        **place.both("repeats", "bench", *PAIR, "--repeats", 2, "--quiet"),
-        **place.both("several", "bench", *PAIR, *several),
-    }
+    several = ("--temp", "0,0.7", "--prompt-length", "20,60", "--quiet")
+    texts = place.both("model", "bench", *PAIR) | place.both("several", "bench", *PAIR, *several)
+    texts |= place.pages(
+        setting=("bench", *PAIR, "--draft-max", 8, "--draft-min", 2, "--quiet"),
+        rough=("bench", *PAIR[:2], "-md", "rough.gguf", *RUN, "--quiet"),
+        ngram=("bench", *ngrams, *sizes, "--quiet"),
+        no_drafts=("bench", *ngrams, "--quiet"),
+        chained=("bench", *chained, "--quiet"),
+        temperature=("bench", *PAIR[:4], *SAMPLED, "--quiet"),
+        experts=("bench", "-m", "moe.gguf", *PAIR[2:], "--quiet"),
+        repeats=("bench", *PAIR, "--repeats", 2, "--quiet"),
+    )
     said = place.run("bench", *PAIR, "--quiet", "--json", "-")
     assert said.err == ""
     assert said.document == texts["model.json"]
@@ -39,22 +34,20 @@ def test_engine(golden: Golden, place: Place) -> None:
 
 def test_interrupted(golden: Golden, place: Place) -> None:
     place.interrupt_at("c: off")
-    golden("bench/interrupted", place.both("interrupted", "bench", *PAIR))
+    golden("bench/interrupted", place.page("interrupted", "bench", *PAIR))
 
 
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        ("faster", {}),
-        ("slower", {"on_ms": 12.5}),
-        ("not-lossless", {"parts": True}),
-        ("drafts-nothing", {"manner": "drafts nothing"}),
-        ("drafts-always", {"manner": "drafts always"}),
-        ("killed", {"manner": "is killed", "n_good": 3}),
-        ("refuses", {"manner": "answers 500", "n_good": 3}),
-        ("exits", {"manner": "exits", "n_good": 0}),
-    ],
-)
-def test_server(golden: Golden, place: Place, name: str, how: Ways) -> None:
-    place.server("llama-server", **how)
-    golden(f"bench/server-{name}", place.both(name, "bench", *PAIR, *SERVED))
+def test_server(golden: Golden, place: Place) -> None:
+    place.server("llama-server")
+    texts = place.both("faster", "bench", *PAIR, *SERVED)
+    ways: dict[str, Ways] = {
+        "slower": {"on_ms": 12.5},
+        "not-lossless": {"parts": True},
+        "drafts-nothing": {"manner": "drafts nothing"},
+        "drafts-always": {"manner": "drafts always"},
+        "killed": {"manner": "is killed", "n_good": 3},
+    }
+    for name, how in ways.items():
+        place.server("llama-server", **how)
+        texts |= place.page(name, "bench", *PAIR, *SERVED, "--quiet")
+    golden("bench/server", texts)

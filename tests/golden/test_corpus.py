@@ -1,4 +1,4 @@
-"""Every known command, linted for all dialects, and taken over and written back."""
+"""Every known command, linted, and taken over and written back."""
 
 import json
 import shlex
@@ -20,7 +20,6 @@ pytest_plugins = ["tests.support.cli_fixtures"]
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 REAL = HERE.parent / "data" / "commands" / "commands.toml"
-DIALECTS = ("llama.cpp", "llama.cpp-legacy", "ik")
 FOLDER = "@FOLDER@"
 REAL_SCRIPTS = ("script", "unit-with-a-shell")
 """Real commands of which a shell is more than the starter."""
@@ -103,16 +102,6 @@ def indented(text: str) -> Iterator[str]:
     return (f"   {line}".rstrip() for line in text.removesuffix("\n").split("\n") if line)
 
 
-def merged(found: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    """Results by dialect, those that are the same told once."""
-    by_result: dict[tuple[str, ...], list[str]] = {}
-    for dialect, lines in found.items():
-        by_result.setdefault(lines, []).append(dialect)
-    for lines, dialects in by_result.items():
-        yield f"-- {', '.join(dialects)}"
-        yield from lines
-
-
 def linted(spectui: Spectui, place: Place, given: str, *options: str) -> Iterator[str]:
     """Findings, the corrected command, the exit code."""
     code = spectui("lint", "--no-models", "--quiet", "--json", "-", *options, given)
@@ -155,33 +144,28 @@ def exported(spectui: Spectui, place: Place, given: str, *options: str) -> tuple
     return (*lines, *indented(place.hidden(spectui.out)))
 
 
-def taken(spectui: Spectui, place: Place, given: str, own_format: str | None) -> Iterator[str]:
-    """The command in every dialect, and all that is known of it as JSON."""
-    dialects = {
-        dialect: exported(spectui, place, given, "--dialect", dialect) for dialect in DIALECTS
-    }
-    yield from merged(dialects)
-    if dialects["llama.cpp"][0].startswith("exit"):
-        return
-    current = ("--dialect", "llama.cpp")
-    code = spectui("export", "--from", given, *current, "--format", "json")
-    document = json.loads(place.hidden(spectui.out))
-    assert code == 0
-    assert document.pop("command")
-    yield "-- json"
-    yield f"   {json.dumps(document, ensure_ascii=False)}"
-    assert spectui("export", "--from", given, *current, "--format", "args") in {0, 3}
-    lines = place.hidden(spectui.out).removesuffix("\n").split("\n")
-    if lines != document["arguments"]:
-        yield "-- args"
-        yield from indented(place.hidden(spectui.out or spectui.err))
-    if own_format is not None:
-        yield f"-- {own_format}"
-        yield from exported(spectui, place, given, *current, "--format", own_format)
-
-
 def test_there_are_enough_of_them() -> None:
     assert sum(map(len, GROUPS.values())) >= 300
+
+
+def examined(
+    spectui: Spectui,
+    place: Place,
+    name: str,
+    entry: Entry,
+    *options: str,
+    own: tuple[str, ...] = (),
+) -> Iterator[str]:
+    """An entry, what lint finds in it, and what export makes of it; ``own``, in its own format."""
+    given = place.given(name, entry)
+    yield from titled(name, entry)
+    yield from linted(spectui, place, given, *options)
+    yield "-- export"
+    yield from exported(spectui, place, given, *options)
+    if own:
+        yield f"-- {own[-1]}"
+        yield from exported(spectui, place, given, *options, *own)
+    yield ""
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -189,15 +173,13 @@ def test_what_is_said_and_made_of_them(
     group: str, spectui: Spectui, place: Place, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands_support.pretend_gpu(monkeypatch)
-    texts: dict[str, list[str]] = {"lint.txt": [], "from.txt": []}
-    for name, entry in GROUPS[group].items():
-        given = place.given(name, entry)
-        title = tuple(titled(name, entry))
-        findings = {d: tuple(linted(spectui, place, given, "--dialect", d)) for d in DIALECTS}
-        texts["lint.txt"] += [*title, *merged(findings), ""]
-        made = taken(spectui, place, given, OWN_FORMATS.get(group))
-        texts["from.txt"] += [*title, *made, ""]
-    golden(f"corpus/{group}", {file: "\n".join(lines) for file, lines in texts.items()})
+    own = ("--format", OWN_FORMATS[group]) if group in OWN_FORMATS else ()
+    lines = [
+        line
+        for name, entry in GROUPS[group].items()
+        for line in examined(spectui, place, name, entry, own=own)
+    ]
+    golden(f"corpus/{group}", {"said.txt": "\n".join(lines)})
 
 
 ASKED = (
@@ -217,13 +199,11 @@ def test_what_is_written_for_a_binary(
     kind: str, spectui: Spectui, place: Place, golden: Golden, tmp_path: Path
 ) -> None:
     binary = binaries.write_binary(tmp_path / "llama-server", BINARIES[kind])
-    texts: dict[str, list[str]] = {"lint.txt": [], "from.txt": []}
-    for name in ASKED:
-        entry = GROUPS["real"][name]
-        given, title = place.given(name, entry), tuple(titled(name, entry))
-        findings = linted(spectui, place, given, "--server-bin", str(binary))
-        texts["lint.txt"] += [*title, *findings, ""]
-        made = exported(spectui, place, given, "--server-bin", str(binary))
-        texts["from.txt"] += [*title, *made, ""]
-    whole = {file: "\n".join(lines) for file, lines in texts.items()}
-    golden(f"binary/{kind}", {k: v.replace(str(tmp_path), FOLDER) for k, v in whole.items()})
+    lines = [
+        line
+        for name in ASKED
+        for line in examined(
+            spectui, place, name, GROUPS["real"][name], "--server-bin", str(binary)
+        )
+    ]
+    golden(f"binary/{kind}", {"said.txt": "\n".join(lines).replace(str(tmp_path), FOLDER)})

@@ -13,11 +13,11 @@ COMMAND = "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 -ot exps=CPU --
 def test_doctor(golden: Golden, place: Place) -> None:
     drafts = ("-md", "close.gguf", "-md", "rough.gguf", "-md", "misfit.gguf")
     texts = {
-        **place.both("machine", "doctor"),
+        **place.page("machine", "doctor"),
         **place.both("pair", "doctor", *PAIR),
-        **place.both("drafts", "doctor", "-m", "target.gguf", *drafts, *RUN),
+        **place.page("drafts", "doctor", "-m", "target.gguf", *drafts, *RUN),
         **place.both("experts", "doctor", "-m", "moe.gguf", "-md", "close.gguf", *RUN),
-        **place.both("alone", "doctor", "-m", "target.gguf", "-c", 4096),
+        **place.page("alone", "doctor", "-m", "target.gguf", "-c", 4096),
     }
     golden("doctor", texts)
 
@@ -27,7 +27,7 @@ def test_models(golden: Golden, place: Place) -> None:
     texts = {
         **place.both("list", "models", "scan", "."),
         **place.both("rank", "models", "scan", ".", "-m", "target.gguf", "-c", 256),
-        **place.both("quiet", "models", "scan", ".", "-m", "moe.gguf", "--quiet"),
+        **place.page("quiet", "models", "scan", ".", "-m", "moe.gguf", "--quiet"),
     }
     golden("models/scan", texts)
 
@@ -36,10 +36,10 @@ def test_pull(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> 
     with hub_of(place, monkeypatch) as preset:
         texts = {
             **place.both("dry-run", "models", "pull", preset, "--dry-run"),
-            **place.both("only-draft", "models", "pull", preset, "--only", "draft"),
-            **place.both("all", "models", "pull", preset),
-            **place.both("again", "models", "pull", preset),
-            **place.both("nothing", "models", "pull", preset, "--file", "*.none"),
+            **place.page("only-draft", "models", "pull", preset, "--only", "draft"),
+            **place.page("all", "models", "pull", preset),
+            **place.page("again", "models", "pull", preset),
+            **place.page("nothing", "models", "pull", preset, "--file", "*.none"),
         }
     golden("models/pull", texts)
 
@@ -56,7 +56,8 @@ def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -
     texts: dict[str, str] = {}
     for name, answers in scripted_answers(monkeypatch):
         with answers as address:
-            texts |= place.both(name, "attach", address, "--once", "--interval", 0)
+            show = place.both if name == "all" else place.page
+            texts |= show(name, "attach", address, "--once", "--interval", 0)
     golden("attach", texts)
 
 
@@ -65,11 +66,11 @@ def test_running_server(golden: Golden, place: Place) -> None:
     with running_server(place, "on") as on, running_server(place, "off") as off:
         texts = {
             **place.both("alone", *bench, "--server-url", on),
-            **place.both("compared", *bench, "--server-url", on, "--baseline-url", off),
-            **place.both("same", *bench, "--server-url", on, "--baseline-url", on),
+            **place.page("compared", *bench, "--server-url", on, "--baseline-url", off),
+            **place.page("same", *bench, "--server-url", on, "--baseline-url", on),
         }
     with running_server(place, "swapped", manner="is swapped", n_good=2) as swapped:
-        texts |= place.both("swapped", *bench, "--server-url", swapped)
+        texts |= place.page("swapped", *bench, "--server-url", swapped)
     golden("bench/running", texts)
 
 

@@ -15,6 +15,7 @@ from spectui import __version__
 from tests.golden import commands_support as inside
 from tests.golden.conftest import EXPECTED, Golden
 from tests.golden.make_stored import STORED, SWEEP, TRACES, TUNE, write_models
+from tests.golden.support import folded
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.cli_fixtures"]
@@ -55,7 +56,7 @@ def neutral(text: str) -> str:
 
 def text_of(document: object) -> str:
     """JSON that a person can read a diff of."""
-    return neutral(json.dumps(document, ensure_ascii=False, indent=1))
+    return neutral(f"{folded(document)}\n")
 
 
 def told(spectui: Spectui, *arguments: object, codes: tuple[int, ...] = (0,)) -> str:
@@ -110,15 +111,15 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     assert {costs.pop("mark_s") for costs in again["costs"].values()} <= {0.0}
     assert again == trace
     about = {key: value for key, value in trace.items() if key not in {"recordings", "costs"}}
+    few = ("--draft-max", "1,2,4") if trace["drafts"] else ("--spec-type", "ngram-simple")
     texts = {
         "about.json": text_of(about),
-        "replay.txt": told(spectui, "replay", path, "--costs"),
-        "replay.json": told(spectui, "replay", path, "--json", "-"),
+        "replay.txt": told(spectui, "replay", path, "--costs", *few),
         "ngrams.txt": told(spectui, "replay", path, *NGRAMS, codes=(0, 2, 3)),
-        "chained.json": told(
+        "chained.txt": told(
             spectui,
             *("replay", path, "--spec-type", "ngram-cache,draft-simple", "--draft-max", "1,3"),
-            *("--draft-min", "0,2", "--draft-p-min", "0,0.5", "--json", "-"),
+            *("--draft-min", "0,2", "--draft-p-min", "0,0.5"),
             codes=(0, 2, 3),
         ),
     }
@@ -143,8 +144,9 @@ def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) ->
         for dialect in ("auto", *inside.DIALECTS) if name == "every-kind" else ("auto",):
             options = ("--storage", studies, "--dialect", dialect)
             parts.append(f"== {dialect}\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
-        options = ("--storage", studies, "--format", "json")
-        parts.append(f"== json\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
+        if name in {"every-kind", "advice-chain"}:
+            options = ("--storage", studies, "--format", "json")
+            parts.append(f"== json\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
         texts[f"{name}.txt"] = "".join(parts)
     texts["several.txt"] = told(spectui, "export", "advice", "--storage", studies, codes=(2,))
     texts["none.txt"] = told(spectui, "export", "nowhere", "--storage", studies, codes=(2,))
@@ -152,10 +154,9 @@ def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) ->
 
 
 def test_studies_are_read(studies: str, golden: Golden) -> None:
-    told = inside.studies_told(studies)
-    texts = {f"{name}.json": text_of(study) for name, study in told.items()}
-    texts["trials.json"] = text_of(inside.trials_told(studies, "every-kind"))
-    golden("stored/studies", texts)
+    trials = text_of(inside.trials_told(studies, "every-kind"))
+    studies_json = text_of(inside.studies_told(studies))
+    golden("stored/studies", {"studies.json": studies_json, "trials.json": trials})
 
 
 def test_a_search_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: Golden) -> None:
@@ -185,9 +186,7 @@ def test_a_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: G
     with inside.neutral():
         texts = {
             "plan.txt": told(spectui, *SWEEP, "--dry-run"),
-            "plan.json": told(spectui, *SWEEP, "--dry-run", "--json", "-"),
             "report.txt": told(spectui, *SWEEP),
-            "report.json": told(spectui, *SWEEP, "--json", "-"),
         }
         assert "nothing is left" in spectui.err
         other = told(spectui, *SWEEP, "-c", 128, codes=(3,))
@@ -232,9 +231,9 @@ def test_an_older_sweep_goes_on(spectui: Spectui, home: Path, tmp_path: Path) ->
     header, *lines = (STORED / "sweep.jsonl").read_text("utf-8").splitlines()
     older = [json.dumps(without_younger(json.loads(line))) for line in lines]
     path.write_text("\n".join([header, *older, ""]), "utf-8")
-    plan = (EXPECTED / "stored" / "sweep" / "plan.json").read_text("utf-8")
+    plan = (EXPECTED / "stored" / "sweep" / "plan.txt").read_text("utf-8")
     with inside.neutral():
-        assert told(spectui, *SWEEP, "--dry-run", "--json", "-") == plan
+        assert told(spectui, *SWEEP, "--dry-run").replace(str(tmp_path), "@") == plan
 
 
 def test_names_and_digests(tmp_path: Path, home: Path, golden: Golden) -> None:

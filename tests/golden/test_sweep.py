@@ -15,15 +15,14 @@ def test_cells(golden: Golden, place: Place) -> None:
     axes = ("--draft-max", "2,4", *drafters, "--spec-ngram-simple-size-n", 2)
     lengths = ("--draft-max", 3, "--draft-min", "0,2", "--temp", "0,0.8", "--repeats", 2)
     misfit = ("-md", "misfit.gguf", "--draft-max", 2)
-    texts = {
-        **place.both("drafts", *SWEEP, *axes, "--name", "drafts"),
-        "again.txt": place.run(*SWEEP, *axes, "--name", "drafts").text,
-        **place.both("lengths", *TINY, *lengths, "--quiet", "--name", "lengths"),
-        **place.both("failed", *TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
-        **place.both(
-            "grid", *TINY, "--grid", "gamma-draft", "--draft-max", "2,3", "--name", "grid"
-        ),
-    }
+    grid = ("--grid", "gamma-draft", "--draft-max", "2,3", "--quiet")
+    texts = place.both("drafts", *SWEEP, *axes, "--name", "drafts")
+    texts |= place.pages(
+        again=(*SWEEP, *axes, "--name", "drafts"),
+        lengths=(*TINY, *lengths, "--quiet", "--name", "lengths"),
+        failed=(*TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
+        grid=(*TINY, *grid, "--name", "grid"),
+    )
     golden("sweep/cells", texts)
 
 
@@ -32,15 +31,14 @@ def test_plans(golden: Golden, place: Place) -> None:
         **place.both("plan", *TWO, "--draft-max", "2,4", "--dry-run"),
         "grids.txt": place.run("sweep", "--list").text,
         "grids.json": place.run("sweep", "--list", "--json", "-").document,
+        **place.page("v2", *ONE, "--grid", "v2", "--dry-run"),
     }
-    for name in ("notes-19", "v2", "gamma-draft", "draft-length-ladder", "phase-3"):
-        texts[f"{name}.txt"] = place.run(*ONE, "--grid", name, "--dry-run").text
     golden("sweep/plans", texts)
 
 
 def test_report(golden: Golden, place: Place) -> None:
     said = place.run(*SWEEP, "--draft-max", "2,4", "--out", "out", "--quiet", "--name", "mine")
-    names = ("results.json", "results.csv", "summary.csv", "report.md")
+    names = ("results.csv", "summary.csv", "report.md")
     texts = {name: place.read(f"out/{name}") for name in names}
     files = "\n".join(sorted(path.name for path in (place.folder / "out").iterdir()))
     golden("sweep/report", {"said.txt": said.text, "files.txt": f"{files}\n", **texts})
@@ -48,14 +46,14 @@ def test_report(golden: Golden, place: Place) -> None:
 
 def test_interrupted(golden: Golden, place: Place) -> None:
     place.interrupt_at("cell 2 of")
-    texts = place.both("interrupted", *TINY, "--draft-max", "2,4,8", "--name", "mine")
-    texts |= place.both("resumed", *TINY, "--draft-max", "2,4,8", "--name", "mine")
+    again = (*TINY, "--draft-max", "2,4,8", "--name", "mine")
+    texts = place.page("interrupted", *again) | place.page("resumed", *again)
     golden("sweep/interrupted", texts)
 
 
 def test_server(golden: Golden, place: Place) -> None:
     place.server("llama-server", manner="exits with a draft")
-    failed = place.both("failed", *TINY, *SERVED, "--draft-max", 2, "--name", "failed")
+    failed = place.page("failed", *TINY, *SERVED, "--draft-max", 2, "--name", "failed")
     place.server("llama-server")
     cells = (*TINY, *SERVED, "--draft-max", "2,4", "--name", "cells")
-    golden("sweep/server", failed | place.both("cells", *cells))
+    golden("sweep/server", failed | place.page("cells", *cells))

@@ -11,8 +11,8 @@ def test_trace(golden: Golden, place: Place) -> None:
     trace = (*TRACE, "-md", "rough.gguf", "--out", "a.gz")
     texts = {
         **place.both("trace", *trace),
-        **place.both("ngrams", "trace", "-m", "target.gguf", *RUN, "--out", "n.gz"),
-        **place.both("no-costs", *TRACE, "--no-costs", "--quiet", "--out", "c.gz"),
+        **place.page("ngrams", "trace", "-m", "target.gguf", *RUN, "--out", "n.gz"),
+        **place.page("no-costs", *TRACE, "--no-costs", "--quiet", "--out", "c.gz"),
     }
     golden("trace", texts)
 
@@ -27,18 +27,24 @@ def test_replay(golden: Golden, place: Place) -> None:
     sizes = ("--spec-ngram-simple-size-n", "1,2", "--spec-ngram-simple-size-m", "2,4")
     ahead = ("--spec-type", "ngram-simple,draft-simple", *sizes, "--draft-max", 3)
     texts = {
-        **place.both("all", "replay", "a.gz"),
-        **place.both("lists", "replay", "a.gz", "-md", "close", *lists),
-        **place.both("ngrams", "replay", "a.gz", *ngrams, *sizes),
-        **place.both("ahead", "replay", "a.gz", "-md", "close", *ahead),
-        **place.both("costs", "replay", "a.gz", "--costs"),
-        **place.both("slow", "replay", "slow.gz", "--costs"),
-        **place.both("no-costs", "replay", "c.gz", "--draft-max", "1,4"),
+        **place.both("costs", "replay", "a.gz", "--costs", "--draft-max", "1,4"),
+        **place.page("all", "replay", "a.gz"),
+        **place.page("lists", "replay", "a.gz", "-md", "close", *lists),
+        **place.page("ngrams", "replay", "a.gz", *ngrams, *sizes),
+        **place.page("ahead", "replay", "a.gz", "-md", "close", *ahead),
+        **place.page("slow", "replay", "slow.gz", "--costs"),
+        **place.page("no-costs", "replay", "c.gz", "--draft-max", "1,4"),
     }
     refused = (
         ("--draft-max", 9),
+        ("--draft-max", 2_000_000_000),
         ("--draft-max", "1,,2"),
+        ("--draft-max", ""),
+        ("--draft-max", "2,many"),
         ("--draft-p-min", "nan"),
+        ("--draft-p-min", "1.5"),
+        ("--spec-ngram-mod-n-match", "x"),
+        ("--spec-type", "ngram-simple,"),
         ("-md", "nobody"),
         ("--spec-ngram-simple-size-n", 49),
         ("--spec-type", "draft-mtp"),

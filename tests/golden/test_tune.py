@@ -1,13 +1,23 @@
 """``spectui tune``: each verdict, and what stands below it."""
 
+import json
 import re
 from functools import partial
 
 import pytest
 
+from spectui import __version__
 from spectui.tune.search import Search
 from tests.golden.conftest import Golden
-from tests.golden.support import Cost, Place, Ways, compute_bound, even, memory_bound
+from tests.golden.support import (
+    Cost,
+    Place,
+    Ways,
+    compute_bound,
+    document_text,
+    even,
+    memory_bound,
+)
 from tests.support.machine import DISTURBED, seen_by_watches
 
 RUN = ("-c", 256, "-t", 1, "-n", 24, "--temp", 0, "--ignore-eos", "--prompts", "sixteen.jsonl")
@@ -22,30 +32,61 @@ SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server"
 
 
 def tuned(place: Place, cost: Cost, name: str, *arguments: object) -> dict[str, str]:
+    """What a search says to people."""
+    place.time.cost = cost
+    return place.page(name, "tune", *arguments, "--study", name)
+
+
+def documented(place: Place, cost: Cost, name: str, *arguments: object) -> dict[str, str]:
+    """The same, and its document."""
     place.time.cost = cost
     return place.both(name, "tune", *arguments, "--study", name)
 
 
-def test_verdicts(golden: Golden, place: Place) -> None:
+def test_verdicts_and_their_reports(golden: Golden, place: Place) -> None:
     texts = {
-        **tuned(place, memory_bound, "use", *PAIR, *MODEL, "--trials", 6),
+        **documented(place, memory_bound, "use", *PAIR, *MODEL, "--trials", 6),
         **tuned(place, compute_bound, "off", *PAIR, *MODEL, "--trials", 4),
         **tuned(place, even, "open", *PAIR, *MODEL, "--trials", 4),
     }
     golden("tune/verdicts", texts)
-    few = {
+    golden("report", reported(place))
+    page, again = (place.run("report", "use") for _ in range(2))
+    assert (page.code, page.out) == (0, "")
+    assert page.err.startswith("written to spectui-report-use.html (")
+    golden("report-refused", {"exists.txt": again.text})
+    place.time.cost = memory_bound
+    resumed = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
+    exported = place.run("export", "use")
+    golden("tune/resumed", {"resumed.txt": resumed.text, "export.txt": exported.text})
+
+
+_TODAY = re.compile(r"20\d\d-\d\d-\d\d( \d\d:\d\d)?")
+_VERSION = re.compile(rf"(?<![\w.]){re.escape(__version__)}(?!\.?\w)")
+_TOOK = re.compile(r"(the search took \|)[^|]*")
+
+
+def reported(place: Place) -> dict[str, str]:
+    """Reports of a verdict to use it, of one to leave it off, and of both side by side."""
+    texts: dict[str, str] = {}
+    for names in (("use",), ("off",), ("use", "off")):
+        said = place.run("report", *names, "--format", "md").text
+        text = _TODAY.sub("<date>", _VERSION.sub("<spectui>", said))
+        texts[f"{'-'.join(names)}.md.txt"] = _TOOK.sub(r"\1 <s> ", text)
+    card = place.run("report", "use", "--format", "json").out
+    return {**texts, "use.json": document_text(_TODAY.sub("<date>", card))}
+
+
+@pytest.mark.ci
+def test_few_prompts_few_trials_and_a_sampled_search(golden: Golden, place: Place) -> None:
+    sampled = (*PAIR[:4], *RUN[:6], *RUN[8:])
+    texts = {
         **tuned(place, memory_bound, "later", *FEW_PROMPTS, *MODEL, "--trials", 6),
         **tuned(place, memory_bound, "same", *NOTHING_LEFT, *MODEL, "--trials", 3),
         **tuned(place, memory_bound, "one", *PAIR, *MODEL, "--trials", 1),
+        **tuned(place, memory_bound, "sampled", *sampled, *MODEL, "--trials", 4),
     }
-    golden("tune/few", few)
-    sampled = (*RUN[:6], *RUN[8:])
-    as_served = tuned(place, memory_bound, "served", *PAIR[:4], *sampled, *MODEL, "--trials", 6)
-    golden("tune/sampled", as_served)
-    place.time.cost = memory_bound
-    again = place.run("tune", *PAIR, *MODEL, "--trials", 6, "--study", "use")
-    exported = place.run("export", "use")
-    golden("tune/resumed", {"resumed.txt": again.text, "export.txt": exported.text})
+    golden("tune/few", texts)
 
 
 @pytest.mark.ci
@@ -65,7 +106,6 @@ def test_drafts(golden: Golden, place: Place) -> None:
     texts = {
         **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
         **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, *LENGTH),
-        **tuned(place, memory_bound, "length", *PAIR, *MODEL, *LENGTH, *FEW),
         **tuned(place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", *FEW, *LENGTH),
     }
     golden("tune/drafts", texts)
@@ -73,16 +113,16 @@ def test_drafts(golden: Golden, place: Place) -> None:
 
 @pytest.mark.ci
 def test_interrupted(golden: Golden, place: Place) -> None:
+    search = ("tune", *PAIR, *MODEL, "--trials", 6)
     place.interrupt_at("trial 2")
-    texts = place.both("interrupted", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "mine")
+    texts = place.page("interrupted", *search, "--study", "mine")
     place.interrupt_at("trial 0")
-    texts |= place.both("at-once", "tune", *PAIR, *MODEL, "--trials", 6, "--study", "other")
+    texts |= place.page("at-once", *search, "--study", "other")
     place.time.cost = memory_bound
     again = ("tune", *PAIR, *MODEL, "--trials", 3, "--study", "third")
     place.run(*again)
     place.interrupt_at("confirming")
-    texts |= place.both("keeps-its-verdict", *again)
-    texts["export.txt"] = place.run("export", "third").text
+    texts |= place.page("keeps-its-verdict", *again)
     golden("tune/interrupted", texts)
 
 
@@ -93,30 +133,28 @@ def test_disturbed(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.ci
 def test_server(golden: Golden, place: Place) -> None:
-    texts: dict[str, str] = {}
+    served = (*MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
+    place.server("llama-server")
+    texts = documented(place, memory_bound, "faster", *PAIR, *served)
+    texts |= tuned(place, memory_bound, "few", *FEW_PROMPTS, *served)
     servers: dict[str, Ways] = {
-        "faster": {},
         "slower": {"on_ms": 12.5},
         "noise": {"manner": "drafts nothing"},
         "fails": {"manner": "exits with a draft"},
     }
     for name, how in servers.items():
         place.server("llama-server", **how)
-        served = (*PAIR, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
-        texts |= tuned(place, memory_bound, name, *served)
-    place.server("llama-server")
-    few = (*FEW_PROMPTS, *MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
-    texts |= tuned(place, memory_bound, "few", *few)
+        texts |= tuned(place, memory_bound, name, *PAIR, *served)
     golden("tune/server", texts)
 
 
 @pytest.mark.ci
 def test_verified(golden: Golden, place: Place) -> None:
-    texts: dict[str, str] = {}
-    for name, cost, on_ms in (("noise", memory_bound, 5.0), ("overrules", compute_bound, 8.0)):
-        place.server("llama-server", on_ms=on_ms)
-        found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
-        texts |= tuned(place, cost, name, *found)
+    found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
+    place.server("llama-server", on_ms=5.0)
+    texts = tuned(place, memory_bound, "noise", *found)
+    place.server("llama-server", on_ms=8.0)
+    texts |= documented(place, compute_bound, "overrules", *found)
     golden("tune/verified", texts)
 
 
@@ -161,10 +199,17 @@ def dear_prompts(model: str, n_tokens: int) -> float:
 def test_requests(golden: Golden, place: Place) -> None:
     depths, requests = ("--depth", "0,60,200"), ("--request", "12+24", "--request", "200+16")
     trials = ("--trials", 3)
+    deep = documented(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths)
+    several = documented(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests)
+    parts = {
+        "depths": json.loads(deep.pop("depths.json"))["depths"],
+        "requests": json.loads(several.pop("several.json"))["requests"],
+    }
     texts = {
-        **tuned(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths),
+        **deep,
+        **several,
         **tuned(place, dear_prompts, "dear", *PAIR, *MODEL, *trials, "--request", "200+8"),
-        **tuned(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests),
+        "parts.json": document_text(json.dumps(parts)),
     }
     texts["refused.txt"] = "\n".join(
         place.run("tune", *PAIR, *MODEL, *wrong).text

@@ -3,15 +3,30 @@
 import json
 import signal
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from shutil import copytree
+from typing import Any, Self
 
 import pytest
 
 from spectui.cli import main
+from tests.support.machine import QUIET, seen_by_watches
 from tests.support.scripted_server import LAST_WORDS
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+PROMPTS = [
+    '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
+    '{"id": "b", "category": "x", "prompt": "one to the other, then on"}',
+    '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
+    '{"id": "d", "category": "y", "prompt": "all in one ring"}',
+    '{"id": "e", "category": "y", "prompt": "hello there"}',
+    '{"id": "f", "category": "x", "prompt": "in the tin on the ring"}',
+]
+"""Six short ones."""
 
 
 class Spectui:
@@ -36,6 +51,46 @@ class Spectui:
         self.out, self.err = self._capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return caught.value.code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A search that has ended: what it said, its document, and the folder that keeps its study."""
+
+    out: str
+    err: str
+    document: dict[str, Any]
+    data: Path
+    prompts: Path
+
+    def kept_in(self, home: Path) -> Self:
+        """Let the study be one of this user's."""
+        copytree(self.data, home / "data", dirs_exist_ok=True)
+        return self
+
+
+def done(home: Path, *arguments: object) -> tuple[str, str]:
+    """Run a command that succeeds, apart from a test; what it wrote to stdout and stderr."""
+    out, err = StringIO(), StringIO()
+    handled = {number: signal.getsignal(number) for number in _HANDLED}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        seen_by_watches(patch, QUIET)
+        patch.setenv("SPECTUI_HOME", str(home))
+        patch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+    for number, handler in handled.items():
+        signal.signal(number, handler)
+    assert caught.value.code == 0, err.getvalue()
+    return out.getvalue(), err.getvalue()
+
+
+def searched(folder: Path, prompts: Path, *arguments: object) -> Searched:
+    """Run ``spectui tune``, apart from a test."""
+    home, path = folder / "home", folder / "tune.json"
+    out, err = done(home, "tune", *arguments, "--prompts", prompts, "--json", path)
+    document = json.loads(path.read_text("utf-8"))
+    return Searched(out=out, err=err, document=document, data=home / "data", prompts=prompts)
 
 
 class Run:

@@ -4,17 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Run, Spectui
+from tests.support.cli import PROMPTS, Run, Searched, Spectui, searched
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-
-PROMPTS = [
-    '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
-    '{"id": "b", "category": "x", "prompt": "one to the other, then on"}',
-    '{"id": "c", "category": "y", "messages": [{"role": "user", "content": "there?"}]}',
-    '{"id": "d", "category": "y", "prompt": "all in one ring"}',
-    '{"id": "e", "category": "y", "prompt": "hello there"}',
-    '{"id": "f", "category": "x", "prompt": "in the tin on the ring"}',
-]
 
 
 @pytest.fixture
@@ -46,6 +37,23 @@ def spectui(
 def pair(tiny: TinyPath) -> list[object]:
     """Options of a run on tiny models that takes a second."""
     return ["-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12, "--temp", 0]
+
+
+@pytest.fixture(scope="session")
+def one_search(tiny: TinyPath, tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    """The search of the tiny pair that many tests look at: its study is ``mine``."""
+    folder = tmp_path_factory.mktemp("searched")
+    path = folder / "prompts.jsonl"
+    path.write_text("\n".join(PROMPTS))
+    models = ("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12)
+    drafts = ("--spec-type", "draft-simple", "--trials", 3, "--study", "mine")
+    return searched(folder, path, *models, "--temp", 0, *drafts)
+
+
+@pytest.fixture
+def study(one_search: Searched, home: Path) -> Searched:
+    """That search, whose study is this user's."""
+    return one_search.kept_in(home)
 
 
 @pytest.fixture
