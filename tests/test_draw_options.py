@@ -1,5 +1,6 @@
 """Tables of options, drawn from parsers."""
 
+import re
 import runpy
 import subprocess
 from pathlib import Path
@@ -7,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from spectui.commands.server_options import drawn_from
+from spectui.options.dialect import Dialect
+
 TOOL = Path(__file__).parents[1] / "tools" / "draw_options.py"
-TABLES = TOOL.parents[1] / "spectui" / "commands" / "tables"
 ARG = """
     add_opt(common_arg(
         {"-a", "--alpha"}, "N",
@@ -25,6 +28,7 @@ ARG = """
         .set_examples({LLAMA_EXAMPLE_BENCH}));
     add_opt(common_arg({"--gone"}, "N", "x", [](common_params & p, int v) { arg_removed("x"); }));
 """
+VERSION = "llama.cpp b1 of 2026-01-02 (abc)"
 BRANCHES = """
     get_env("LLAMA_ARG_ALPHA", params.a);
     if (arg == "-a" || arg == "--alpha") {
@@ -72,7 +76,8 @@ def drawn(tool: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(tool["main"].__globals__, "TABLES", tmp_path)
 
     def draw(*arguments: object) -> list[str]:
-        tool["main"]([*map(str, arguments)])
+        dated = [] if str(arguments[1]).endswith(".git") else ["--version", VERSION]
+        tool["main"]([*map(str, arguments), *dated])
         table = f"{arguments[0]}-gone" if "--gone" in arguments else str(arguments[0])
         text = (tmp_path / f"{table}.txt").read_text("utf-8")
         return [line for line in text.splitlines() if not line.startswith("#")]
@@ -114,11 +119,21 @@ def test_a_parser_of_branches_and_its_history(drawn: Any, tmp_path: Path) -> Non
     assert drawn("ik", tmp_path / "r") == [*first, "--duo = =", "--log-off", "--log-file ="]
 
 
-def test_the_tables_say_what_they_were_drawn_from() -> None:
-    for name in ("llama.cpp", "llama.cpp-legacy", "ik", "ik-gone"):
-        first, second, *_ = (TABLES / f"{name}.txt").read_text("utf-8").splitlines()
-        assert first.startswith("# What the llama-server of ")
-        assert second.startswith("# Drawn by tools/draw_options.py on 2026-")
+def test_every_table_has_the_build_and_date_of_its_parser(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above
+    source = tmp_path / "arg.cpp"
+    source.write_text(ARG, "utf-8")
+    drawn("llama.cpp", source)
+    first, *_ = (tmp_path / "llama.cpp.txt").read_text("utf-8").splitlines()
+    assert first == f"# What the llama-server of {VERSION} takes, by arg.cpp."
+    for dialect in Dialect:
+        assert re.fullmatch(r"(ik_)?llama\.cpp \w+ of 2026-\d\d-\d\d", drawn_from(dialect))
+
+
+def test_a_table_without_a_date_is_not_drawn(tool: dict[str, Any], tmp_path: Path) -> None:
+    source = tmp_path / "arg.cpp"
+    source.write_text(ARG, "utf-8")
+    with pytest.raises(SystemExit):
+        tool["main"](["llama.cpp", str(source), "--version", "llama.cpp b1"])
 
 
 def test_what_other_programs_take_alone(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above

@@ -1,14 +1,15 @@
 """Draws a table of spectui/commands/tables from what a llama-server really takes.
 
-    python tools/draw_options.py llama.cpp SOURCE --version "llama.cpp 0c1e57098"
+    python tools/draw_options.py llama.cpp SOURCE --version "llama.cpp b11312 of 2026-10-01"
     python tools/draw_options.py ik REPOSITORY.git
     python tools/draw_options.py --gone ik REPOSITORY.git
-    python tools/draw_options.py --gone llama.cpp-legacy OLDER_SOURCE
-    python tools/draw_options.py programs SOURCE --version "llama.cpp 0c1e57098"
+    python tools/draw_options.py --gone llama.cpp-legacy OLDER_SOURCE --version ...
+    python tools/draw_options.py programs SOURCE --version "llama.cpp b11312 of 2026-10-01"
 
 A source is a source tree of llama.cpp or ik_llama.cpp, its common/arg.cpp or common/common.cpp,
 the output of ``llama-server --help`` in a file, or a git directory, whose last commit counts and
-names the version. Marks made by hand are kept: "+" in front of a line, and "@" for a path.
+names the version. A version holds the build's date, since lint names both beside an option that no
+table has. Marks made by hand are kept: "+" in front of a line, and "@" for a path.
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
 directory, with the commit and the day on which each option went, or by an older source.
@@ -53,6 +54,7 @@ _PROGRAMS = {
     "BENCH": "llama-batched-bench",
 }
 """Programs whose commands are read as llama-server's, by their names in the parser."""
+_DATED = re.compile(r".+ of \d{4}-\d\d-\d\d\b")
 _FORKED = "2024-08-01"
 """Day before which ik_llama.cpp's history is llama.cpp's."""
 
@@ -326,7 +328,7 @@ def _drawn() -> Iterator[str]:
 
 def _version(source: Path, given: str | None) -> str:
     if given is None and _is_git(source):
-        last = _git(source, "log", "-1", "--format=%h, %cs").strip()
+        last = _git(source, "log", "-1", "--format=%h of %cs").strip()
         return f"{source.parent.name.rpartition('+')[2]} {last}"
     return given or source.name
 
@@ -339,9 +341,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gone", action="store_true", help="what it took earlier")
     parser.add_argument("--newer", type=Path, help="with --gone: the source that took its place")
     parser.add_argument("--until", help="with --newer: when it went")
-    parser.add_argument("--version", help="name of the version (default: a git directory's)")
+    parser.add_argument("--version", help="BUILD of YYYY-MM-DD (default: a git directory's)")
     given = parser.parse_args(arguments)
     version = _version(given.newer or given.source, given.version)
+    if _DATED.match(version) is None:
+        parser.error(f"{version!r} has no date; give --version 'BUILD of YYYY-MM-DD'")
     table = f"{given.dialect}-gone" if given.gone else given.dialect
     if given.dialect == _OTHERS:
         options = paired(one for one in of_llama_cpp(source_text(given.source)) if one.programs)

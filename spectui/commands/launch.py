@@ -11,7 +11,7 @@ from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.rewriting import rewritten
+from spectui.commands.rewriting import passed_on, rewritten
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -186,13 +186,18 @@ class ExportSetup(Setup):
         command, dropped = self._written(dialect)
         left_out = printable(" ".join(item.flag for item in dropped))
         missing = (f"left out, since {dialect} has no such option: {left_out}",)
+        reader = Reader(dialect=dialect, accepted=self.accepted)
         return Launch(
             name=self.name,
             command=command,
             start=self.start.running(self.program),
-            reader=Reader(dialect=dialect, accepted=self.accepted),
+            reader=reader,
             has_gpu=self.has_gpu,
-            comments=(*self.comments(), *(missing if dropped else ())),
+            comments=(
+                *self.comments(),
+                *(missing if dropped else ()),
+                *passed_on(command.items, reader),
+            ),
             document=self._document(),
         )
 

@@ -1,14 +1,15 @@
 """Rewrites a whole command for its reader; what the reader takes stays unchanged, in its place."""
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from difflib import get_close_matches
+from itertools import takewhile
 
 from spectui.commands.arguments import all_layers, first_experts
 from spectui.commands.command import LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
-from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide
+from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import (
     FALSE,
@@ -16,9 +17,12 @@ from spectui.commands.server_options import (
     TRUE,
     Arity,
     canonical,
+    drawn_from,
     every_flag,
     server_option,
 )
+from spectui.format import printable
+from spectui.options.catalogue import BY_FLAG
 from spectui.options.dialect import Dialect
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
@@ -41,10 +45,6 @@ _DEFAULTS = frozenset(
     | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
 )
 """Options that may be dropped silently, since they state the default."""
-_ALIKE = 0.83
-"""Similarity of two names, from 0 to 1, above which one may be meant by the other."""
-_ALIKE_VARIABLES = 0.75
-"""The same of variables, without what all begin with."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of rewriting: more than any command has options."""
 
@@ -54,6 +54,10 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
     flag, values = item.flag, item.values
     if not flag.strip("-"):
         return values
+    name, equals, value = flag.partition("=")
+    if equals and name.startswith("-"):
+        # No build reads a value so.
+        return (name, value, *values)
     attached = _ATTACHED.fullmatch(flag)
     if attached is not None:
         option = server_option(attached[1])
@@ -67,58 +71,65 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
         needs = None if option is None else option.arity_of(found)
         # Without its value it would be no option either.
         return None if needs in {Arity.ONE, Arity.TWO} and not values else (found, *values)
-    return None if not _is_off_anyway(bare) else ()
+    return None
 
 
-def likely_flag(flag: str, reader: Reader) -> str | None:
-    """The option of the reader with the most similar name; None if none is similar."""
-    known = sorted(reader.flags)
-    bare = canonical(flag)
-    option = server_option(bare.removesuffix("d")) if bare.endswith("d") else None
-    draft = None if option is None else server_option(f"{option.long_flag}-draft")
-    if draft is not None:
-        # Short names of the draft's options end so.
-        ends = sorted(draft.flags, key=lambda one: (not one.endswith("d"), len(one)))
-        return next((one for one in ends if one in reader.flags), None)
-    alike = get_close_matches(bare, known, 1, _ALIKE)
-    return next(iter(alike), None)
+def is_unknown(item: Item, reader: Reader) -> bool:
+    """Whether no table has the option, so that only a newer build may take it."""
+    return reader.takes(item.flag) is None and item.flag.startswith("-") and meant_by(item) is None
 
 
-def likely_old(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
-    """The option of other builds whose name is the most similar, then the reader's words for it.
+def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
+    """A note on options that no table has, and that are written unchanged; none without any."""
+    words = words_of(item for item in items if is_unknown(item, reader))
+    told = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
+    return (printable(f"{told}: {shlex.join(words)}"),) if words else ()
 
-    Nothing where an option of the reader's is as similar, or it has no words for the other one.
-    """
-    known = sorted(reader.flags | every_flag())
-    alike = get_close_matches(canonical(item.flag), known, 1, _ALIKE)
-    if not item.flag.startswith("--") or not alike or alike[0] in reader.flags:
+
+def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
+    """The reader's words for an unknown option that is a plain typo; none where it is not."""
+    bare = canonical(item.flag)
+    if not bare.startswith("--"):
         return ()
-    meant, *others = divide((*alike, *item.values))
-    words = None if others else instead_of(meant, command, reader)
-    return (*alike, *words) if words else ()
+    of_draft = _of_draft(bare, reader)
+    if of_draft is not None:
+        return (of_draft, *item.values)
+    for flag in (*sorted(reader.flags), *sorted(every_flag() - reader.flags)):
+        if _is_typo(bare, flag):
+            meant = replace(item, flag=flag, option=BY_FLAG.get(flag), words=(flag, *item.values))
+            words = meant.words if flag in reader.flags else instead_of(meant, command, reader)
+            if words:
+                return words
+    return ()
+
+
+def _of_draft(flag: str, reader: Reader) -> str | None:
+    """The draft's own option, where ``flag`` is another option's name with a ``d`` behind it."""
+    option = server_option(flag.removesuffix("d")) if flag.endswith("d") else None
+    draft = None if option is None else server_option(f"{option.long_flag}-draft")
+    # Short names of the draft's options end so.
+    names = [one for one in draft.flags if one in reader.flags] if draft is not None else []
+    return min(names, key=lambda one: (not one.endswith("d"), len(one)), default=None)
 
 
 def likely_variable(name: str, reader: Reader) -> str | None:
-    """The reader's variable that is most likely meant; None if none is.
-
-    It stands for the option that the name spells, or is longer, or spelled alike.
-    """
-    bare = name.removeprefix(PREFIX)
-    spelled = bare.lower().replace("_", "-")
+    """The reader's variable of the option that a name spells, or of which it is a plain typo."""
+    spelled = name.removeprefix(PREFIX).lower().replace("_", "-")
     options = (server_option(f"{dashes}{spelled}") for dashes in ("--", "-"))
-    named = [one.variable for one in options if one is not None]
-    known = sorted(reader.variables, key=lambda one: (len(one), one))
-    longer = [one for one in known if one.startswith(f"{name}_")]
-    by_end = {one.removeprefix(PREFIX): one for one in known}
-    alike = [by_end[one] for one in get_close_matches(bare, by_end, 1, _ALIKE_VARIABLES)]
-    found = (one for one in (*named, *longer, *alike) if one in reader.variables)
-    return next(found, None)
+    named = (one.variable for one in options if one is not None)
+    alike = (one for one in sorted(reader.variables) if _is_typo(name, one))
+    return next((one for one in (*named, *alike) if one in reader.variables), None)
 
 
-def _is_off_anyway(bare: str) -> bool:
-    """Whether it is the ``no-`` form of a switch that is off unless given."""
-    option = server_option(f"--{bare.removeprefix('no-')}") if bare.startswith("no-") else None
-    return option is not None and option.arity is Arity.NONE and not option.negations
+def _is_typo(name: str, meant: str) -> bool:
+    """Whether one letter is missing, too many or wrong, or two neighbours have changed places."""
+    pairs = zip(name, meant, strict=False)
+    start = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    one, other = name[start:], meant[start:]
+    swapped = one[1::-1] + one[2:]
+    return name != meant and (
+        other in {one[1:], swapped} or one == other[1:] or one[1:] == other[1:]
+    )
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:

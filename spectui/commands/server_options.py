@@ -9,6 +9,7 @@ servers of spectui's own get it from commands of others, since it neither runs, 
 anything, nor says who may reach the server.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -26,6 +27,7 @@ TRUE = frozenset({"on", "enabled", "true", "1"})
 FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
 _HARMLESS = "+"
+_DRAWN_FROM = re.compile(r"# What the llama-server of (.+? of \d{4}-\d\d-\d\d)\b")
 _PROGRAMS = "programs"
 """Table of options that only other programs take."""
 _VALUES = {"=": False, "@": True}
@@ -161,6 +163,20 @@ def option_of_variable(variable: str) -> ServerOption | None:
 def every_flag() -> frozenset[str]:
     """Every flag that some build takes, or did."""
     return frozenset(_by_flag())
+
+
+@cache
+def drawn_from(dialect: Dialect) -> str:
+    """The build whose parser a dialect's table was drawn from, with its date.
+
+    Raises:
+        ValueError: the table does not begin with them.
+    """
+    first, _, _ = (_TABLES / f"{dialect}.txt").read_text("utf-8").partition("\n")
+    found = _DRAWN_FROM.match(first)
+    if found is None:
+        raise ValueError(f"{dialect}.txt does not begin with the build and date of its parser")
+    return found[1]
 
 
 @cache

@@ -31,7 +31,7 @@ from spectui.commands.lint.values import misread_rule, values_rule
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
-from spectui.commands.rewriting import rewritten
+from spectui.commands.rewriting import passed_on, rewritten
 from spectui.commands.stages import KNOWN_TO_IK
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
@@ -287,6 +287,7 @@ def translated(
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *(missing if dropped else ()),
+            *passed_on(items, reader),
         ),
         document=_document(command, drafting),
     )

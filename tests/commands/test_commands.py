@@ -102,7 +102,7 @@ def test_its_rewriting_has_no_errors(real: RealCommand, dialect: Dialect, tmp_pa
     except BadInputError:
         # Older builds and ik_llama.cpp have no words for some drafters.
         launch = None
-    assert launch is not None or dialect is not real.dialect or "unknown" in real.name
+    assert launch is not None or dialect is not real.dialect
     if launch is None:
         return
     again = read_command(launch.text)
@@ -116,10 +116,6 @@ def test_its_rewriting_has_no_errors(real: RealCommand, dialect: Dialect, tmp_pa
 def test_its_rewriting_keeps_every_word_that_is_taken(real: RealCommand, tmp_path: Path) -> None:
     command, reader = read_command(real.given(tmp_path)), Reader(dialect=real.dialect)
     own = [dataclasses.replace(item, variable=None) for item in command.items]
-    if "unknown" in real.name:
-        with pytest.raises(BadInputError, match="does not know"):
-            translated(command, reader)
-        return
     launch = translated(command, reader)
     written = [item for item in launch.command.items if item.name not in SETTLED]
     given = [item for item in own if item.name not in SETTLED]

@@ -53,7 +53,6 @@ def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Pa
         ("top_p = 0.9", "top_p"),
         ("mlock = false", "mlock"),
         ("mlock = true", "--mlock"),
-        ("no-such-key = 1", "--no-such-key"),
         ("control-vector-layer-range = 1 2", "control-vector-layer-range"),
     ],
 )

@@ -11,7 +11,6 @@ from spectui.commands.server_options import server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 from tests.support.cli import Spectui
 
@@ -137,27 +136,3 @@ def test_a_model_anywhere_makes_no_router(spectui: Spectui) -> None:
     for words in ("-hf a/b", "--models-dir d", "-mu https://h/a.gguf", "--fim-qwen-7b-spec"):
         assert spectui("lint", f"llama-server {words}") == 0
         assert "router" not in spectui.out
-
-
-@pytest.mark.parametrize(
-    ("name", "likely"),
-    [
-        ("LLAMA_ARG_CTX", "LLAMA_ARG_CTX_SIZE"),
-        ("LLAMA_ARG_NGL", "LLAMA_ARG_N_GPU_LAYERS"),
-        ("LLAMA_ARG_GPU_LAYERS", "LLAMA_ARG_N_GPU_LAYERS"),
-        ("LLAMA_ARG_FLASH_ATTENTION", "LLAMA_ARG_FLASH_ATTN"),
-        ("LLAMA_ARG_N_CPU_MOES", "LLAMA_ARG_N_CPU_MOE"),
-        ("LLAMA_ARG_WORMHOLE", None),
-    ],
-)
-def test_a_variable_that_nobody_reads_is_a_warning(name: str, likely: str | None) -> None:
-    command = read_command(f"{name}='9 9' llama-server -m a")
-    [found] = lint(command, Reader())
-    assert (found.flag, found.severity) == (name, Severity.WARNING)
-    assert found.replacement == ("" if likely is None else f"{likely}='9 9'")
-    # The server runs it as it is.
-    assert fixed(command, Reader()).text == f"{name}='9 9' llama-server -m a"
-    for dialect in Dialect:
-        launch = translated(command, Reader(dialect=dialect))
-        assert launch.start.environment == ((name, "9 9"),)
-        assert any(name in note for note in launch.notes)

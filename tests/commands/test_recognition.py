@@ -122,8 +122,6 @@ def test_experts_stay_where_the_source_has_them() -> None:
 
 
 def test_an_export_does_not_write_what_stops_its_reader() -> None:
-    with pytest.raises(BadInputError, match=r"does not know --cache-type-kd: .*; write -ctkd q4_0"):
-        translated(read_command("-m a --cache-type-kd q4_0"), Reader())
     with pytest.raises(BadInputError, match="knows no -ctk q9_0"):
         translated(read_command("-m a -ctk q9_0"), Reader())
     with pytest.raises(BadInputError, match=r"no backend of llama\.cpp has a buffer called DRAM"):

@@ -268,7 +268,7 @@ class Judged:
     dialect: str = ""
     """The dialect that lint took by itself."""
     export: str = ""
-    """``accepted``, ``refused``, or ``not accepted``."""
+    """``accepted``, ``passed on`` for options that no table has, ``refused``, ``not accepted``."""
     refusal: str = ""
     wrong: list[tuple[str, str]] = field(default_factory=list)
     """Kinds of disagreement, with what spectui and the parser say."""
@@ -328,6 +328,8 @@ class Judge:
             if lint == "refused":
                 if entry.refusable is None and error is None:
                     judged.wrong.append(("lint refuses", said.err.strip()))
+            elif lint == "fine" and any(name in (error or "") for name in _unknown(said)):
+                continue
             elif (lint == "fine") != (error is None) and not (entry.refusable and lint != "fine"):
                 told = "; ".join(_errors(said)) or "fine"
                 judged.wrong.append(
@@ -349,14 +351,18 @@ class Judge:
             judged.export = "not accepted"
             judged.wrong.append(("export", f"it runs {len(written)} servers: {said.out}"))
             return
-        after = parser.ask(written[0], folder)
-        judged.export = "accepted" if after.error is None else "not accepted"
-        if after.error is not None:
-            judged.wrong.append(("export", f"{written[0]} | parser: {after.error}"))
+        after, refused = understood(written[0], parser, folder)
+        judged.export = "passed on" if refused else "accepted"
+        if not (after or parser.ask(written[0], folder).error is None) or not (
+            {one.option for one in refused} <= _passed_on(said)
+        ):
+            judged.export = "not accepted"
+            reason = parser.ask(written[0], folder).error
+            judged.wrong.append(("export", f"{written[0]} | parser: {reason}"))
             return
         if isinstance(calls, str):
-            refused = _REFUSED.search(calls)
-            if refused is None or refused[1] not in said.err:
+            named = _REFUSED.search(calls)
+            if named is None or named[1] not in said.err:
                 judged.wrong.append(("meaning", f"not told: {calls}"))
             return
         if len(calls) != 1:
@@ -364,7 +370,7 @@ class Judge:
                 judged.wrong.append(("meaning", f"{len(calls)} servers become one"))
             return
         before, dropped = understood(calls[0], parser, folder)
-        for change in changes(before, after.fields, said.err, parser, dropped):
+        for change in changes(before, after, said.err, parser, dropped):
             judged.wrong.append(("meaning", change))
 
 
@@ -421,6 +427,19 @@ def _document(said: Said) -> dict[str, Any]:
 def _errors(said: Said) -> list[str]:
     findings = _document(said).get("findings", [])
     return [one["what"] for one in findings if one["severity"] == "error"]
+
+
+def _unknown(said: Said) -> set[str]:
+    """The names of the options that lint says no table has, which are keys in a preset."""
+    findings = _document(said).get("findings", [])
+    told = (one for one in findings if one["what"].startswith("spectui does not know"))
+    return {one["flag"].lstrip("-") for one in told}
+
+
+def _passed_on(said: Said) -> set[str]:
+    """The options that export says it passes on unchanged."""
+    lines = (line for line in said.err.splitlines() if line.startswith("passed on unchanged"))
+    return {word for line in lines for word in options_in(line)}
 
 
 def _verdict(said: Said) -> str:

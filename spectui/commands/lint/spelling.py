@@ -13,13 +13,12 @@ from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import (
     instead_of,
-    likely_flag,
-    likely_old,
+    likely,
     likely_variable,
     meant_by,
     together,
 )
-from spectui.commands.server_options import PREFIX, Arity, canonical
+from spectui.commands.server_options import PREFIX, Arity, canonical, drawn_from
 from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
@@ -72,14 +71,16 @@ def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findin
     for name, value in command.start.environment:
         if not name.startswith(PREFIX) or reader.reads(name):
             continue
-        likely = likely_variable(name, reader)
-        why = "it ignores a variable that it does not know, without a word"
+        meant = likely_variable(name, reader)
+        did = "" if meant is None else f"; did you mean {meant}={shlex.quote(value)}?"
+        if reader.reads(name) is None:
+            what = f"spectui does not know {name}"
+            why = f"{_known_builds(reader)}; a newer build may read it, any other ignores it"
+        else:
+            what = f"{reader.name} does not read {name}"
+            why = "it ignores it"
         yield Finding(
-            flag=name,
-            severity=Severity.WARNING,
-            what=f"{reader.name} does not read {name}",
-            why=why if likely is None else f"{why}; {likely} is the most similar one",
-            replacement="" if likely is None else f"{likely}={shlex.quote(value)}",
+            flag=name, severity=Severity.WARNING, what=what, why=f"{why} without a word{did}"
         )
 
 
@@ -140,22 +141,21 @@ def _odd(item: Item) -> str:
 
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words, alike = meant_by(item), ""
-    likely: tuple[str, ...] | None = None
-    if words is None and (found := likely_old(item, command, reader)):
-        old, *likely_words = found
-        likely = tuple(likely_words)
-        alike = f"; {old} has the most similar name, and is {likely[0]} here"
-    elif words is None and (flag := likely_flag(item.flag, reader)) is not None:
-        likely = (flag, *item.values)
-        alike = f"; {flag} is the option with the most similar name"
-    return error(
+    words = meant_by(item)
+    if words is not None:
+        what = f"{reader.name} does not know {item.flag}"
+        return error((at, item), what, f"it stops at it{_odd(item)}", fix=words)
+    meant = likely(item, command, reader)
+    return warning(
         (at, item),
-        f"{reader.name} does not know {item.flag}",
-        f"it stops at it{alike}{_odd(item)}",
-        write=likely,
-        fix=words,
+        f"spectui does not know {item.flag}",
+        f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
+        f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(meant)}?' if meant else ''}",
     )
+
+
+def _known_builds(reader: Reader) -> str:
+    return f"its list of options is that of {drawn_from(reader.dialect)}"
 
 
 def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:

@@ -1,0 +1,105 @@
+"""Options that no table has: those of builds newer than the tables, and misspelt ones."""
+
+import re
+
+import pytest
+
+from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.reader import Reader
+from spectui.commands.server_options import drawn_from
+from spectui.commands.sources.reading import read_command
+from spectui.commands.takeover import take_over
+from spectui.commands.translation import translated
+from spectui.options.dialect import Dialect
+from spectui.severity import Severity
+from tests.support.commands import setup_of
+
+CURRENT, LEGACY, IK = (Reader(dialect=dialect) for dialect in Dialect)
+NEWER = (
+    "--moe-cache-mib 4096",
+    "--moe-cache-cpu-share 0.5",
+    "--spec-draft-sampling greedy",
+    "--new-switch",
+    "--new-pair -1 2.5",
+    "-nn -.5",
+)
+"""Options that no table has: of builds newer than the tables, as far as spectui can tell."""
+
+
+@pytest.mark.parametrize("reader", [CURRENT, LEGACY, IK])
+def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) -> None:
+    for newer in NEWER:
+        command = read_command(f"llama-server -m m.gguf -md d.gguf {newer} -c 64")
+        [one] = [one for one in lint(command, reader) if one.flag == newer.split()[0]]
+        assert (one.severity, one.replacement, one.edits) == (Severity.WARNING, None, {})
+        assert drawn_from(reader.dialect) in one.why
+        assert "did you mean" not in one.why
+        assert fixed(command, reader).arguments == command.arguments
+        launch = translated(command, reader)
+        assert newer in launch.text
+        assert any(note.startswith("passed on") and newer in note for note in launch.notes)
+        taken = take_over(command)
+        assert taken.extra == tuple(newer.split())
+        export = setup_of(taken).launch(reader.dialect)
+        assert newer in export.text
+        assert any(newer in comment for comment in export.comments)
+
+
+def test_a_plain_typo_is_told_what_may_be_meant() -> None:
+    cases = {
+        # A letter wrong, missing, too many, or two swapped.
+        "--ctx-sise 8": "--ctx-size 8",
+        "--ct-size 8": "--ctx-size 8",
+        "--ctx-ssize 8": "--ctx-size 8",
+        "--ctx-szie 8": "--ctx-size 8",
+        # Of another build's option what the reader calls it.
+        "--draft-mx 8": "--spec-draft-n-max 8",
+        "--draf-min": "--spec-draft-n-min",
+        # A "d" behind a name makes it the draft's.
+        "--cache-type-kd q4_0": "-ctkd q4_0",
+        # Two letters differ, or the name is too short to tell.
+        "--ctx-zise 8": None,
+        "-tt 8": None,
+        "--zzzzz 3": None,
+    }
+    told = {}
+    for text in cases:
+        [one] = [one for one in lint(read_command(f"-m m {text}"), CURRENT) if one.flag in text]
+        meant = re.search(r"did you mean (.*)\?", one.why)
+        told[text] = None if meant is None else meant[1]
+        assert (one.severity, one.replacement) == (Severity.WARNING, None)
+    assert told == cases
+    [legacy] = [
+        o for o in lint(read_command("-m m --draf-min 2"), LEGACY) if o.flag == "--draf-min"
+    ]
+    assert "did you mean --draft-min 2?" in legacy.why
+
+
+def test_a_value_behind_an_equals_sign_is_read_by_no_build() -> None:
+    command = read_command("-m m --new=5")
+    [one, *_] = lint(command, CURRENT)
+    assert (one.severity, one.flag, one.replacement) == (Severity.ERROR, "--new=5", "--new 5")
+    assert fixed(command, CURRENT).arguments == ("-m", "m", "--new", "5")
+
+
+def test_an_unknown_variable_is_a_warning_and_stays() -> None:
+    cases = {
+        # The option that its name spells; a plain typo.
+        "LLAMA_ARG_NGL": "LLAMA_ARG_N_GPU_LAYERS",
+        "LLAMA_ARG_GPU_LAYERS": "LLAMA_ARG_N_GPU_LAYERS",
+        "LLAMA_ARG_N_CPU_MOES": "LLAMA_ARG_N_CPU_MOE",
+        "LLAMA_ARG_CTX": None,
+        "LLAMA_ARG_MOE_CACHE_MIB": None,
+    }
+    for name, meant in cases.items():
+        command = read_command(f"{name}='9 9' llama-server -m a")
+        [one] = lint(command, CURRENT)
+        assert (one.severity, one.flag, one.replacement) == (Severity.WARNING, name, None)
+        assert drawn_from(Dialect.LLAMA_CPP) in one.why
+        assert ("did you mean" in one.why) == (meant is not None)
+        assert meant is None or f"did you mean {meant}='9 9'?" in one.why
+        assert fixed(command, CURRENT).text == command.text
+        for dialect in Dialect:
+            launch = translated(command, Reader(dialect=dialect))
+            assert launch.start.environment == ((name, "9 9"),)
+            assert any(name in note for note in launch.notes)
