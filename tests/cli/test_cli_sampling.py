@@ -102,7 +102,7 @@ def test_cells_of_a_sweep(
     [
         ("bench", "--backend", "server"),
         ("tune", "--backend", "server", "--trials", 1),
-        ("verify", "--no-promise", "--no-counts"),
+        ("verify", "--no-promise"),
     ],
     ids=lambda command: command[0],
 )

@@ -13,7 +13,7 @@ COMMANDS: list[tuple[object, ...]] = [
     ("sweep", *PAIR, "--draft-max", 2, "--dry-run"),
     ("trace", *PAIR, "--out", "a.gz"),
     ("replay", "a.gz", "--draft-max", "1,2"),
-    ("verify", "--server-bin", "./llama-server", *PAIR, "--no-promise", "--no-counts"),
+    ("verify", "--server-bin", "./llama-server", *PAIR, "--no-promise"),
     ("doctor", "-m", "target.gguf", "-c", 256),
     ("probe", "experts", "-m", "moe.gguf", *RUN),
     ("models", "scan", ".", "-m", "moe.gguf"),

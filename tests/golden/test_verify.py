@@ -19,18 +19,18 @@ VERIFY = ("verify", "--server-bin", "./llama-server")
         ("open", {"on_ms": 4.5}, ()),
         ("less", {"on_ms": 8.0}, ()),
         ("more", {"on_ms": 2.0}, ()),
-        ("nothing-promised", {}, ("--no-promise", "--no-counts")),
-        ("one-at-a-time", {}, ("--no-promise", "--no-counts", "--one-at-a-time")),
+        ("nothing-promised", {}, ("--no-promise",)),
+        ("one-at-a-time", {}, ("--no-promise", "--one-at-a-time")),
         pytest.param(
             "repeats",
             {},
-            ("--no-promise", "--no-counts", "--repeats", 2, "--quiet"),
+            ("--no-promise", "--repeats", 2, "--quiet"),
             marks=pytest.mark.ci,
         ),
         pytest.param(
             "output-parts",
             {"parts": True},
-            ("--no-promise", "--no-counts", "--quiet"),
+            ("--no-promise", "--quiet"),
             marks=pytest.mark.ci,
         ),
         pytest.param(
@@ -42,14 +42,14 @@ VERIFY = ("verify", "--server-bin", "./llama-server")
         pytest.param(
             "ends-at-once",
             {"manner": "ends at once"},
-            ("--no-promise", "--no-counts"),
+            ("--no-promise",),
             marks=pytest.mark.ci,
         ),
-        ("killed", {"manner": "is killed", "n_good": 3}, ("--no-promise", "--no-counts")),
+        ("killed", {"manner": "is killed", "n_good": 3}, ("--no-promise",)),
         pytest.param(
             "exits",
             {"manner": "exits", "n_good": 0},
-            ("--no-promise", "--no-counts"),
+            ("--no-promise",),
             marks=pytest.mark.ci,
         ),
     ],
@@ -79,5 +79,5 @@ def test_command(golden: Golden, place: Place) -> None:
     place.server("llama-server")
     command = "LLAMA_ARG_CTX_SIZE=256 llama-server -m target.gguf -md close.gguf -t 1 --port 9"
     command += " --spec-type draft-simple --spec-draft-n-max 5 -np 3 --api-key x"
-    given = ("--prompts", "prompts.jsonl", "-n", 12, "--no-promise", "--no-counts")
+    given = ("--prompts", "prompts.jsonl", "-n", 12, "--no-promise")
     golden("verify/command", place.both("command", *VERIFY, "--from", command, *given))
