@@ -125,7 +125,6 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
         on_run=search.progress.on_run,
         timeout_s=search.options.timeout,
         seed=search.shared.sampling.seed,
-        counts=False,
         from_disk=search.shared.yes,
     )
     budget_s = search.options.time_budget

@@ -39,9 +39,7 @@ from spectui.verify.verification import Claim, Verification
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 """Parameters that select models and so exclude a study."""
-_OF_VERIFY = frozenset(
-    ("server_bin", "storage", "repeats", "no_promise", "counts", "keeps_both", "timeout")
-)
+_OF_VERIFY = frozenset(("server_bin", "storage", "repeats", "no_promise", "keeps_both", "timeout"))
 """Parameters that other commands have not."""
 _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
     *("study", "prompts", "seed", "yes", "isolate", "json_path", "quiet", "verbose")
@@ -74,7 +72,6 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         timeout_s=parsed["timeout"],
         seed=shared.sampling.seed,
         repeats=parsed["repeats"],
-        counts=parsed["counts"],
         keeps_both=parsed["keeps_both"],
         from_disk=shared.yes,
     )
@@ -228,9 +225,6 @@ def _report(found: Verified, json_path: str | None, unmeasured: tuple[str, ...])
 def text_of(found: Verified) -> str:
     """The sentence, the table and the notes."""
     lines = [wrapped(found.verdict or "delivered: nothing was measured before it ended")]
-    sentence = None if found.counts is None else found.counts.sentence(found.builds)
-    if sentence is not None:
-        lines.append(wrapped(sentence))
     lines += [wrapped(subject(found.case, found.origin)), "", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
     lines += [wrapped(f"NOTE: {note}") for note in notes(found)]
@@ -255,9 +249,9 @@ def _table(found: Verified) -> Table:
     )
     for heading, (promised, delivered) in zip(rows, cells, strict=True):
         table.add_row(heading, promised, delivered)
-    engine = _NONE if found.promise is None else found.builds.engine
-    server = found.builds.server
-    table.add_row("llama.cpp", engine, "unknown" if server is None else server.text)
+    measured = _NONE if found.promise is None else found.promise.llama_cpp
+    server = "unknown" if found.version is None else found.version.text
+    table.add_row("llama.cpp", measured, server)
     return table
 
 
@@ -277,15 +271,10 @@ def _cells(summary: Summary | None) -> tuple[str, ...]:
 
 
 def _lines(found: Verified) -> Iterator[str]:
-    ratio, check = found.ratio, found.counts
+    ratio = found.ratio
     if ratio is not None:
         interval = "" if ratio.low is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
         yield (
             f"delivered over promised speedup: {ratio.estimate:.3f}{interval}, on the "
             f"{ratio.n_prompts} prompts that are the same"
         )
-    if check is None:
-        yield f"counts beside the engine's: not compared, {found.counts_reason}"
-    else:
-        equal = f"{check.n_equal} of {check.n_compared} equal"
-        yield f"counts and output beside the engine's: {equal}"

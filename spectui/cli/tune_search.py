@@ -183,7 +183,6 @@ class Search:
                 self._served_workload(fleet.of(off), off),
                 mtp_layers=mtp_layers,
             )
-            backend.company = tuple(item.tokens for item in setup.workload.items)
             tuning = Tuning(setup, Served(backend, binary, target, drafts))
             result = self._run(tuning)
             by_slots = slots_measured(self.options, setup, result, backend, self.progress)

@@ -12,7 +12,7 @@ from spectui.models.weights import WeightTraffic
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 from spectui.monitor.readings import pci_address
-from spectui.speculative.expectation import RoundModel, full_speedup
+from spectui.speculative.expectation import ideal_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Drafts that are looked at."""
@@ -91,17 +91,13 @@ def draft_bound(
     step = _decode_s(draft, bandwidth, 1) / target.token_s
 
     def best(alpha: float) -> float:
-        return max(_speedup(alpha, n, step, verify) for n, verify in target.verify.items())
+        return max(ideal_speedup(alpha, n, step, verify) for n, verify in target.verify.items())
 
     return DraftBound(
         draft_step=step,
         break_even_alpha=_first(lambda alpha: best(alpha) > 1.0) if best(1.0) > 1.0 else None,
-        speedup_if_perfect=max(_speedup(1.0, n, step, 1.0) for n in target.verify),
+        speedup_if_perfect=max(ideal_speedup(1.0, n, step) for n in target.verify),
     )
-
-
-def _speedup(alpha: float, n: int, step: float, verify: float) -> float:
-    return full_speedup(RoundModel(alpha=alpha, gamma=n, draft_step=step, verify=verify))
 
 
 def _decode_s(traffic: WeightTraffic, bandwidth: Bandwidth, n_tokens: int) -> float:

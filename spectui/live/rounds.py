@@ -4,10 +4,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from itertools import accumulate
+
+import numpy as np
 
 from spectui.format import counted
-from spectui.speculative import expectation
 from spectui.speculative.counters import Counters, Round, RoundTimes
+from spectui.speculative.expectation import expected_tokens, ideal_speedup
+from spectui.trace.costs import MeanRound, along
+from spectui.trace.terms import RoundTerms, Term, largest_loss, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -231,13 +236,14 @@ def round_state(
     )
 
 
-IDEALS = {
-    expectation.Loss.REJECTIONS: "were no draft rejected",
-    expectation.Loss.DRAFT: "if drafting cost nothing",
-    expectation.Loss.VERIFY: "if verifying cost one token",
-    expectation.Loss.ROLLBACK: "if rollback cost nothing",
+LOSSES = {
+    Term.REJECTIONS: ("rejected drafts", "were no draft rejected"),
+    Term.DRAFT: ("draft cost", "if drafting cost nothing"),
+    Term.AGAIN: ("second draft pass", "without the second draft pass"),
+    Term.VERIFY: ("verify cost", "if verifying cost one token"),
+    Term.ROLLBACK: ("rollback", "if rollback cost nothing"),
 }
-"""Conditions under which a speedup without the largest loss would hold, in words."""
+"""(name, condition under which the speedup without it would hold) of each term, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,16 +255,16 @@ class ExpectationState:
     ideal: float | None = None
     """Were verifying any number of tokens as cheap as one: Leviathan's formula."""
     predicted: float | None = None
-    """With the real cost of verifying and of rollback."""
+    """With the real cost of every part of a round, as the verdict takes it."""
     measured: float | None = None
-    inputs: expectation.RoundModel | None = None
+    inputs: RoundTerms | None = None
     """Inputs of the prediction."""
     by_length: tuple[tuple[int, float], ...] = ()
     """(drafted tokens, predicted speedup) of rounds whose batch size was seen, ascending."""
-    loss: expectation.Loss | None = None
+    loss: Term | None = None
     """The term that costs most."""
     without_loss: float | None = None
-    """Predicted speedup, if that term alone were ideal."""
+    """Speedup, if that term alone were ideal."""
 
 
 def draft_step_s(counters: Counters) -> float | None:
@@ -270,9 +276,11 @@ def draft_step_s(counters: Counters) -> float | None:
 
 def expectation_state(
     setting: Counters,
+    recent: Sequence[Round] = (),
     *,
     speculates: bool,
     step_s: float | None,
+    baseline_tokens_per_s: float | None,
     measured: float | None,
     costs: Sequence[VerifyCost] = (),
 ) -> ExpectationState:
@@ -280,52 +288,75 @@ def expectation_state(
 
     Args:
         setting: counters of all turns with the present settings.
+        recent: the last rounds with the present settings.
         speculates: whether this turn uses the draft.
         step_s: V(1).
+        baseline_tokens_per_s: throughput of the target alone.
         measured: speedup with the present settings against the baseline.
         costs: V(n) by batch size.
     """
     if not speculates:
         return ExpectationState(reason="this turn runs without the draft", measured=measured)
-    alpha, draft_step = setting.alpha, ratio(draft_step_s(setting), step_s)
-    if alpha is None:
+    if setting.alpha is None:
         return ExpectationState(measured=measured)
-    if step_s is None or draft_step is None:
+    if not step_s or not baseline_tokens_per_s:
         reason = "needs V(1): the baseline is not measured yet"
         return ExpectationState(reason=reason, measured=measured)
-    inputs = expectation.RoundModel(
-        alpha=alpha,
-        gamma=setting.n_drafted / setting.n_rounds,
-        draft_step=draft_step,
-        # V of the mean batch of these very rounds, not of one size.
-        verify=setting.times.verify_s / setting.n_rounds / step_s,
-        rollback=setting.times.rollback_s / setting.n_rounds / step_s,
-        redone=setting.n_redone / setting.n_rounds,
-    )
-    if inputs.verify <= 0:
+    terms = measured_terms(setting, target_step_s=step_s, off_s=1 / baseline_tokens_per_s)
+    if terms is None or not measured:
         return ExpectationState(reason="verifying took no time", measured=measured)
-    term, speedup = expectation.largest_loss(inputs)
+    own, redone = terms.mean_round(), setting.n_redone / setting.n_rounds
+    loss, without_loss = largest_loss(terms, measured)
     return ExpectationState(
         reason=None,
-        ideal=expectation.leviathan_speedup(alpha, inputs.gamma, draft_step),
-        predicted=expectation.full_speedup(inputs),
+        ideal=ideal_speedup(terms.alpha, terms.drafted, terms.c),
+        predicted=_predicted(own, terms.alpha, redone),
         measured=measured,
-        inputs=inputs,
-        by_length=tuple(_by_length(inputs, costs)),
-        loss=term,
-        without_loss=speedup,
+        inputs=terms,
+        by_length=tuple(
+            (round(one.drafted), _predicted(one, terms.alpha, redone))
+            for one in _other_lengths(own, terms.step_s, costs, recent)
+        ),
+        loss=loss,
+        without_loss=without_loss,
     )
 
 
-def _by_length(
-    inputs: expectation.RoundModel, costs: Sequence[VerifyCost]
-) -> Iterator[tuple[int, float]]:
-    """Predict rounds of other lengths with what verifying so many tokens was seen to cost."""
+def _predicted(one: MeanRound, alpha: float, redone: float) -> float:
+    """Speedup of such rounds; those that are redone (a share) emit one token more."""
+    return one.speedup(alpha, emitted=expected_tokens(alpha, one.drafted) + redone)
+
+
+def _other_lengths(
+    own: MeanRound, step_s: float, costs: Sequence[VerifyCost], recent: Sequence[Round]
+) -> Iterator[MeanRound]:
+    """Rounds of other lengths, with what verifying so many tokens was seen to cost."""
+    again_s = _second_passes(recent, step_s) if own.again_s else {0: 0.0}
     for cost in costs:
-        if cost.n_tokens > 1 and cost.ratio:
-            gamma = cost.n_tokens - 1
-            model = replace(inputs, gamma=gamma, verify=cost.ratio)
-            yield gamma, expectation.full_speedup(model)
+        if cost.n_tokens > 1 and cost.seconds:
+            drafted = cost.n_tokens - 1
+            yield replace(
+                own,
+                drafted=drafted,
+                chain_s=own.chain_s * drafted / own.drafted,
+                again_s=float(along([*again_s], [*again_s.values()], np.array([drafted]))[0]),
+                verify_s=cost.seconds,
+            )
+
+
+def _second_passes(recent: Sequence[Round], step_s: float) -> dict[int, float]:
+    """Mean seconds of the draft's second pass by drafted tokens, ascending, never falling.
+
+    A batch of one token takes no longer than a step of the chain.
+    """
+    by_length: dict[int, list[float]] = {}
+    for one in recent:
+        by_length.setdefault(one.n_drafted, []).append(max(0.0, one.times.draft_s - one.chain_s))
+    means = {n: sum(times) / len(times) for n, times in sorted(by_length.items())}
+    if means and 0 not in means:
+        means = {0: min(step_s, *means.values()), **means}
+    longest = accumulate(means.values(), max)
+    return dict(zip(means, longest, strict=True))
 
 
 _NOTHING = Counters()

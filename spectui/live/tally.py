@@ -374,8 +374,10 @@ class LiveTally:
             traffic=self._traffic(machine.dram_limit(self._ram_bytes_per_s, best)),
             expectation=rounds.expectation_state(
                 self._setting,
+                recent,
                 speculates=self._speculates,
                 step_s=step_s,
+                baseline_tokens_per_s=baseline,
                 measured=rounds.ratio(self._setting_rate.per_s, baseline),
                 costs=costs,
             ),

@@ -40,8 +40,8 @@ class SlotResult:
         By Little's law: the requests in flight over the mean time of one, times the mean tokens.
         """
         pairs = self.found.pairs
-        off = [(one.baseline, _request_s(one)[0]) for one in pairs]
-        on = [(one.speculative, _request_s(one)[1]) for one in pairs]
+        off = [(one.baseline, request_s(one)[0]) for one in pairs]
+        on = [(one.speculative, request_s(one)[1]) for one in pairs]
         return self._together(off), self._together(on)
 
     def _together(self, requests: Sequence[tuple[GenerationResult, float]]) -> float | None:
@@ -77,7 +77,7 @@ class SlotResult:
         }
 
 
-def _request_s(pair: Pair) -> tuple[float, float]:
+def request_s(pair: Pair) -> tuple[float, float]:
     """Seconds of the whole requests without and with speculation.
 
     A prompt that was measured alone, with one slot or in the race of a search, did not wait.

@@ -11,6 +11,9 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 
+Timed = tuple[GenerationResult, float]
+"""An answer, and the seconds of the whole request: waiting, prompt, and answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPair(Pair):
@@ -35,6 +38,11 @@ class StreamMeasurer(Measurer):
         """Measure ``workload``; arguments as ``Measurer``."""
         super().__init__(servers, workload, Schedule.SERVER, seed=seed)
         self._servers = servers
+
+    @property
+    def n_streams(self) -> int:
+        """Prompts that are decoded at once."""
+        return self._servers.n_slots
 
     def pairs(
         self,
@@ -62,35 +70,74 @@ class StreamMeasurer(Measurer):
             baseline_first = number % 2 == 0 if is_apart else self._begins_with_off(number)
             yield from self._block(block, speculation, baseline_first=baseline_first)
 
+    def streams(
+        self, items: Sequence[WorkItem], speculation: Speculation | None, turn: int
+    ) -> tuple[Pair, ...]:
+        """Decode a block of prompts at once, without and with speculation.
+
+        Args:
+            items: as many prompts as there are slots, or fewer.
+            speculation: the setting.
+            turn: number of the block, as in ``Measurer.block``.
+        """
+        return self._block(items, speculation, baseline_first=self._begins_with_off(turn))
+
     def _block(
         self, items: Sequence[WorkItem], speculation: Speculation | None, *, baseline_first: bool
-    ) -> Iterator[Pair]:
+    ) -> tuple[Pair, ...]:
         order = (None, speculation) if baseline_first else (speculation, None)
-        begun, ended = (self._together(items, one) for one in order)
+        begun, ended = (self.decode_together(items, one) for one in order)
         off, on = (begun, ended) if baseline_first else (ended, begun)
-        for item, (baseline, off_s), (speculative, on_s) in zip(items, off, on, strict=True):
-            yield StreamPair(
-                item=item,
-                baseline=baseline,
-                speculative=speculative,
-                baseline_s=off_s,
-                speculative_s=on_s,
-            )
+        return stream_pairs(items, off, on)
 
-    def _together(
+    def decode_together(
         self, items: Sequence[WorkItem], speculation: Speculation | None
-    ) -> list[tuple[GenerationResult, float]]:
+    ) -> list[Timed]:
+        """Decode prompts at once."""
         n_predict = self.workload.n_predict
         return self._servers.generate_together(
             [self._command(item, speculation, n_predict) for item in items]
         )
 
 
-def measurer_of(backend: Backend, workload: Workload, schedule: Schedule) -> Measurer:
-    """The measurer of a workload that suits what decodes it."""
-    if not isinstance(backend, ServerBackend):
-        return Measurer(backend, workload, schedule)
-    backend.company = tuple(item.tokens for item in workload.items)
-    if backend.n_slots == 1:
-        return Measurer(backend, workload, schedule)
-    return StreamMeasurer(backend, workload)
+def stream_pairs(
+    items: Sequence[WorkItem], off: Sequence[Timed], on: Sequence[Timed]
+) -> tuple[Pair, ...]:
+    """Pairs of prompts that were decoded at once, as far as all three go."""
+    return tuple(
+        StreamPair(
+            item=item,
+            baseline=baseline,
+            speculative=speculative,
+            baseline_s=off_s,
+            speculative_s=on_s,
+        )
+        for item, (baseline, off_s), (speculative, on_s) in zip(items, off, on, strict=False)
+    )
+
+
+def measurer_of(
+    backend: Backend,
+    workload: Workload,
+    schedule: Schedule,
+    *,
+    seed: int | None = None,
+    baseline_share: float = 1.0,
+    alone: bool = False,
+) -> Measurer:
+    """The measurer of a workload that suits what decodes it.
+
+    Args:
+        backend: decodes.
+        workload: the prompts.
+        schedule: schedule of drafting.
+        seed: as ``Measurer``.
+        baseline_share: as ``Measurer``.
+        alone: measure one prompt at a time where a server has several slots, which others keep
+            busy meanwhile.
+    """
+    if isinstance(backend, ServerBackend):
+        backend.company = tuple(item.tokens for item in workload.items)
+        if backend.n_slots > 1 and not alone:
+            return StreamMeasurer(backend, workload, seed=seed)
+    return Measurer(backend, workload, schedule, seed=seed, baseline_share=baseline_share)

@@ -1,8 +1,10 @@
 """Disturbances of a measurement by the rest of the machine: how much, of what kind, by whom."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import reduce
+from operator import add
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, percent_text
@@ -390,13 +392,50 @@ class DisturbanceSummary:
             found.append(f"What other processes took is not known: {self.whole.others_s.reason}.")
         return tuple(found)
 
+    @property
+    def share(self) -> float | None:
+        """Share of the time that was disturbed; None if no time passed."""
+        return self.disturbed_s / self.whole.wall_s if self.whole.wall_s > 0 else None
+
     def document(self) -> Json:
         """Its fields as JSON."""
-        share = self.disturbed_s / self.whole.wall_s if self.whole.wall_s > 0 else None
         return {
             **self.whole.document(),
             "disturbed_s": self.disturbed_s,
-            **or_reason("disturbed_share", share, "no time passed"),
+            **or_reason("disturbed_share", self.share, "no time passed"),
             "causes": [one.document() for one in self.causes],
             "failure": self.failure,
         }
+
+
+def joined(summaries: Sequence[DisturbanceSummary]) -> DisturbanceSummary | None:
+    """Summaries of several measurements as one, the earliest first; None without any."""
+    if not summaries:
+        return None
+    by_kind: dict[tuple[Kind, str | None], list[Cause]] = {}
+    for cause in (cause for one in summaries for cause in one.causes):
+        by_kind.setdefault((cause.kind, cause.name), []).append(cause)
+    causes = [_one_cause(alike) for alike in by_kind.values()]
+    return DisturbanceSummary(
+        whole=reduce(add, (one.whole for one in summaries)),
+        disturbed_s=sum(one.disturbed_s for one in summaries),
+        causes=tuple(sorted(causes, key=_loss_s, reverse=True)),
+        failure=next((one.failure for one in summaries if one.failure is not None), None),
+    )
+
+
+def _one_cause(alike: Sequence[Cause]) -> Cause:
+    """Causes of one kind and name as one."""
+    seconds = sum(one.seconds for one in alike)
+    took_s = sum(one.share * one.seconds for one in alike if one.share is not None)
+    has_share = any(one.share is not None for one in alike)
+    return replace(
+        alike[0],
+        n_processes=max(one.n_processes for one in alike),
+        seconds=seconds,
+        share=took_s / seconds if has_share and seconds else None,
+    )
+
+
+def _loss_s(cause: Cause) -> float:
+    return cause.seconds if cause.share is None else cause.share * cause.seconds

@@ -31,6 +31,7 @@ from spectui.measure.workload import (
     tokenize,
     with_length,
 )
+from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Schedule, Setup
 from spectui.server.binary import ServerBinary
@@ -90,10 +91,13 @@ class CellMeasurer(ABC):
         """
         cell = visit.cell
         measurer = self._ready(cell)
-        before = _anchor(measurer)
         items = measurer.workload.items
-        pairs = steady(list(measurer.pairs(items, cell.speculation, turn=visit.repeat)))
-        after = _anchor(measurer)
+        with MachineWatch(rpc=self._setup.base.target.devices.rpc) as watch:
+            watch.start()
+            before = _anchor(measurer)
+            pairs = steady(list(measurer.pairs(items, cell.speculation, turn=visit.repeat)))
+            after = _anchor(measurer)
+            disturbance = watch.summary()
         if not measurements(pairs):
             raise BadInputError(
                 "the model ended every answer at once, so there is no decoding to measure; use "
@@ -106,6 +110,7 @@ class CellMeasurer(ABC):
             runs=tuple(map(_run, pairs)),
             anchors_tokens_per_s=anchors,
             noisy=anchors is not None and drift(anchors) > MAX_DRIFT,
+            disturbance=disturbance,
             lossless=None if cell.task.temp > 0 else check_lossless(measurer.engine, pairs),
         )
 

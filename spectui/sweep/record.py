@@ -6,6 +6,7 @@ from enum import StrEnum
 from spectui.documents import Json, or_reason
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.statistics import PairedMeasurement
+from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.speculative.counters import Counters, Detail
 from spectui.sweep.cells import Visit
 
@@ -117,6 +118,9 @@ class VisitRecord:
     """Tokens/s of short runs of the target alone before and after."""
     noisy: bool = False
     """Whether the anchors disagree."""
+    disturbance: DisturbanceSummary | None = None
+    """Load of the rest of the machine meanwhile; None in logs of earlier versions, which did not
+    watch it."""
     lossless: LosslessCheck | None = None
     """None with temperature, and if the target cannot be examined."""
     wall_s: float = 0.0

@@ -10,6 +10,7 @@ from spectui.measure.arm import OFF
 from spectui.measure.lossless import LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.monitor.disturbance import DisturbanceSummary, joined
 from spectui.speculative.counters import Counters
 from spectui.sweep.cells import Cell, varying, with_values
 from spectui.sweep.record import NO_ROUNDS, Decoded, PromptRun, VisitRecord, VisitState
@@ -18,6 +19,8 @@ _ENOUGH = 0.98
 """Share of the best speedup beyond which a longer draft is not worth it."""
 _FEWEST_LENGTHS = 3
 _NOTHING = "nothing was decoded"
+_UNMEASURED = "nothing was measured"
+UNWATCHED = "the machine was not watched"
 
 
 class Against(StrEnum):
@@ -78,6 +81,11 @@ class CellSummary:
     def n_noisy(self) -> int:
         """Number of repeats whose anchors disagree."""
         return sum(record.noisy for record in self.complete)
+
+    @cached_property
+    def disturbance(self) -> DisturbanceSummary | None:
+        """What else the machine did meanwhile; None where it was not watched."""
+        return joined([one.disturbance for one in self.complete if one.disturbance is not None])
 
     @property
     def check(self) -> LosslessCheck | None:
@@ -163,6 +171,7 @@ class CellSummary:
             "error": self.error,
             "n_repeats": self.n_repeats,
             "n_noisy": self.n_noisy,
+            **self._disturbance_document(),
             **or_reason("off_tokens_per_s", self.off_tokens_per_s, _NOTHING),
             **or_reason("on_tokens_per_s", self.on_tokens_per_s, _NOTHING),
             **self._together_document(),
@@ -181,6 +190,17 @@ class CellSummary:
                 for run in record.runs
             ],
         }
+
+    def _disturbance_document(self) -> Json:
+        """The seconds and the causes; the readings are those of the whole sweep."""
+        seen, brief = self.disturbance, None
+        if seen is not None:
+            brief = {
+                "watched_s": seen.whole.wall_s,
+                "disturbed_s": seen.disturbed_s,
+                "causes": [one.document() for one in seen.causes],
+            }
+        return or_reason("disturbance", brief, UNWATCHED if self.complete else _UNMEASURED)
 
     def _together_document(self) -> Json:
         if self.cell.place.n_slots == 1:
@@ -239,6 +259,11 @@ def together(n_slots: int, runs: Sequence[Decoded]) -> float | None:
     found = [(run.n_tokens + 1, run.request_s) for run in runs if run.request_s is not None]
     seconds = sum(took_s for _n, took_s in found)
     return n_slots * sum(n for n, _took_s in found) / seconds if seconds else None
+
+
+def disturbance_of(summaries: Iterable[CellSummary]) -> DisturbanceSummary | None:
+    """What else the machine did while the cells were measured; None where it was not watched."""
+    return joined([one.disturbance for one in summaries if one.disturbance is not None])
 
 
 def turned(summaries: Iterable[CellSummary]) -> Iterator[tuple[CellSummary, CellSummary]]:

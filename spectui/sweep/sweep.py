@@ -30,9 +30,11 @@ from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore, sweep_folder
 from spectui.sweep.summary import (
+    UNWATCHED,
     CellSummary,
     best_per_category,
     best_per_drafter,
+    disturbance_of,
     flattenings,
     summarise,
 )
@@ -192,6 +194,7 @@ class Sweep:
             interrupted: whether it was stopped.
         """
         setup = self.setup
+        seen = disturbance_of(summaries)
         index = {one.cell: number for number, one in enumerate(summaries)}
         return {
             "name": self.name,
@@ -207,6 +210,7 @@ class Sweep:
             "n_cells_left": len(self.cells) - len(summaries),
             "left_out": list(self.left_out),
             "notes": list(notes),
+            **or_reason("disturbance", seen and seen.document(), UNWATCHED),
             "cells": [one.document() for one in summaries],
             "best_per_drafter": [
                 {"drafter": drafter, "cell": index[one.cell], "name": one.name}

@@ -15,6 +15,7 @@ from spectui.sweep.summary import (
     against_off,
     best_per_category,
     best_per_drafter,
+    disturbance_of,
     flattenings,
     full_names,
     ranked,
@@ -22,6 +23,8 @@ from spectui.sweep.summary import (
 )
 
 _NONE = "–"
+_N_DISTURBED = 3
+"""Disturbed cells that a remark names."""
 _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """With what spreadsheets begin a formula: the last are wide forms of the first."""
 
@@ -174,6 +177,7 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
             "noisy: the machine's own speed moved by more than 15 % within the cell; run nothing "
             "else beside it."
         )
+    yield from _disturbed(summaries)
     yield from _differing(summaries)
     reasons = {one.speedup.interval_reason for one in measured if one.speedup is not None}
     for reason in sorted(filter(None, reasons)):
@@ -186,6 +190,23 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
     for one in summaries:
         if one.error is not None:
             yield f"Failed: {name_of(one)}: {one.error}"
+
+
+def _disturbed(summaries: Sequence[CellSummary]) -> Iterator[str]:
+    """What disturbed the machine, and the cells that it disturbed most."""
+    whole, name_of = disturbance_of(summaries), full_names(summaries)
+    if whole is None or not whole.notes:
+        return
+    yield from whole.notes
+    shares = {
+        name_of(one): one.disturbance.share or 0.0
+        for one in summaries
+        if one.disturbance is not None and one.disturbance.notes
+    }
+    most = sorted(filter(shares.get, shares), key=lambda name: -shares[name])[:_N_DISTURBED]
+    if most:
+        told = "; ".join(f"{name} ({percent_text(shares[name])})" for name in most)
+        yield f"Disturbed for the largest share of their time: {told}."
 
 
 def _differing(summaries: Sequence[CellSummary]) -> Iterator[str]:

@@ -187,12 +187,14 @@ class RoundTerms:
         )
 
 
-def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -> RoundTerms | None:
+def measured_terms(
+    speculative: Counters, *, target_step_s: float, off_s: float
+) -> RoundTerms | None:
     """Terms of rounds that were run.
 
     Args:
         speculative: counts and times of the setting.
-        baseline: counts and times of the target alone.
+        target_step_s: V(1).
         off_s: seconds per token of the target alone.
 
     Returns:
@@ -200,7 +202,7 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
     """
     n = speculative.n_rounds
     alpha, step_s = speculative.alpha, speculative.draft_step_s
-    timed = off_s > 0 and baseline.times.verify_s > 0 and speculative.times.verify_s > 0
+    timed = off_s > 0 and target_step_s > 0 and speculative.times.verify_s > 0
     if alpha is None or not timed:
         return None
     times = speculative.times
@@ -211,7 +213,7 @@ def measured_terms(speculative: Counters, baseline: Counters, *, off_s: float) -
         rejected=speculative.n_rejections / n,
         # A drafter without a model takes no steps: all its work counts.
         step_s=times.draft_s / speculative.n_drafted if step_s is None else step_s,
-        target_step_s=baseline.times.verify_s / baseline.n_rounds,
+        target_step_s=target_step_s,
         off_s=off_s,
         draft_s=times.draft_s / n if step_s is None else speculative.chain_s / n,
         again_s=0.0 if step_s is None else (times.draft_s - speculative.chain_s) / n,
@@ -341,7 +343,7 @@ def find(
     faster = outlook(()) if has_floor else better
     scale = faster.break_even_draft()
     is_free = own.chain_s + own.again_s < _NOTHING * terms.total_s
-    decides, without = _largest_loss(better, terms)
+    decides, without = largest_loss(terms, speedup)
     limit, at = better.limit(lengths)
     one_token_s = costs.single_s if costs is not None and at is not own else terms.target_step_s
     return Findings(
@@ -364,9 +366,15 @@ def find(
     )
 
 
-def _largest_loss(outlook: Outlook, terms: RoundTerms) -> tuple[Term, float]:
-    """Return the term that costs most, and the speedup of the setting if it alone were ideal."""
-    own = outlook.own
+def largest_loss(terms: RoundTerms, speedup: float) -> tuple[Term, float]:
+    """Return the term that costs most, and the speedup of the setting if it alone were ideal.
+
+    Args:
+        terms: terms of the setting.
+        speedup: speedup of the setting as it is.
+    """
+    own = terms.mean_round()
+    outlook = Outlook(own, (), alpha=terms.alpha, emitted=terms.emitted, speedup=speedup)
     one_token = replace(own, verify_s=min(own.verify_s, terms.target_step_s))
     # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
     rollback_s = own.rejection_s * terms.rejected

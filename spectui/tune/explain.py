@@ -144,7 +144,9 @@ def explain_measured(
         return Explanation(text=_served(speculative), findings=None)
     terms = None
     if off:
-        terms = measured_terms(speculative, total_counters(baseline), off_s=1 / off)
+        alone = total_counters(baseline)
+        step_s = alone.times.verify_s / alone.n_rounds if alone.n_rounds else 0.0
+        terms = measured_terms(speculative, target_step_s=step_s, off_s=1 / off)
     if terms is None:
         return Explanation(text=_NOTHING_DRAFTED, findings=None)
     found = find(terms, speedup=speedup, is_measured=True, costs=costs, has_floor=_has_floor(arm))

@@ -3,7 +3,9 @@
 Where a finalist's draft takes room from the target's experts, off is not measured beside it but
 where it is fastest, without a draft. Both cannot be loaded at once, so all prompts of a leg are
 decoded in one place of the target after the other (``RaceRuns``). Where each change loads models,
-every prompt of a leg is decoded by one setting, and then by the next (``ApartRuns``). The order
+every prompt of a leg is decoded by one setting, and then by the next (``ApartRuns``). Where a
+server has several slots, blocks of prompts take the place of single ones (``StreamRuns``,
+``StreamsApart``). The order
 turns round from leg to leg: it begins with what is loaded, and drift cancels.
 """
 
@@ -19,6 +21,7 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.streams import StreamMeasurer, Timed, stream_pairs
 from spectui.measure.workload import WorkItem
 
 T = TypeVar("T")
@@ -118,8 +121,11 @@ class RaceRuns(RaceLegs):
             self.load(alike[0])
             for arm in alike:
                 again_after_a_death(partial(self.measurer.warm_up, arm.speculation))
-            for turn, item in enumerate(items, start):
-                self._measure_item(item, alike, turn)
+            self._measure_items(items, alike, start)
+
+    def _measure_items(self, items: Sequence[WorkItem], arms: Sequence[Arm], start: int) -> None:
+        for turn, item in enumerate(items, start):
+            self._measure_item(item, arms, turn)
 
     def _measure_item(self, item: WorkItem, arms: Sequence[Arm], turn: int) -> None:
         self.check_time(self.n_items)
@@ -186,10 +192,13 @@ class ApartRuns(RaceLegs):
         for arm in order:
             self.load(arm)
             self.measurer.warm_up(arm.speculation)
-            for item in items:
-                self.check_time(self.n_items)
-                self._results[arm].append(self.measurer.decode(item, arm.speculation))
-                self._tell()
+            self._measure_items(items, arm)
+
+    def _measure_items(self, items: Sequence[WorkItem], arm: Arm) -> None:
+        for item in items:
+            self.check_time(self.n_items)
+            self._results[arm].append(self.measurer.decode(item, arm.speculation))
+            self._tell()
 
     def _tell(self) -> None:
         """Emit events of pairs that have become complete."""
@@ -198,6 +207,54 @@ class ApartRuns(RaceLegs):
             for pair in pairs[self._n_told[arm] :]:
                 self.on_pair(pair)
             self._n_told[arm] = len(pairs)
+
+
+@dataclass(eq=False)
+class StreamRuns(RaceRuns):
+    """Measures by blocks of as many prompts as a server has slots."""
+
+    measurer: StreamMeasurer
+
+    def _measure_items(self, items: Sequence[WorkItem], arms: Sequence[Arm], start: int) -> None:
+        for turn, block in _blocks(items, self.measurer.n_streams, start):
+            for arm in arms:
+                self.check_time(self.n_items)
+                for pair in self.measurer.streams(block, arm.speculation, turn):
+                    self._pairs[arm].append(pair)
+                    self.on_pair(pair)
+
+
+@dataclass(eq=False)
+class StreamsApart(ApartRuns):
+    """Measures blocks of prompts by one setting after the other."""
+
+    measurer: StreamMeasurer
+    _timed: defaultdict[Arm, list[Timed]] = field(
+        init=False, default_factory=partial(defaultdict, list)
+    )
+
+    def pairs(self, arm: Arm) -> tuple[Pair, ...]:
+        """Paired measurements of a finalist against off."""
+        return stream_pairs(self._items, self._timed[self.off], self._timed[arm])
+
+    @property
+    def n_items(self) -> int:
+        """Prompts that were measured with a finalist at least."""
+        return max(len(self._timed[arm]) for arm in self.arms)
+
+    def _measure_items(self, items: Sequence[WorkItem], arm: Arm) -> None:
+        for _turn, block in _blocks(items, self.measurer.n_streams, 0):
+            self.check_time(self.n_items)
+            self._timed[arm] += self.measurer.decode_together(block, arm.speculation)
+            self._tell()
+
+
+def _blocks(
+    items: Sequence[WorkItem], size: int, start: int
+) -> Iterator[tuple[int, Sequence[WorkItem]]]:
+    """Prompts by blocks, each with its number; ``start`` prompts went before."""
+    for at in range(0, len(items), size):
+        yield -(-(start + at) // size), items[at : at + size]
 
 
 def race_runs(
@@ -210,5 +267,9 @@ def race_runs(
     check_time: Callable[[int], None] = lambda _n: None,
 ) -> RaceLegs:
     """Legs of a race as they suit what measures; arguments as the fields of ``RaceLegs``."""
-    runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
+    is_apart = measurer.n_beside_off == 0
+    if isinstance(measurer, StreamMeasurer):
+        runs: type[RaceLegs] = StreamsApart if is_apart else StreamRuns
+    else:
+        runs = ApartRuns if is_apart else RaceRuns
     return runs(measurer, arms, off=off, load=load, on_pair=on_pair, check_time=check_time)

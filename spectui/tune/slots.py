@@ -10,7 +10,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Run
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.slots import SlotResult
+from spectui.measure.slots import SlotResult, request_s
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload
@@ -62,9 +62,10 @@ def measure_slots(
     judged = partial(SlotResult, min_gain=min_gain, basis=result.verdict.basis)
     found = [judged(n_slots=numbers[0], found=_race(result, workload))]
     left_out: list[int] = []
+    race_s = sum(sum(request_s(pair)) for pair in result.pairs) / numbers[0]
     try:
         for n_slots in numbers[1:]:
-            if left_s() < _race_s(result):
+            if left_s() < race_s:
                 left_out.append(n_slots)
                 continue
             measured = _compared(open_backend(n_slots), best, workload, on_run, left_s)
@@ -108,9 +109,3 @@ def _race(result: TuneResult, workload: Workload) -> Comparison:
         speedup=result.speedup,
         lossless=result.lossless,
     )
-
-
-def _race_s(result: TuneResult) -> float:
-    """Seconds that the leader and off took on the prompts of the race."""
-    runs = [run for pair in result.pairs for run in (pair.baseline, pair.speculative)]
-    return sum(run.prompt_s + run.decode_s for run in runs)

@@ -18,9 +18,9 @@ from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.comparable import found_again
-from spectui.measure.measurer import Measurer
 from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.requests import usual_shape
+from spectui.measure.streams import StreamPair, measurer_of
 from spectui.measure.workload import Workload
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
@@ -241,7 +241,7 @@ class Tuning:
             workload=setup.workload,
             division=division,
             n_ctx=setup.off.context.ctx_size,
-            measurer=Measurer(
+            measurer=measurer_of(
                 measuring, setup.workload, setup.schedule, baseline_share=BASELINE_SHARE
             ),
             loader=loader,
@@ -363,6 +363,7 @@ class Tuning:
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
+            streams=any(isinstance(pair, StreamPair) for pair in result.pairs),
             basis=result.verdict.basis,
         )
         return lasting(promise)

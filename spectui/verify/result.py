@@ -17,9 +17,8 @@ from spectui.measure.statistics import NO_INTERVAL, Speedup
 from spectui.measure.verdict import Basis, doubt, judge
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.options.setup import Schedule
-from spectui.verify.builds import Builds
+from spectui.server.help_text import Version
 from spectui.verify.comparison import Summary, agreement, ratio_of, summarise, verdict
-from spectui.verify.counts import CountCheck
 from spectui.verify.subject import Origin
 
 _NO_PROMISE = "nothing was promised"
@@ -34,7 +33,8 @@ class Verified:
 
     case: Case
     binary: str
-    builds: Builds
+    version: Version | None
+    """The binary's llama.cpp; None if it does not report one."""
     arguments: Mapping[str, tuple[str, ...]]
     """Command lines of the servers, ``off`` and ``on``."""
     promise: Promise | None
@@ -48,13 +48,16 @@ class Verified:
     n_starts: int = 0
     repeated: tuple[str, ...] = ()
     """Prompts that were left out as duplicates of others in tokens."""
-    counts: CountCheck | None = None
-    counts_reason: str | None = None
-    """Reason why no counts were compared."""
     disturbance: Known[DisturbanceSummary] = UNWATCHED
     """Load of the rest of the machine while the servers decoded."""
     ended: BaseException | None = field(default=None, compare=False)
     """The error that ended it early."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one prompt at a time is measured although the server has several slots."""
+        promise = self.promise
+        return promise is not None and self.case.n_slots > 1 and not promise.streams
 
     @property
     def delivered(self) -> tuple[Observed, ...]:
@@ -106,14 +109,12 @@ class Verified:
         """All of it, in documents."""
         case, delivered = self.case, self.summary
         draft = None if case.used_draft is None else str(case.used_draft.path)
-        counts = None if self.counts is None else self.counts.document(self.builds)
         return {
             "server": {
                 "path": self.binary,
-                **version_document(self.builds.server),
+                **version_document(self.version),
                 "arguments": {side: list(words) for side, words in self.arguments.items()},
             },
-            "drift": self.builds.document(),
             "target": {"path": str(case.target.path)},
             "draft": {
                 "kind": case.speculation.own.label,
@@ -133,7 +134,6 @@ class Verified:
             **or_reason("promised", self._promised(), _NO_PROMISE),
             **or_reason("delivered", delivered and delivered.document(), _NOTHING),
             **self._agreement(),
-            **or_reason("counts", counts, self.counts_reason or _NOTHING),
             **or_reason(
                 "disturbance",
                 self.disturbance.value and self.disturbance.value.document(),
@@ -181,15 +181,11 @@ def warnings(found: Verified) -> Iterator[str]:
     summary = found.summary
     if summary is not None and not summary.n_drafted:
         yield "llama-server drafted nothing with the exported flags; its log may say why."
-    if found.counts is not None and found.counts.differences:
-        yield _differing(found.counts)
     yield from _decision(found)
 
 
 def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Notes on circumstances of the measurement."""
-    if found.builds.note is not None:
-        yield found.builds.note
     if found.promise is not None and found.promise.schedule is Schedule.FAST:
         yield (
             "what was promised was measured on the fast schedule, which llama-server does not have."
@@ -199,6 +195,12 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
         yield (
             f"what was promised was measured with {counted(threads, 'compute thread')}, beside a "
             "screen that keeps a core; the server has its own number."
+        )
+    if found.is_alone:
+        yield (
+            f"with {found.case.n_slots} slots an earlier spectui measured one prompt at a time, "
+            "beside requests that kept the other slots busy; verify did the same. bench -np "
+            f"{found.case.n_slots} measures all that are in flight."
         )
     yield from _doubts(found)
     if found.disturbance.value is not None:
@@ -242,18 +244,6 @@ def _decision(found: Verified) -> Iterator[str]:
     now = judge(summary.speedup, min_gain=promise.min_gain, temp=promise.case.sampling.temp)
     if now.use_speculation != wanted:
         yield f"by the server's own numbers the verdict is another one. {now.reason}"
-
-
-def _differing(check: CountCheck) -> str:
-    parted = [one.prompt_id for one in check.differences if one.parted_at is not None]
-    counted_otherwise = [one.prompt_id for one in check.differences if one.parted_at is None]
-    told = []
-    if parted:
-        told.append(f"the output itself parts on {_named(tuple(dict.fromkeys(parted)))}")
-    if counted_otherwise:
-        names = _named(tuple(dict.fromkeys(counted_otherwise)))
-        told.append(f"the output is the same and the counts are not on {names}")
-    return f"llama-server did not do what the engine did: {'; '.join(told)}."
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -5,12 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
 from spectui.engine.guard import request_of
-from spectui.errors import CancelledError, SpectuiError
-from spectui.format import counted
 from spectui.known import Known
-from spectui.llama.library import known_version, llama_cpp_commit, llama_cpp_version
+from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.measure.backend import load_setup
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer, Run
@@ -19,21 +16,18 @@ from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import measuring_arguments, open_fleet, plan
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.workload import Workload, served_workload, tokenize
+from spectui.measure.streams import measurer_of
+from spectui.measure.workload import served_workload, tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Schedule
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
 from spectui.speculative.mtp import effective_schedule
-from spectui.verify.builds import Builds
-from spectui.verify.counts import CountCheck, Sample, compare_counts, incomparable, sample_of
 from spectui.verify.result import Verified
 from spectui.verify.subject import Origin, subject
 
 _MIN_GAIN = 0.02
 """The default of a search."""
-_Results = dict[Sample, GenerationResult]
-"""Results of the engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +58,6 @@ class Verification:
     seed: int
     """Seed of the order of turns."""
     repeats: int = 1
-    counts: bool | None = None
-    """Whether counts are compared; None to compare if the models can be loaded here."""
     keeps_both: bool | None = None
     """Whether both servers run at once; None to do so if they fit."""
     from_disk: bool = False
@@ -74,7 +66,7 @@ class Verification:
     """Asked after every prompt whether there is time for another one."""
 
     def verify(self, claim: Claim, *, schedule: Schedule | None = None) -> Verified:
-        """Serve the prompts, then compare counts.
+        """Serve the prompts.
 
         An interrupt or a failing server ends it early, with what was measured.
 
@@ -95,17 +87,13 @@ class Verification:
             "off": measuring_arguments(case.off, self.binary),
             "on": measuring_arguments(case, self.binary),
         }
-        results: _Results = {}
         promise, ended = claim.promise, None
         if schedule is not None:
-            promise, made = self._promise(claim, schedule)
-            ended = made.ended
-            if promise.schedule is Schedule.SERVER:
-                results = {sample_of(run.item): run.speculative for run in made.runs}
+            promise, ended = self._promise(claim, schedule)
         found = Verified(
             case=case,
             binary=self.binary.path,
-            builds=self._builds(promise),
+            version=self.binary.version,
             arguments=arguments,
             promise=promise,
             origin=claim.origin,
@@ -114,26 +102,14 @@ class Verification:
             seed=self.seed,
             ended=ended,
         )
-        return self._with_counts(
-            found if ended is not None else self._deliver(claim, found), results
-        )
-
-    def _builds(self, promise: Promise | None) -> Builds:
-        """The binary's llama.cpp, and the one that measured in-process, or would."""
-        server = self.binary.version
-        if promise is None:
-            version = known_version().value
-            commit = None if version is None else llama_cpp_commit()
-            return Builds(engine=version, engine_commit=commit, server=server)
-        commit = promise.llama_cpp_commit
-        return Builds(engine=promise.llama_cpp, engine_commit=commit, server=server)
+        return found if ended is not None else self._deliver(claim, found)
 
     def has_both(self, case: Case) -> bool:
         """Whether both servers run at once."""
         return keeps_off(case.off, (request_of(case),), wanted=self.keeps_both)
 
-    def _promise(self, claim: Claim, wanted: Schedule) -> tuple[Promise, Comparison]:
-        """Measure in-process what a server should deliver."""
+    def _promise(self, claim: Claim, wanted: Schedule) -> tuple[Promise, BaseException | None]:
+        """Measure in-process what a server should deliver; return what ended that early as well."""
         case = claim.case
         with self.open_engine() as engine:
             target, draft = load_setup(engine, case)
@@ -159,7 +135,7 @@ class Verification:
             llama_cpp=llama_cpp_version(),
             llama_cpp_commit=llama_cpp_commit(),
         )
-        return promise, found
+        return promise, found.ended
 
     def _deliver(self, claim: Claim, found: Verified) -> Verified:
         """Have the servers continue the prompts."""
@@ -187,8 +163,13 @@ class Verification:
                 sampling=case.sampling,
                 n_ctx=case.context.ctx_size,
             )
-            backend.company = tuple(item.tokens for item in workload.items)
-            measurer = Measurer(backend, workload, Schedule.SERVER, seed=self.seed)
+            measurer = measurer_of(
+                backend,
+                workload,
+                Schedule.SERVER,
+                seed=self.seed,
+                alone=found.is_alone,
+            )
             served = self._compare(measurer, case)
         return replace(
             found,
@@ -208,38 +189,3 @@ class Verification:
             watch=Known(MachineWatch(rpc=case.target.devices.rpc)),
             has_time=self.has_time,
         )
-
-    def _with_counts(self, found: Verified, results: _Results) -> Verified:
-        """The comparison of counts with the engine's, or the reason why there is none."""
-        reason = incomparable(found.case.speculation)
-        if found.case.n_slots > 1:
-            reason = "llama-server decoded several streams at once, which rounds otherwise"
-        if self.counts is False:
-            reason = "--no-counts"
-        if found.ended is not None:
-            reason = "the run was ended before"
-        if reason is not None:
-            return replace(found, counts_reason=reason)
-        try:
-            check = self._count(found, results)
-        except (KeyboardInterrupt, CancelledError) as error:
-            return replace(found, counts_reason="interrupted", ended=error)
-        except SpectuiError as error:
-            ended = error if self.counts else None
-            return replace(found, counts_reason=str(error), ended=ended)
-        return replace(found, counts=check)
-
-    def _count(self, found: Verified, results: _Results) -> CountCheck:
-        """Run what the engine has not run yet."""
-        case = found.case
-        items = dict.fromkeys(pair.item for pair in found.pairs)
-        missing = tuple(item for item in items if sample_of(item) not in results)
-        if missing:
-            with self.open_engine() as engine:
-                load_setup(engine, case)
-                self.say(f"counting in-process on {counted(len(missing), 'prompt')}")
-                workload = Workload(items=missing, n_predict=case.n_predict, sampling=case.sampling)
-                measurer = Measurer(engine, workload, Schedule.SERVER)
-                for item in missing:
-                    results[sample_of(item)] = measurer.decode(item, case.speculation)
-        return compare_counts(found.pairs, results)

@@ -92,7 +92,7 @@ def test_sweep_and_trace_measure_the_same(
     "command",
     [
         ("bench", "--backend", "server"),
-        ("verify", "--no-promise", "--no-counts"),
+        ("verify", "--no-promise"),
     ],
     ids=lambda command: command[0],
 )

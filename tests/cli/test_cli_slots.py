@@ -17,6 +17,7 @@ from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.server.binary import examine
+from spectui.tune.studies.listing import list_studies
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.mtp import write_qwen35
@@ -146,10 +147,14 @@ def test_a_promise_of_several_slots_is_verified_with_as_many(
 ) -> None:
     search = ("--trials", 2, "--spec-type", "draft-simple", "--study", "mine")
     assert run("tune", *served, *search, "-np", "2") == 0, spectui.err
+    (entry,) = list_studies(None)
+    assert entry.promise is not None
+    # As with bench -np 2: all that are in flight are measured.
+    assert entry.promise.streams
     assert spectui("verify", "mine", *served[2:], "--json", "-") == 0, spectui.err
     found = json.loads(spectui.out)
-    assert found["counts"] is None
-    assert "several streams at once" in found["counts_reason"]
+    assert found["delivered"]["speedup"] == pytest.approx(1.25)
+    assert not any("one prompt at a time" in note for note in found["notes"])
     words = found["server"]["arguments"]["on"]
     assert (option(words, "-np"), option(words, "-c")) == ("2", "512")
 

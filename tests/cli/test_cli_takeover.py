@@ -293,7 +293,7 @@ def test_so_it_is_where_a_server_is_started(
 ) -> None:
     line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 --repeat-penalty 1.1"
     options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-"]
-    more = {"verify": ("--no-counts",), "bench": ("--backend", "server")}[command]
+    more = {"verify": (), "bench": ("--backend", "server")}[command]
     assert spectui(command, *options, *more, "--server-bin", llama_server_binary) == 0, spectui.err
     (note, *_others) = json.loads(spectui.out)["notes"]
     # A server that is started in its place gets what only the command knows.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spectui.speculative.expectation import RoundModel, expected_tokens, full_speedup
+from spectui.speculative.expectation import expected_tokens, ideal_speedup
 from tests.support.markdown import DOCS, ROOT, Document
 
 _README = (ROOT / "README.md").read_text("utf-8")
@@ -84,6 +84,5 @@ def test_the_worked_example_is_computed() -> None:
         computed = [expected_tokens(0.8, n)]
         for factor in (times, (1 + times) / 2, 1.0):
             verify = 1.0 if factor == 1 else (experts_ms * factor + rest_ms) / token_ms
-            model = RoundModel(alpha=0.8, gamma=n, draft_step=draft_ms / token_ms, verify=verify)
-            computed += [verify, full_speedup(model)]
+            computed += [verify, ideal_speedup(0.8, n, draft_ms / token_ms, verify)]
         assert [float(part) for part in told.split(" | ")] == [round(one, 2) for one in computed]

@@ -10,7 +10,7 @@ TWIN = (*ALONE, "-md", "twin.gguf")
 VERIFY = ("verify", "--server-bin", "./llama-server")
 
 
-PLAIN = ("--no-promise", "--no-counts", "--quiet")
+PLAIN = ("--no-promise", "--quiet")
 WAYS: dict[str, tuple[Ways, tuple[object, ...]]] = {
     "open": ({"on_ms": 4.5}, PAIR),
     "less": ({"on_ms": 8.0}, PAIR),
@@ -47,5 +47,5 @@ def test_command(golden: Golden, place: Place) -> None:
     place.server("llama-server")
     command = "LLAMA_ARG_CTX_SIZE=256 llama-server -m target.gguf -md close.gguf -t 1 --port 9"
     command += " --spec-type draft-simple --spec-draft-n-max 5 -np 3 --api-key x"
-    given = ("--prompts", "prompts.jsonl", "-n", 12, "--no-promise", "--no-counts")
+    given = ("--prompts", "prompts.jsonl", "-n", 12, "--no-promise")
     golden("verify/command", place.page("command", *VERIFY, "--from", command, *given))

@@ -9,6 +9,7 @@ import pytest
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.server_backend import ServerBackend, Servers, result_of
@@ -19,6 +20,7 @@ from spectui.measure.verdict import Answer
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
+from spectui.tune.race_runs import race_runs
 from tests.support.models import Tiny, write_tiny
 from tests.support.streams import BASE, ITEMS, ON, WORKLOAD, Recorded, backend, completion
 
@@ -46,6 +48,53 @@ def test_halves_take_turns_where_a_change_loads_models() -> None:
     halves = [one.partition("|")[0] for one in servers.asked]
     assert halves == ["abcd", "ABCD", "EFG", "efg", "efg", "EFG", "ABCD", "abcd"]
     assert [pair.item.id for pair in pairs] == list("abcdefgefgabcd")
+
+
+@pytest.mark.parametrize("keeps_off", [True, False])
+def test_a_race_measures_every_request_in_flight(*, keeps_off: bool) -> None:
+    servers, arm, told = (
+        Recorded(keeps_off=keeps_off),
+        Arm(draft=None, speculation=ON),
+        list[Pair](),
+    )
+    measurer = measurer_of(backend(servers, 3), WORKLOAD, Schedule.SERVER)
+    runs = race_runs(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
+    for start, leg in ((0, ITEMS[:4]), (4, ITEMS[4:])):
+        runs.measure((arm,), start, leg)
+    assert [pair.item.id for pair in runs.pairs(arm)] == list("abcdefg")
+    assert all(isinstance(pair, StreamPair) for pair in runs.pairs(arm))
+    assert tuple(told) == runs.pairs(arm)
+    assert runs.n_items == 7
+    measured = [one.partition("|")[0] for one in servers.asked]
+    expected = ["abc", "d", "ABC", "D", "EFG", "efg"]
+    if keeps_off:
+        blocks = [one.lower() for one in measured]
+        assert blocks[::2] == blocks[1::2] == ["abc", "d", "efg"]
+    else:
+        assert measured in (expected, [one.swapcase() for one in expected])
+
+
+def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
+    servers, arm = Recorded(keeps_off=False), Arm(draft=None, speculation=ON)
+    measurer = measurer_of(backend(servers, 2), WORKLOAD, Schedule.SERVER)
+
+    def check(_n_done: int) -> None:
+        if len(servers.asked) == 5:
+            raise KeyboardInterrupt
+
+    runs = race_runs(
+        measurer, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None, check_time=check
+    )
+    with pytest.raises(KeyboardInterrupt):
+        runs.measure((arm,), 0, ITEMS)
+    assert [pair.item.id for pair in runs.pairs(arm)] == ["a", "b"]
+
+
+def test_one_prompt_at_a_time_is_measured_where_a_promise_was() -> None:
+    some = backend(Recorded(keeps_off=True), 3)
+    found = measurer_of(some, WORKLOAD, Schedule.SERVER, alone=True)
+    assert type(found) is Measurer
+    assert some.company == tuple(item.tokens for item in ITEMS)
 
 
 def test_one_slot_is_measured_prompt_by_prompt() -> None:

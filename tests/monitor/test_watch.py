@@ -14,12 +14,12 @@ import pynvml
 import pytest
 
 from spectui.monitor.counters import Mark
-from spectui.monitor.disturbance import Disturbance, Kind, between
+from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
-from tests.support.machine import OWN, TICKS_PER_S, Machine
+from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
@@ -629,6 +629,28 @@ def test_the_largest_causes_are_told(machine: Machine) -> None:
         (note,) = watch.summary().notes
     assert [name in note for name in names] == [True] * 4 + [False] * 2
     assert note.endswith("; and 2 causes more.")
+
+
+def test_summaries_of_several_measurements_are_one() -> None:
+    crowded = replace(
+        QUIET,
+        disturbed_s=30.0,
+        causes=(
+            Cause(kind=Kind.PROCESS, name="cc1plus", seconds=10.0, share=0.9),
+            Cause(kind=Kind.MEMORY, seconds=30.0, share=0.5),
+        ),
+        failure="it ended",
+    )
+    found = joined([DISTURBED, QUIET, crowded])
+    assert found is not None
+    assert (found.whole.wall_s, found.disturbed_s, found.failure) == (180.0, 61.0, "it ended")
+    assert found.share == pytest.approx(61 / 180)
+    slept, compiler, memory = found.causes
+    assert (slept.kind, slept.share) == (Kind.SLEPT, None)
+    assert (compiler.name, compiler.seconds) == ("cc1plus", 41.0)
+    assert compiler.share == pytest.approx((31 * 0.4 + 10 * 0.9) / 41)
+    assert memory.kind is Kind.MEMORY
+    assert joined([]) is None
 
 
 def test_what_disturbed_for_a_moment_is_in_the_document_alone(machine: Machine) -> None:

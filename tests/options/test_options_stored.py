@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,14 @@ def test_promises(kept: Mapping[str, Any], read: Speculation) -> None:
     found = from_plain(stored, Promise)
     assert found is not None
     assert found.case.speculation == read
+
+
+def test_older_promises_measured_one_prompt_at_a_time() -> None:
+    stored = json.loads(json.dumps(to_plain(replace(PROMISE, streams=True))))
+    assert from_plain(stored, Promise) == replace(PROMISE, streams=True)
+    del stored["streams"]
+    assert from_plain(stored, Promise) == PROMISE
+    assert not PROMISE.streams
 
 
 @ALL_FLAT

@@ -8,8 +8,20 @@ from spectui.errors import BadInputError, DoesNotFitError, HopelessError, UsageE
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
+from spectui.sweep.summary import summarise
 from spectui.sweep.sweep import Sweep
-from tests.support.sweep import MACHINE, TASK, ScriptedMeasurer, cell, off_cell, record, sweep
+from spectui.sweep.tables import remarks
+from tests.support.machine import DISTURBED, seen_by_watches
+from tests.support.sweep import (
+    MACHINE,
+    TASK,
+    ScriptedMeasurer,
+    cell,
+    named,
+    off_cell,
+    record,
+    sweep,
+)
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -152,6 +164,39 @@ def left(one: Sweep, measurer: ScriptedMeasurer) -> dict[str, list[float | None]
     with one.open():
         one.run(measurer, tell)
     return found
+
+
+def test_what_disturbed_a_cell_is_kept_with_it_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen_by_watches(monkeypatch, DISTURBED)
+    one = sweep(2)
+    ran(one)
+    again = sweep(2)
+    with again.open():
+        kept = again.records
+        summaries = again.summaries()
+    assert [record.disturbance for record in kept] == [DISTURBED] * 2
+    document = again.document(summaries, (), interrupted=False)
+    assert document["disturbance"]["disturbed_s"] == 2 * DISTURBED.disturbed_s
+    brief = [entry["disturbance"] for entry in document["cells"]]
+    assert [one["disturbed_s"] for one in brief] == [DISTURBED.disturbed_s] * 2
+    assert [cause["name"] for cause in brief[0]["causes"]] == [None, "cc1plus"]
+    told = list(remarks(summaries))
+    assert (
+        "The machine was disturbed for 1 min 02 s of 2 min 00 s: another process (cc1plus) took "
+        "40 % of a core for 1 min 02 s."
+    ) in told
+    assert "Meanwhile the machine slept for 24 min 00 s." in told
+    (most,) = (text for text in told if text.startswith("Disturbed for the largest share"))
+    assert "draft: max 2" in most
+
+
+def test_a_log_of_before_says_nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen_by_watches(monkeypatch, DISTURBED)
+    summaries = summarise(named(cell(2)), [record(cell(2))])
+    document = sweep(2).document(summaries, (), interrupted=False)
+    assert document["disturbance"] is None
+    assert document["cells"][0]["disturbance_reason"] == "the machine was not watched"
+    assert not any("disturbed" in text.lower() for text in remarks(summaries))
 
 
 def test_the_estimate_follows_what_cells_took() -> None:

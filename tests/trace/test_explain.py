@@ -207,7 +207,7 @@ BASELINE = Counters(n_rounds=34, times=RoundTimes(verify_s=1.7))
 
 
 def measured(speculative: Counters = SPECULATIVE) -> RoundTerms:
-    found = measured_terms(speculative, BASELINE, off_s=0.051)
+    found = measured_terms(speculative, target_step_s=0.05, off_s=0.051)
     assert found is not None
     return found
 
@@ -237,7 +237,7 @@ def test_saving_the_state_is_no_price_of_a_rejection() -> None:
 
 
 def test_nothing_drafted_has_no_terms() -> None:
-    assert measured_terms(Counters(n_rounds=3), BASELINE, off_s=0.05) is None
+    assert measured_terms(Counters(n_rounds=3), target_step_s=0.05, off_s=0.05) is None
 
 
 def told(speedup: float, terms: RoundTerms | None = None, **changes: bool) -> str:

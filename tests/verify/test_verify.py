@@ -21,7 +21,7 @@ from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio,
 from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.measure.workload import WorkItem, distinct
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramSimple
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import (
     ContextOptions,
     KvOverride,
@@ -32,14 +32,11 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
-from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.verify.builds import Builds, Compared
 from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
-from spectui.verify.counts import compare_counts, incomparable
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -263,53 +260,6 @@ def test_a_summary_adds_up() -> None:
     assert summarise([seen("a", 2.0)], kept).speedup is kept
 
 
-@pytest.mark.parametrize(
-    ("version", "is_same", "text"),
-    [
-        (Version(text="0.5.0-dev", build=None, commit=None), True, "0.5.0-dev"),
-        (
-            Version(text="0.5.0-dev", build=9000, commit="abc"),
-            True,
-            "0.5.0-dev (build 9000, commit abc)",
-        ),
-        (Version(text="6945", build=6945, commit="c0ffee"), False, "6945 (commit c0ffee)"),
-        (None, None, "unknown"),
-    ],
-    ids=["same", "same with a build", "old", "untold"],
-)
-def test_builds(version: Version | None, *, is_same: bool | None, text: str) -> None:
-    found = Builds(engine="0.5.0-dev", server=version)
-    assert (found.is_same, found.server_text) == (is_same, text)
-    assert (found.note is None) is (is_same is True)
-
-
-@pytest.mark.parametrize(
-    ("version", "engine", "is_same", "compared"),
-    [
-        (Version(text="1", build=1, commit="0c1e570ab"), ("2", "0C1E570"), True, Compared.COMMIT),
-        (Version(text="1", build=1, commit="0c1e570ab"), ("1", "0c1e571"), False, Compared.COMMIT),
-        (Version(text="1", build=1, commit="0c1e57"), ("1", "0c1e570"), False, Compared.COMMIT),
-        (Version(text="b6945", build=6945, commit=None), ("6945", "0c1e570"), True, Compared.BUILD),
-        (Version(text="0.5.0", build=6945, commit="ab"), ("6944", None), False, Compared.BUILD),
-        (Version(text="0.5.0", build=9, commit="ab"), ("0.5.0", None), True, Compared.VERSION),
-        (None, ("0.5.0", "0c1e570"), None, None),
-    ],
-    ids=[
-        *("same commit", "other commit", "too short", "same build"),
-        *("other build", "version", "untold"),
-    ],
-)
-def test_builds_are_told_apart_by_the_best_that_both_tell(
-    version: Version | None,
-    engine: tuple[str, str | None],
-    *,
-    is_same: bool | None,
-    compared: Compared | None,
-) -> None:
-    found = Builds(engine=engine[0], engine_commit=engine[1], server=version)
-    assert (found.is_same, found.compared) == (is_same, compared)
-
-
 def result(
     tokens: tuple[int, ...], n_drafted: int = 0, n_accepted: int = 0, *, seconds: float = 1.0
 ) -> GenerationResult:
@@ -326,63 +276,6 @@ def result(
 
 
 ITEM = WorkItem(id="a", category="x", tokens=(1, 2))
-
-
-def served(done: GenerationResult) -> Pair:
-    return Pair(item=ITEM, baseline=done, speculative=done)
-
-
-@pytest.mark.parametrize(
-    ("done", "differs", "parted_at"),
-    [
-        (result((5, 6, 7), 4, 2), False, None),
-        (result((5, 6, 7), 4, 1), True, None),
-        (result((5, 8, 7), 4, 2), True, 1),
-        (result((5, 6), 4, 2), True, 2),
-    ],
-    ids=["equal", "counts", "output", "shorter"],
-)
-def test_counts_and_output_are_compared(
-    done: GenerationResult, *, differs: bool, parted_at: int | None
-) -> None:
-    check = compare_counts([served(done)], {((1, 2), 0): result((5, 6, 7), 4, 2)})
-    assert (check.n_compared, check.n_equal) == (1, 0 if differs else 1)
-    assert [one.parted_at for one in check.differences] == ([parted_at] if differs else [])
-
-
-def test_a_server_whose_own_output_moves_is_unsteady() -> None:
-    steady = served(result((5, 6, 7)))
-    moved = replace(steady, item=replace(ITEM, id="b"), baseline=result((5, 6, 8)))
-    check = compare_counts([steady, moved], {})
-    assert (check.prompts, check.unsteady) == (frozenset("ab"), frozenset("b"))
-
-
-def test_each_sample_of_a_prompt_is_compared_with_its_own() -> None:
-    one, other = (served(result(tokens)) for tokens in ((5, 6), (7, 8)))
-    other = replace(other, item=replace(other.item, sample=1))
-    tokens = one.item.tokens
-    results = {(tokens, 0): result((5, 6)), (tokens, 1): result((7, 9))}
-    check = compare_counts([one, other], results)
-    assert (check.n_compared, check.n_equal) == (2, 1)
-
-
-def test_what_the_engine_did_not_run_is_not_compared() -> None:
-    assert compare_counts([served(result((5,)))], {}).n_compared == 0
-
-
-@pytest.mark.parametrize(
-    ("speculation", "reason"),
-    [
-        (GOOD, None),
-        (CASE.speculation, None),
-        (GOOD.after([NgramMapK()]), "n-gram"),
-        (Speculation(DraftMtp(draft_max=4)), "MTP"),
-    ],
-    ids=["model", "forgets", "remembers", "mtp"],
-)
-def test_what_need_not_be_equal(speculation: Speculation, reason: str | None) -> None:
-    found = incomparable(speculation)
-    assert found is None if reason is None else reason in (found or "")
 
 
 def test_off_is_measured_as_the_target_lies_without_a_draft() -> None:

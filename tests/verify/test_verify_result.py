@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.run_verify import text_of
 from spectui.engine.events import GenerationResult
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, observed_of
@@ -20,8 +19,6 @@ from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.outcome import Outcome, advice_of
-from spectui.verify.builds import Builds
-from spectui.verify.counts import Cause, CountCheck, Difference
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.subject import Advice, Origin, subject
 
@@ -72,12 +69,11 @@ def promise(observed: tuple[Observed, ...]) -> Promise:
 KEPT = Verified(
     case=CASE,
     binary="/llama-server",
-    builds=Builds(engine="0.5.0-dev", server=Version(text="0.5.0-dev", build=None, commit=None)),
+    version=Version(text="0.5.0-dev", build=None, commit=None),
     arguments={"off": (), "on": ()},
     promise=promise(observed_of(delivered(1.3))),
     origin=Origin(study="mine"),
     pairs=delivered(1.3),
-    counts_reason="--no-counts",
     keeps_both=True,
     repeats=1,
     seed=0,
@@ -103,64 +99,6 @@ def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -
     made = promise(observed_of(delivered(promised)))
     found = replace(KEPT, pairs=delivered(gain), promise=made)
     assert [text.startswith(said) for text in warnings(found)] == [True]
-
-
-def checked(n: int, differences: tuple[Difference, ...], unsteady: str = "") -> CountCheck:
-    return CountCheck(
-        n_compared=n,
-        differences=differences,
-        prompts=frozenset("abcdef"),
-        unsteady=frozenset(unsteady),
-    )
-
-
-def test_what_differs_is_named_by_prompt() -> None:
-    counts = Counters(n_drafted=8, n_accepted=6)
-    differences = tuple(
-        Difference(
-            prompt_id=name,
-            engine=counts,
-            server=replace(counts, n_accepted=5),
-            parted_at=3 if name in "ab" else None,
-        )
-        for name in "abacdefg"
-    )
-    check = checked(8, differences)
-    (said,) = warnings(replace(KEPT, counts=check, counts_reason=None))
-    assert said == (
-        "llama-server did not do what the engine did: the output itself parts on a, b; the "
-        "output is the same and the counts are not on c, d, e and 2 more."
-    )
-
-
-@pytest.mark.parametrize(
-    ("names", "version", "unsteady", "cause", "said"),
-    [
-        ("abc", "other", "", Cause.BUILD, "counts differ on 3 of 6 prompts; likely reason: the b"),
-        ("aaa", "0.5.0-dev", "", Cause.NEAR_TIE, "counts differ on 1 of 6 prompts; likely reason"),
-        ("abc", "0.5.0-dev", "abcd", Cause.NEAR_TIE, "counts differ on 3 of 6 prompts; likely r"),
-        ("abc", "0.5.0-dev", "ab", Cause.OTHER, "counts differ on 3 of 6 prompts; likely reason"),
-    ],
-    ids=["build", "few", "the server's own output moves", "other"],
-)
-def test_a_likely_reason_is_named(
-    names: str, version: str, unsteady: str, cause: Cause, said: str
-) -> None:
-    counts = Counters(n_drafted=8, n_accepted=6)
-    differences = tuple(
-        Difference(prompt_id=name, engine=counts, server=counts, parted_at=3) for name in names
-    )
-    found = replace(
-        KEPT,
-        counts=checked(6, differences, unsteady),
-        builds=replace(KEPT.builds, server=Version(text=version, build=None, commit=None)),
-    )
-    assert found.counts is not None
-    assert found.counts.cause(found.builds) is cause
-    lines = text_of(found).splitlines()
-    assert " ".join(lines[1:3]).startswith(said) or " ".join(lines[2:4]).startswith(said)
-    told = found.document()["counts"]
-    assert (told["n_different_prompts"], told["likely_reason"]) == (len(set(names)), str(cause))
 
 
 def test_changed_and_other_prompts_are_told_apart() -> None:
@@ -195,14 +133,23 @@ def test_what_moves_the_numbers_is_noted() -> None:
     found = replace(
         KEPT,
         promise=replace(KEPT.promise, schedule=Schedule.FAST),
-        builds=Builds(engine="0.5.0-dev", server=None),
         repeated=("z",),
     )
     told = list(notes(found, {"LLAMA_ARG_THREADS": "3", "PATH": "/bin"}))
-    assert [text.partition(":")[0] for text in told[:1]] == ["the binary does not tell its version"]
-    assert "fast schedule" in told[1]
-    assert told[2].startswith("z: left out")
-    assert told[3].startswith("LLAMA_ARG_THREADS: set in the environment")
+    assert "fast schedule" in told[0]
+    assert told[1].startswith("z: left out")
+    assert told[2].startswith("LLAMA_ARG_THREADS: set in the environment")
+
+
+def test_a_promise_of_one_prompt_at_a_time_beside_others_is_noted() -> None:
+    assert KEPT.promise is not None
+    crowded = replace(KEPT, case=replace(KEPT.case, n_slots=4))
+    (told,) = notes(crowded, {})
+    assert told.startswith("with 4 slots an earlier spectui measured one prompt at a time")
+    assert crowded.is_alone
+    now = replace(crowded, promise=replace(KEPT.promise, streams=True))
+    assert (now.is_alone, list(notes(now, {}))) == (False, [])
+    assert not replace(crowded, promise=None).is_alone
 
 
 def test_nothing_delivered_is_no_defect() -> None:

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spectui.format import counted
-from spectui.live.rounds import IDEALS, AcceptanceState, ExpectationState, RoundState, VerifyCost
+from spectui.live.rounds import LOSSES, AcceptanceState, ExpectationState, RoundState, VerifyCost
 from spectui.live.tally import Phase, ThroughputState
 from spectui.options.setup import Schedule
 from spectui.speculative.counters import RoundTimes
-from spectui.speculative.expectation import RoundModel
+from spectui.trace.terms import RoundTerms
 from spectui.tui.panels.base import (
     NOTABLE,
     Block,
@@ -201,9 +201,10 @@ def _bar(value: float | None, top: float, pen: Pen) -> str:
 def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     if state.loss is None:
         return ()
-    short: Line = (("loses most to ", Look.MUTED), (str(state.loss), Look.STRONG))
-    full = f"{pen.speedup(state.without_loss)} {IDEALS[state.loss]}"
-    if len(f"loses most to {state.loss}: {full}") <= pen.width:
+    name, condition = LOSSES[state.loss]
+    short: Line = (("loses most to ", Look.MUTED), (name, Look.STRONG))
+    full = f"{pen.speedup(state.without_loss)} {condition}"
+    if len(f"loses most to {name}: {full}") <= pen.width:
         return (((*short, (f": {full}", Look.MUTED)),),)
     return (short,), (short, *pen.sentence(full))
 
@@ -227,16 +228,20 @@ def _by_length(state: ExpectationState, pen: Pen) -> Lines:
     return (("predicted by length of the draft", Look.MUTED),), *rows
 
 
-def _inputs(inputs: RoundModel | None, pen: Pen) -> tuple[Lines, ...]:
+def _inputs(inputs: RoundTerms | None, pen: Pen) -> tuple[Lines, ...]:
     """Inputs of the prediction, in short and with explanations."""
     if inputs is None:
         return ()
+    step_s = inputs.target_step_s
     values = (
         ("α", inputs.alpha, "acceptance of each next token"),
-        ("γ", inputs.gamma, "drafted per round"),
-        ("c", inputs.draft_step, "draft step / V(1)"),
-        ("V", inputs.verify, "V(γ+1) / V(1)"),
-        ("R", inputs.rollback, "rollback / V(1)"),
+        ("γ", inputs.drafted, "drafted per round"),
+        ("c", inputs.c, "draft step / V(1)"),
+        ("D", inputs.again_s / step_s, "second draft pass / V(1)"),
+        ("V", inputs.verify_ratio, "V(γ+1) / V(1)"),
+        ("R", inputs.rollback_s / step_s, "rollback / V(1)"),
+        ("S", (inputs.sample_s + inputs.other_s) / step_s, "sampling and the rest / V(1)"),
+        ("T", inputs.off_s / step_s, "target's own token / V(1)"),
     )
     named = [
         (pen.spelt(name), pen.number(value), pen.spelt(meaning)) for name, value, meaning in values
@@ -246,7 +251,7 @@ def _inputs(inputs: RoundModel | None, pen: Pen) -> tuple[Lines, ...]:
         ((name.ljust(_NAME), Look.PLAIN), (value, Look.PLAIN), (f"  {meaning}", Look.MUTED))
         for name, value, meaning in named
     )
-    formula = pen.spelt("predicted = (1-α^(γ+1)) / (1-α) / (γ·c + V + R)")
+    formula = pen.spelt("predicted = T·(1-α^(γ+1)) / (1-α) / (γ·c + D + V + R + S)")
     return short, (*rows, *pen.sentence(formula))
 
 
