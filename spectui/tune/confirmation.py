@@ -7,11 +7,13 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import Pair
+from spectui.measure.requests import Request
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
+from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR
-from spectui.tune.estimates import finalists
-from spectui.tune.events import ConfirmationStarted
+from spectui.tune.estimates import finalist
+from spectui.tune.events import ConfirmationStarted, RaceDecided
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
@@ -62,11 +64,11 @@ class Confirmation:
         if not arms:
             return
         self._find_text()
-        # A rival is worth less than what its time adds to the verdict's precision.
+        # The user's own setting is worth less than what its time adds to the verdict's precision.
         if self.race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
-        self._setup.on_event(ConfirmationStarted(arm=arms[0], rivals=arms[1:], n_prompts=n))
+        self._setup.on_event(ConfirmationStarted(arm=arms[0], others=arms[1:], n_prompts=n))
         runs = race_runs(
             self._setup.measurer,
             arms,
@@ -80,10 +82,19 @@ class Confirmation:
             self._items,
             min_gain=self._setup.min_gain,
             n_affordable=self._n_affordable,
+            requests=self._requests,
+            basis=self.basis,
             error=LATER_ERROR if self.basis is Basis.LATER else ERROR,
         )
         with suppress(OutOfTimeError):
             self._race.run()
+        n_raced = runs.n_items
+        if self._race.is_decided and n_raced < n:
+            self._setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))
+
+    def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
+        """Whole requests that the verdict takes in, as far as they are known before the depths."""
+        return raced_requests(standings, self._setup.requests, Depths()).value or ()
 
     def _find_text(self) -> None:
         """Settle what judges; a study that goes on has to write its answers again."""
@@ -107,11 +118,14 @@ class Confirmation:
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
     ) -> tuple[Arm, ...]:
-        """Arms to confirm, by trials and forecasts; the defaults if there was no time for those."""
-        arms = finalists(records, forecasts, min_gain=self._setup.min_gain)
+        """The arm to confirm, by trials and forecasts; a default if there was no time for those.
+
+        And the user's own, of which nobody wants to hear that it was not measured.
+        """
+        best = finalist(records, forecasts, min_gain=self._setup.min_gain)
         tried = any(not one.arm.is_off and one.state.is_tried for one in records)
-        # Of the user's own setting, nobody wants to hear that it was not measured.
         own = self._setup.study.space.present
+        arms: tuple[Arm, ...] = () if best is None else (best,)
         if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
             arms = self._setup.study.space.defaults[:1] if own is None else (own,)
         is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)

@@ -13,9 +13,8 @@ from statistics import NormalDist
 
 from spectui.format import counted, gain_percent
 from spectui.measure.arm import Arm
-from spectui.measure.statistics import PairedMeasurement, paired_speedup
 from spectui.tune.forecast import Forecast, promising
-from spectui.tune.trials import TrialRecord, TrialState, levelled, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 _MIN_COMPARED = 4
 """Settings both measured and forecast, below which the scatter of forecasts is not known."""
@@ -126,68 +125,24 @@ def forecast_error(errors: Sequence[float]) -> str | None:
     )
 
 
-def finalists(
+def finalist(
     records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, min_gain: float
-) -> tuple[Arm, ...]:
-    """Return the best setting, and a rival if there is one.
+) -> Arm | None:
+    """The setting to race against off.
 
-    A rival may be better by more than ``min_gain`` for all that the trials' prompts say, and is not
-    forecast to do practically the same; or it was not tried, and is forecast to be better by more
-    than ``min_gain``. Where no trial of a setting could be afforded, or all were slower than off,
-    the best forecast stands alone. Empty if there is neither.
+    The best one measured, or one that time left untried and that is forecast to be better by more
+    than ``min_gain``. Where no trial of a setting could be afforded, the best forecast. None if
+    there is neither.
+
+    A close second is not raced: what it may gain beyond the best is about ``min_gain``, and its
+    runs take time from the prompts that decide between on and off.
     """
     unmeasurable = {TrialState.FAIL, TrialState.PRUNED}
-    tried = {record.arm for record in records if record.state in unmeasurable}
-    known = estimates(records, [one for one in forecasts if one.arm not in tried])
+    failed = {record.arm for record in records if record.state in unmeasurable}
+    known = estimates(records, [one for one in forecasts if one.arm not in failed])
     if not known.measured:
-        return promising([one for one in forecasts if one.arm not in tried], n=1)
-    by_arm = {one.arm: one for one in levelled(records) if one.state is TrialState.COMPLETE}
-    best, *others = known.ranking
-    ahead = _ahead(known, max(0.0, known.value(best)) + math.log1p(min_gain))
-    if known.value(best) <= 0:
-        # Off is faster: which of the slower ones is best decides nothing.
-        return ahead or (best,)
-    if ahead:
-        return (best, *ahead)
-    rivals = [
-        arm
-        for arm in others
-        if not _practically_same(known, best, arm, min_gain)
-        and _is_open(by_arm[best], by_arm[arm], min_gain)
-    ]
-    return (best, *rivals[:1])
-
-
-def _ahead(known: Estimates, least: float) -> tuple[Arm, ...]:
-    """The best forecast of what was not tried, if it is above ``least``: trials may end early."""
-    untried = known.untried()
-    best = max(untried, key=lambda arm: untried[arm], default=None)
-    return () if best is None or untried[best] <= least else (best,)
-
-
-def _practically_same(known: Estimates, one: Arm, other: Arm, min_gain: float) -> bool:
-    if one not in known.predicted or other not in known.predicted:
-        return False
-    return abs(known.predicted[one] - known.predicted[other]) < min_gain / 2
-
-
-def _is_open(best: TrialRecord, rival: TrialRecord, min_gain: float) -> bool:
-    """Whether the rival's interval over the best, on the trials' prompts, reaches ``min_gain``."""
-    theirs = {score.prompt_id: score for score in rival.prompts}
-    pairs = [
-        PairedMeasurement(
-            prompt_id=score.prompt_id,
-            category=score.category,
-            # In units of the machine's own speed at each trial's time.
-            baseline_s=score.decode_s * (best.anchor_tokens_per_s or 1.0),
-            baseline_tokens=score.n_tokens,
-            speculative_s=theirs[score.prompt_id].decode_s * (rival.anchor_tokens_per_s or 1.0),
-            speculative_tokens=theirs[score.prompt_id].n_tokens,
-        )
-        for score in best.prompts
-        if score.n_tokens and score.prompt_id in theirs and theirs[score.prompt_id].n_tokens
-    ]
-    if not pairs:
-        return False
-    high = paired_speedup(pairs).high
-    return high is None or high > 1 + min_gain
+        return next(iter(promising([one for one in forecasts if one.arm not in failed], n=1)), None)
+    best, untried = known.ranking[0], known.untried()
+    ahead = max(untried, key=lambda arm: untried[arm], default=best)
+    least = max(0.0, known.value(best)) + math.log1p(min_gain)
+    return ahead if untried.get(ahead, -math.inf) > least else best

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.trace.costs import Costs
@@ -51,15 +52,29 @@ class ConfirmationStarted:
 
     arm: Arm
     """The favourite."""
-    rivals: tuple[Arm, ...] = ()
-    """Settings that may still be better."""
+    others: tuple[Arm, ...] = ()
+    """The user's own setting, where no trial has measured it."""
     n_prompts: int
     """Upper bound: the race ends when it is decided."""
 
     @property
     def n_runs(self) -> int:
         """Most runs with speculation."""
-        return self.n_prompts * (1 + len(self.rivals))
+        return self.n_prompts * (1 + len(self.others))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceDecided:
+    """The verdict is decided before all prompts are measured that there was time for."""
+
+    n_prompts: int
+    """Prompts that were measured."""
+    n_planned: int
+
+    @property
+    def text(self) -> str:
+        """Words for users."""
+        return f"decided after {self.n_prompts} of {counted(self.n_planned, 'prompt')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +173,7 @@ TuneEvent = (
     | PromptMeasured
     | SearchDecided
     | ConfirmationStarted
+    | RaceDecided
     | DepthStarted
     | TemperatureStarted
     | Notice

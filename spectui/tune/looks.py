@@ -1,12 +1,13 @@
 """Levels of intervals that are looked at while the data grow.
 
 Whoever looks several times is wrong more often than the level of each look says. So the error is
-spent over the looks, by how much of the data is in (Lan and DeMets 1983, "Discrete Sequential
-Boundaries for Clinical Trials"). What a look sees holds what the looks before it saw: boundaries
-that count each error once (Armitage, McPherson and Rowe 1969, "Repeated Significance Tests on
-Accumulating Data") are narrower than ones that add the errors up. The intervals of all looks hold
-together, whichever of them is the last (Jennison and Turnbull 1989, "Interim Analyses: The Repeated
-Confidence Interval Approach").
+spent over the looks, in proportion to the data that are in (Lan and DeMets 1983, "Discrete
+Sequential Boundaries for Clinical Trials"): what is clear is decided at the first look, and of 100
+gains that 40 prompts would decide in one look, some 95 are. What a look sees holds what the looks
+before it saw: boundaries that count each error once (Armitage, McPherson and Rowe 1969, "Repeated
+Significance Tests on Accumulating Data") are narrower than ones that add the errors up. The
+intervals of all looks hold together, whichever of them is the last (Jennison and Turnbull 1989,
+"Interim Analyses: The Repeated Confidence Interval Approach").
 """
 
 import math
@@ -18,7 +19,6 @@ import numpy.typing as npt
 ERROR = 0.04
 """Error of all looks together, both sides. The rest of 5 % goes to the choice of a leader by the
 same data, and to speedups that are skewed (``benchmarks/race_coverage.py``)."""
-_POWER = 2
 _N_POINTS = 801
 _REACH = 8.0
 """Standard deviations below 0 where sums are cut off."""
@@ -36,7 +36,7 @@ def spent(fraction: float, error: float = ERROR) -> float:
     """
     if fraction <= 0:
         raise ValueError(f"a look at {fraction:g} of the data has nothing to look at")
-    return error * float(min(fraction, 1.0) ** _POWER)
+    return error * min(fraction, 1.0)
 
 
 class Looks:

@@ -12,6 +12,7 @@ from spectui.tune.events import (
     DepthStarted,
     ForecastMade,
     PromptMeasured,
+    RaceDecided,
     SearchDecided,
     SearchEnded,
     StudyOpened,
@@ -68,6 +69,8 @@ class TuningState:
     """Pairs that the race against off has measured."""
     n_to_confirm: int = 0
     """Upper bound: the race ends when it is decided."""
+    race: RaceDecided | None = None
+    """Where the race was decided early."""
     seconds_left: float | None = None
     n_recorded: int = 0
     """Steps of the recording that are done: an output, a draft along one, a probe of the costs."""
@@ -128,8 +131,9 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
                 n_to_confirm=max(state.n_to_confirm, n_confirmed),
                 seconds_left=event.seconds_left,
             )
-        case SearchDecided() | SearchEnded():
-            state = replace(state, current=None)
+        case SearchDecided() | RaceDecided() | SearchEnded():
+            race = event if isinstance(event, RaceDecided) else state.race
+            state = replace(state, current=None, race=race)
         case ConfirmationStarted() | DepthStarted():
             state = replace(
                 state,

@@ -2,7 +2,8 @@
 
 The search picks the largest of many noisy numbers, so the winner's own number flatters it. The
 verdict therefore rests on measurements that the search has not seen: each prompt is decoded without
-speculation and with every finalist, one right after the other.
+speculation and with every finalist, one right after the other. It ends when the verdict on the
+leader is decided: the question is on or off, and the finalists are all settings that may be used.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,9 @@ from dataclasses import dataclass, replace
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
+from spectui.measure.requests import Request
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
 from spectui.tune.looks import ERROR, Looks
 from spectui.tune.race_runs import RaceLegs
@@ -26,16 +29,18 @@ _MAX_LOOKS = 8
 """Limit of looks: more would leave the first ones too little error to be of use."""
 _SHORTEST_LEG = 4
 """Prompts between the last look and the one before it."""
-_PRECISE = 0.05
-"""Half of the interval, relative: a gain is worth measuring on until it is known this well."""
 LEVEL = 0.95
 """Confidence level of the intervals."""
 _N_RESAMPLES = 40_000
-"""The first look spends little of the error: its interval lies far out in the tails."""
+"""A look spends a part of the error: its interval lies far out in the tails."""
 
 
 def _all(_arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
     return len(items)
+
+
+def _no_requests(_standings: Sequence["Standing"]) -> Sequence[Request]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,8 @@ class Race:
         *,
         min_gain: float,
         n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
+        requests: Callable[[Sequence[Standing]], Sequence[Request]] = _no_requests,
+        basis: Basis | None = None,
         error: float = ERROR,
         n_resamples: int = _N_RESAMPLES,
     ) -> None:
@@ -81,11 +88,13 @@ class Race:
         Args:
             runs: measure the finalists, the favourite first, and off.
             items: prompts in order; one that comes again is a repeat.
-            min_gain: what speculation must gain to be worth it, and what a rival must be ahead
-                to be worth measuring on; 0.02 is 2 %.
+            min_gain: what speculation must gain to be worth it, and what another finalist must be
+                ahead to be worth measuring on; 0.02 is 2 %.
             n_affordable: given the finalists that still run and the prompts that are left, how
                 many of those, from the first, there is time for; asked at every look. The prompts
                 before the first look are measured in any case.
+            requests: whole requests as the standings have them, which have to gain as well.
+            basis: text that judges; None where no choice was made.
             error: of all looks together, both sides; below ``ERROR`` where text of the same prompts
                 chose the finalists, so that intervals are of ``LEVEL`` for other prompts.
             n_resamples: resamples of the bootstrap.
@@ -95,6 +104,7 @@ class Race:
         self._items = items
         self._min_gain = min_gain
         self._n_affordable = n_affordable
+        self._requests, self._basis = requests, basis
         self._n_resamples = n_resamples
         self._running = list(runs.arms)
         self._speedups: dict[Arm, Speedup] = {}
@@ -118,7 +128,7 @@ class Race:
             # With more time than there seemed to be, there is nothing to spend on this look.
             if fraction > self._fraction:
                 self._look(fraction)
-            if self._is_decided():
+            if self.is_decided:
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
@@ -132,6 +142,9 @@ class Race:
         """Return how the finalists stand, the leader first; after an interrupt as well."""
         if self._n_seen < self._runs.n_pairs:
             self._look(1.0)
+        return self._standings()
+
+    def _standings(self) -> tuple[Standing, ...]:
         arms = sorted(self._arms, key=lambda arm: arm != self.leader)
         return tuple(
             Standing(
@@ -175,7 +188,7 @@ class Race:
         self._n_seen = self._runs.n_pairs
 
     def _next_leader(self, running: Sequence[Arm]) -> Arm:
-        """The leader so far, unless a rival has been shown to be faster.
+        """The leader so far, unless another finalist has been shown to be faster.
 
         The larger of two noisy numbers flatters itself: with the faster one in the lead whatever
         the difference, settings that gain just the least gain were advised in 4.5 of 100 races.
@@ -203,20 +216,23 @@ class Race:
         high = paired_speedup(common).high if common else None
         return high is not None and high < 1 + self._min_gain
 
-    def _is_decided(self) -> bool:
-        """Whether no finalist can pay, or the leader does, without a rival, and precisely so."""
-        bound = 1 + self._min_gain
-        speedups = [self._speedups[arm] for arm in self._running if arm in self._speedups]
-        if not speedups:
-            return False
-        if all(one.high is not None and one.high < bound for one in speedups):
-            return True
-        (*rivals, last) = speedups
-        if rivals or last.low is None or last.high is None or last.low <= bound:
-            return False
-        if last.is_noise:
-            return False
-        return (last.high - last.low) / 2 <= _PRECISE * last.estimate
+    @property
+    def is_decided(self) -> bool:
+        """Whether the last look has a verdict on the leader that the other finalists leave.
+
+        A leader that pays does, whatever they gain beyond it. One that does not leaves the question
+        to whoever still may.
+        """
+        standings = self._standings()
+        speedup = self._speedups.get(self.leader)
+        requests = self._requests(standings)
+        answer = judge(
+            speedup, min_gain=self._min_gain, basis=self._basis, requests=requests
+        ).answer
+        if answer in {Answer.USE, Answer.UNDECIDED}:
+            return answer is Answer.USE
+        others = [self._speedups[arm] for arm in self._running if arm in self._speedups]
+        return all(one.high is not None and one.high <= 1 + self._min_gain for one in others)
 
 
 def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasurement]:

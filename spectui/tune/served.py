@@ -27,7 +27,7 @@ from spectui.verify.subject import Origin
 from spectui.verify.verification import Claim, Verification
 
 _SERVED = 2
-"""The winner, and the runner-up if the race was open."""
+"""The winner, and the user's own setting if the race was with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def serve(
     *,
     budget_s: float | None,
 ) -> Served | None:
-    """Verify the winner and a rival; None if nothing was confirmed.
+    """Verify the winner, and whatever else was raced; None if nothing was confirmed.
 
     A failure or an interrupt ends it with what there is.
 

@@ -11,7 +11,13 @@ from spectui.engine.events import LoadProgress, Role
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.events import ConfirmationStarted, PromptMeasured, TraceProgress, TrialStarted
+from spectui.tune.events import (
+    ConfirmationStarted,
+    PromptMeasured,
+    RaceDecided,
+    TraceProgress,
+    TrialStarted,
+)
 from spectui.tune.tracing import DraftRecorded
 from tests.support.search import result
 
@@ -53,19 +59,21 @@ def searched(told: Told) -> list[str]:
     told.later().on_tune(TraceProgress(step=None, n_steps=1))
     step = DraftRecorded(prompt_id="a", draft="good", n_tokens=9, seconds=2.0)
     told.later().on_tune(TraceProgress(step=step, n_steps=1))
-    told.later().on_tune(ConfirmationStarted(arm=ARM, n_prompts=1))
+    told.later().on_tune(ConfirmationStarted(arm=ARM, n_prompts=9))
     told.later().on_tune(PromptMeasured(prompt_id="c", result=result(10.0), seconds_left=None))
+    told.later().on_tune(RaceDecided(n_prompts=1, n_planned=9))
     return told.lines
 
 
 RECORDING = "recording the prompts, to replay every setting on them"
-CONFIRMING = f"confirming {ARM.label} against off on 1 prompt"
+CONFIRMING = f"confirming {ARM.label} against off, until it is decided, on 9 prompts at most"
+DECIDED = "decided after 1 of 9 prompts"
 OFF_BEGINS = "measuring the target alone on 2 prompts"
 
 
 @pytest.mark.parametrize("each_s", [0.0, 1.0])
 def test_what_is_quick_is_a_line_for_each_thing(each_s: float) -> None:
-    assert searched(Told(each_s=each_s)) == [OFF_BEGINS, RECORDING, CONFIRMING]
+    assert searched(Told(each_s=each_s)) == [OFF_BEGINS, RECORDING, CONFIRMING, DECIDED]
 
 
 def test_what_is_slow_tells_its_small_steps() -> None:
@@ -81,4 +89,5 @@ def test_what_is_slow_tells_its_small_steps() -> None:
         "a: good along 9 tokens in 2.0 s",
         CONFIRMING,
         f"c: {rate} (confirming)",
+        DECIDED,
     ]

@@ -42,10 +42,11 @@ from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, SPEEDUP, TRIAL, Slot, Sort, TrialsTable, layout, ordered
 from spectui.tune.conditions import conditions
+from spectui.tune.events import RaceDecided
 from spectui.tune.forecast import Forecast
 from spectui.tune.outcome import Gain
 from spectui.tune.pace import Spent
-from spectui.tune.progress import Phase, TuningState
+from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.result import TuneResult
 from spectui.tune.temperatures import Predicted
 from spectui.tune.trials import (
@@ -428,6 +429,13 @@ async def test_keys_and_the_footer_have_what_makes_sense() -> None:
             assert app.take() == [(wish,)]
 
 
+async def test_a_race_that_was_decided_early_says_so() -> None:
+    decided = advance(SEARCHING, RaceDecided(n_prompts=16, n_planned=40))
+    state = replace(decided, phase=Phase.FINISHED, result=USE_IT.result)
+    async with opened(size=(120, 40)) as (_app, stage):
+        assert "decided after 16 of 40 prompts" in await stage.show(state)
+
+
 async def test_the_facts_of_a_verdict_stand_below_it() -> None:
     assert USE_IT.result is not None
     greedy = Predicted(sampling=GREEDY, n_prompts=6, counters=Counters(), speedup=1.52)
@@ -616,7 +624,7 @@ def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> No
     ledger = digest(RECORDS, Ledger())
     assert words.progress(SEARCHING, ledger) == ("6 of 20 trials", 0.3)
     confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=4, n_to_confirm=16)
-    assert words.progress(confirming, ledger) == ("prompt 4 of 16", 0.25)
+    assert words.progress(confirming, ledger) == ("prompt 4 of at most 16", 0.25)
     assert words.progress(TuningState(), Ledger()) == ("0 of 0 trials", 0.0)
     recording = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7, n_to_record=28)
     assert words.progress(recording, Ledger()) == (
@@ -1143,7 +1151,7 @@ async def test_a_search_goes_through_its_states_on_one_screen() -> None:
         (replace(SEARCHING, records=(), current=OFF), "0 of 20 trials"),
         (SEARCHING, "6 of 20 trials"),
         (replace(SEARCHING, paused=True), "paused while searching"),
-        (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of 16"),
+        (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of at most 16"),
         (USE_IT, "Use it"),
         (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
         (TuningState(), "Press Enter to start"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.estimates import estimates, finalists, forecast_error
+from spectui.tune.estimates import estimates, finalist, forecast_error
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
@@ -129,56 +129,43 @@ def test_what_stays_below_off_is_not_worth_a_trial() -> None:
     assert gain < 0.001
 
 
-def test_finalists_are_the_best_and_a_rival_that_may_be_better() -> None:
+def test_the_finalist_is_the_best_alone_however_close_the_second_is() -> None:
     records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(16), 0.9)]
-    assert finalists(records, (), min_gain=0.02) == (arm(6), arm(3))
+    assert finalist(records, (), min_gain=0.02) == arm(6)
 
 
-def test_a_rival_far_behind_is_no_finalist() -> None:
-    records = [OFF_TRIAL, trial(arm(3), 1.0), trial(arm(6), 1.3)]
-    assert finalists(records, (), min_gain=0.02) == (arm(6),)
-
-
-def test_settings_forecast_to_do_the_same_are_not_raced() -> None:
-    records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(9), 1.23)]
-    forecasts = [forecast(arm(3), 1.3), forecast(arm(6), 1.301), forecast(arm(9), 1.25)]
-    assert finalists(records, forecasts, min_gain=0.02) == (arm(6), arm(9))
-
-
-def test_where_off_is_faster_there_is_nothing_to_race_for() -> None:
-    records = [OFF_TRIAL, trial(arm(3), 0.80), trial(arm(6), 0.81)]
-    assert finalists(records, (), min_gain=0.02) == (arm(6),)
+def test_where_off_is_faster_than_all_the_best_of_them_is_raced() -> None:
+    records = [OFF_TRIAL, trial(arm(3), 0.97), trial(arm(6), 0.96)]
+    assert finalist(records, (), min_gain=0.02) == arm(3)
 
 
 def test_what_was_not_tried_is_raced_if_it_is_forecast_to_be_faster() -> None:
     lost, forecasts = trial(arm(3), 0.80), [forecast(arm(3), 0.9), forecast(arm(6), 1.5)]
-    assert finalists([OFF_TRIAL, lost], forecasts, min_gain=0.02) == (arm(6),)
+    assert finalist([OFF_TRIAL, lost], forecasts, min_gain=0.02) == arm(6)
     # What forecasts of the trials were wrong by is taken off first.
     slower = [forecast(arm(3), 0.9), forecast(arm(6), 1.1)]
-    assert finalists([OFF_TRIAL, lost], slower, min_gain=0.02) == (arm(3),)
+    assert finalist([OFF_TRIAL, lost], slower, min_gain=0.02) == arm(3)
     won = trial(arm(3), 1.1, spread=0.0)
-    assert finalists([OFF_TRIAL, won], forecasts, min_gain=0.02) == (arm(3), arm(6))
+    assert finalist([OFF_TRIAL, won], forecasts, min_gain=0.02) == arm(6)
     failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
-    assert finalists([OFF_TRIAL, lost, failed], forecasts, min_gain=0.02) == (arm(3),)
+    assert finalist([OFF_TRIAL, lost, failed], forecasts, min_gain=0.02) == arm(3)
 
 
 def test_without_a_trial_of_a_setting_the_best_forecast_is_the_finalist() -> None:
     forecasts = [forecast(arm(6), 1.3), forecast(arm(3), 1.2)]
-    assert finalists([OFF_TRIAL], forecasts, min_gain=0.02) == (arm(6),)
+    assert finalist([OFF_TRIAL], forecasts, min_gain=0.02) == arm(6)
     failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
-    assert finalists([OFF_TRIAL, failed], forecasts, min_gain=0.02) == (arm(3),)
+    assert finalist([OFF_TRIAL, failed], forecasts, min_gain=0.02) == arm(3)
 
 
 def test_without_a_measured_setting_there_is_no_finalist() -> None:
-    assert finalists([OFF_TRIAL], (), min_gain=0.02) == ()
+    assert finalist([OFF_TRIAL], (), min_gain=0.02) is None
 
 
 def test_a_repeat_that_was_interrupted_does_not_hide_what_was_measured() -> None:
-    best, rival = trial(arm(2), 1.2, spread=0.2), trial(arm(4), 1.19, spread=0.2, number=1)
     again = TrialRecord(number=2, state=TrialState.INTERRUPTED, arm=arm(4), error="interrupted")
-    records = [OFF_TRIAL, best, rival]
-    assert finalists(records, (), min_gain=0.02) == (arm(2), arm(4))
-    assert finalists([*records, again], (), min_gain=0.02) == (arm(2), arm(4))
+    records = [OFF_TRIAL, trial(arm(2), 1.1), trial(arm(4), 1.2), again]
+    assert finalist(records, (), min_gain=0.02) == arm(4)
 
 
 def test_nothing_is_expected_of_what_does_the_same_as_a_measured_one() -> None:

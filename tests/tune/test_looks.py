@@ -27,10 +27,9 @@ def test_all_of_the_error_is_spent_at_the_end() -> None:
     assert spent(1.7) == pytest.approx(ERROR)
 
 
-def test_an_early_look_spends_little() -> None:
-    assert spent(1 / 3) == pytest.approx(ERROR / 9)
-    assert spent(2 / 3) == pytest.approx(ERROR * 4 / 9)
-
+def test_each_prompt_spends_as_much() -> None:
+    assert spent(1 / 3) == pytest.approx(ERROR / 3)
+    assert spent(2 / 3) == pytest.approx(ERROR * 2 / 3)
 
 def test_one_look_at_the_end_is_the_plain_interval() -> None:
     assert Looks().level(8, 1.0) == pytest.approx(1 - ERROR)
@@ -47,7 +46,7 @@ def test_equal_boundaries_are_those_of_the_literature(n_looks: int, bound: float
         errors.append(float(is_outside.mean()))
     looks = Looks(0.05)
     for n, error in zip(points, (*errors, 0.05), strict=True):
-        assert quantile(looks.level(n, (error / 0.05) ** 0.5)) == pytest.approx(bound, abs=0.025)
+        assert quantile(looks.level(n, error / 0.05)) == pytest.approx(bound, abs=0.025)
 
 
 def quantile(level: float) -> float:

@@ -508,8 +508,8 @@ def test_an_anchor_from_before_an_interruption_begins_no_trial(
     assert anchors == [OFF_TOKENS_PER_S, slow, slow]
     # One ends each trial, and one more begins the first and what follows an interruption.
     assert measurer.n_anchors == (5 if interrupted else 4)
-    # No trial was repeated: three of 4 prompts, and 8 of two finalists and off.
-    assert measurer.n_runs == 3 * 4 + 3 * 8
+    # No trial was repeated: three of 4 prompts, and 8 pairs.
+    assert measurer.n_runs == 3 * 4 + 2 * 8
 
 
 def test_an_interruption_while_an_anchor_is_measured_makes_it_stale(tmp_path: Path) -> None:
@@ -719,7 +719,7 @@ def test_a_study_that_goes_on_judges_by_the_same_text(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer()
     again = run(open_study(tmp_path), measurer, n_trials=3, n_prompts=8)
     assert [one.item for one in again.pairs] == [one.item for one in first.pairs]
-    assert measurer.n_runs == 4 + 3 * 8  # four answers once more, and 8 pairs with a rival
+    assert measurer.n_runs == 4 + 2 * 8  # four answers once more, and 8 pairs
 
 
 class Brief(ScriptedMeasurer):

@@ -17,6 +17,7 @@ from spectui.tune.events import (
     ForecastFailed,
     ForecastMade,
     PromptMeasured,
+    RaceDecided,
     SearchDecided,
     StudyResumed,
     TemperatureStarted,
@@ -93,7 +94,7 @@ class Lines(Progress):
                 self.say(words.forecast(forecasts))
             case ForecastFailed():
                 self.say(words.unforecast(event))
-            case SearchDecided():
+            case SearchDecided() | RaceDecided():
                 self.say(words.decided(event))
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._task = "confirming"

@@ -34,6 +34,7 @@ from spectui.tune.events import (
     ForecastFailed,
     ForecastMade,
     PromptMeasured,
+    RaceDecided,
     SearchDecided,
     StudyResumed,
     TemperatureStarted,
@@ -114,7 +115,7 @@ class Screen(Progress):
                 self._records.append(record)
             case ForecastFailed():
                 self.announce(words.unforecast(event))
-            case SearchDecided():
+            case SearchDecided() | RaceDecided():
                 self._status = words.decided(event)
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._begin(words.confirming(event), event.n_runs)

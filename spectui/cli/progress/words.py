@@ -10,6 +10,7 @@ from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
     ForecastFailed,
+    RaceDecided,
     SearchDecided,
     StudyResumed,
     TemperatureStarted,
@@ -87,8 +88,10 @@ def unforecast(event: ForecastFailed) -> str:
     return f"no forecast, the trials go on without: {event.reason}"
 
 
-def decided(event: SearchDecided) -> str:
-    """Tell why no more settings are tried."""
+def decided(event: SearchDecided | RaceDecided) -> str:
+    """Tell why no more settings are tried, or no more prompts measured."""
+    if isinstance(event, RaceDecided):
+        return event.text
     gain = percent_text(event.expected_improvement, 1)
     return f"no more trials: the best setting not tried yet is expected to add {gain}"
 
@@ -101,8 +104,9 @@ def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -
     if isinstance(event, TemperatureStarted):
         prompts = counted(event.n_prompts, "prompt")
         return f"counting what is accepted of {prompts} ({event.sampling.label})"
-    arms = " and ".join(arm.label for arm in (event.arm, *event.rivals))
-    return f"confirming {arms} against off on {counted(event.n_prompts, 'prompt')}"
+    arms = " and ".join(arm.label for arm in (event.arm, *event.others))
+    most = counted(event.n_prompts, "prompt")
+    return f"confirming {arms} against off, until it is decided, on {most} at most"
 
 
 def traced(event: TracingEvent) -> str:

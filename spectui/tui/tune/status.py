@@ -191,6 +191,8 @@ class TuneStatus(Vertical):
             facts.append(("now", label, None))
         if (result := state.result) is not None:
             facts += self._reasons(result)
+            if state.race is not None:
+                facts.append(("race", state.race.text, None))
             if (possibility := words.possibility(state)) is not None:
                 facts.append(("schedule", possibility, "status--caution"))
             more = (

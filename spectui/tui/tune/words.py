@@ -54,7 +54,7 @@ def phase(state: TuningState, *, chat_is_busy: bool) -> str:
 def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     """Return how far it is, in words and as a fraction."""
     if state.phase is Phase.CONFIRMING:
-        words = f"prompt {state.n_confirmed} of {state.n_to_confirm}"
+        words = f"prompt {state.n_confirmed} of at most {state.n_to_confirm}"
         return words, _fraction(state.n_confirmed, state.n_to_confirm)
     if state.phase is Phase.RECORDING:
         words = f"step {state.n_recorded} of {state.n_to_record}, to replay every setting"
