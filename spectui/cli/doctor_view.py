@@ -147,7 +147,7 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
     yield from _library_lines(backend)
 
 
-def _library_lines(backend: Backend) -> Iterator[str]:
+def _library_lines(backend: Backend) -> Iterator[str | Text]:
     version = backend.llama_cpp.value
     if version is None:
         yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
@@ -160,9 +160,15 @@ def _library_lines(backend: Backend) -> Iterator[str]:
         built = ", ".join(backend.backends)
         yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
         if backend.library is not None:
-            yield f"its library: {backend.library.file}{_whose(backend.library)}"
-            if backend.library.unused:
-                yield unused_text(backend.library)
+            # A path is to be copied: a terminal may break it, we must not.
+            whose = f"its library: {backend.library.file}{_whose(backend.library)}"
+            yield Text(whose, no_wrap=True, overflow="ignore")
+            yield from _unused_lines(backend.library)
+
+
+def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
+    if facts.unused:
+        yield unused_text(facts)
 
 
 def _whose(facts: LibraryFacts) -> str:

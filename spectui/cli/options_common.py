@@ -175,12 +175,27 @@ def check_one_stream(*, is_one: bool) -> None:
         )
 
 
+def _check_library_beside(server_bin: str) -> None:
+    """Refuse a llama-server without a library: the engine would take another one unasked."""
+    from spectui.llama.search import Origin, places
+
+    if (found := shutil.which(server_bin)) is None:
+        raise UsageError(f"--server-bin {server_bin}: no such program; give the path of one")
+    if Path(found) not in {place.server for place in places() if place.origin is Origin.SERVER}:
+        raise UsageError(
+            f"--server-bin {server_bin} has no llama.cpp library beside it, as a static build has "
+            "none; add --backend server to measure through it, or leave it out"
+        )
+
+
 def check_no_servers(parsed: Mapping[str, Any]) -> None:
     """Refuse options of llama-servers for a run that starts none.
 
     Raises:
-        UsageError: one was given.
+        UsageError: one was given, or a llama-server whose library cannot run the models instead.
     """
+    if parsed["server_bin"] is not None:
+        _check_library_beside(parsed["server_bin"])
     if parsed["keeps_both"] is not None:
         raise UsageError(
             "--keep-both and --one-at-a-time are for servers that spectui starts; add "

@@ -40,7 +40,7 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def identity(self) -> tuple[str, ...]:
         """What may change the price of a batch."""
-        return (self.version or "", self.commit or "", *self.features)
+        return (self.version or "", *(f"without {name}" for name in self.unused))
 
     @property
     def is_users(self) -> bool:

@@ -28,6 +28,7 @@ from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.known import Known
 from spectui.llama import devices, library
+from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.promise import Case, Observed, Promise, digest_of
@@ -139,6 +140,18 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
 MACHINE = machines.Machine(cpu="A CPU", n_cores=8, memory_bytes=64 << 30, gpus=("A GPU",))
 
 
+LIBRARY = LibraryFacts(
+    name="llama.cpp b0000 of /opt",
+    file="/opt/libllama.so",
+    origin="LLAMA_CPP_LIB_PATH",
+    server=None,
+    version="b0000",
+    commit="0000000",
+    features=("AVX2",),
+    unused=(),
+)
+
+
 @contextmanager
 def neutral() -> Iterator[None]:
     """A machine, and versions of llama.cpp, that are the same everywhere."""
@@ -146,6 +159,8 @@ def neutral() -> Iterator[None]:
         "this_machine": (machines.this_machine, lambda: MACHINE),
         "binding_version": (library.binding_version, lambda: "0.0.0"),
         "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
+        "library_facts": (library.library_facts, lambda: LIBRARY),
+        "known_library": (library.known_library, lambda: Known(value=LIBRARY)),
         "known_version": (library.known_version, lambda: Known(value="b0000")),
         "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
         "buffer_types": (devices.buffer_types, lambda: {"CPU": 0}),

@@ -28,7 +28,7 @@ from huggingface_hub import close_session, constants
 from spectui import __version__
 from spectui.cli import main
 from spectui.engine.host_memory import HostMemory
-from spectui.llama.library import C, llama_cpp_version
+from spectui.llama.library import C, library, llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached, hub, pull
 from tests.support.machine import QUIET, seen_by_watches
@@ -191,6 +191,8 @@ _MEASURED = {
     "spectui.verify.verification.llama_cpp_commit": "0123abcd4",
     "spectui.cli.tune_report.find_server": Path("llama-server"),
     "spectui.llama.search._running": (),
+    "spectui.llama.library.wide_features": (),
+    "spectui.cli.doctor_view._unused_lines": (),
     "spectui.doctor.examination.ram_limit": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""
@@ -471,7 +473,15 @@ def hub_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 # --- What is masked ---------------------------------------------------------------------------
 
+
+def _library_place() -> str:
+    """Where results say that this machine's library is from."""
+    return str(library()).rpartition(" of ")[2]
+
+
 _MASKED = (
+    (re.compile(r"its library: .+"), "its library: <file>"),
+    (re.compile(rf"(?<=> of ){re.escape(_library_place())}"), "<library>"),
     (re.compile(re.escape(version("llama-cpp-python"))), "<llama-cpp-python>"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"), "<date>"),
     (re.compile(r"(127\.0\.0\.1|localhost|--port)([: ])\d+"), r"\1\2<port>"),
@@ -534,6 +544,9 @@ _WIDTH = 200
 
 def _rounded(value: object, name: str = "") -> object:
     if isinstance(value, dict):
+        if "features" in value and "origin" in value:
+            # A llama.cpp library, which is this machine's.
+            return "<library>"
         return {key: _rounded(each, key) for key, each in value.items()}
     if isinstance(value, list):
         return [_rounded(each) for each in value]
