@@ -35,6 +35,7 @@ from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.models import Rollback
 
 
 class Stopwatch:
@@ -78,7 +79,7 @@ class PairGeneration:
             BadInputError: the prompt is empty or does not fit in the context.
             UsageError: numbers out of range.
         """
-        self._target = models.target
+        self._target, self._prompts = models.target, models.prompts
         self._command = command
         self._cancelled = cancelled
         self._watch = Stopwatch()
@@ -137,6 +138,9 @@ class PairGeneration:
                 with self._speculative.next_sampler() as sampler:
                     alone = self._decode_alone(len(written), sampler, n_alone)
             else:
+                if self._target.rollback is not Rollback.TRUNCATE:
+                    # It could not go back that far without decoding the prompt again.
+                    self._prompts.restore_target(self._target, command.speculative.prompt)
                 alone = self._decode_alone(1, first_sampler, n_alone)
         self._segments.append(
             Segment(
