@@ -33,13 +33,16 @@ _ALL = Devices()
 
 
 def demo_pair(
-    target: DemoModel = DemoModel.DENSE, devices: Devices = _ALL
+    target: DemoModel = DemoModel.DENSE,
+    devices: Devices = _ALL,
+    *,
+    draft: DemoModel = DemoModel.DRAFT,
 ) -> tuple[ModelOptions, ModelOptions]:
-    """Target and good draft on devices, built if need be."""
-    built = ensure_demo_models((target, DemoModel.DRAFT))
+    """Target and draft on devices, built if need be."""
+    built = ensure_demo_models((target, draft))
     return (
         ModelOptions(path=built[target], devices=devices),
-        ModelOptions(path=built[DemoModel.DRAFT], devices=devices),
+        ModelOptions(path=built[draft], devices=devices),
     )
 
 
@@ -47,15 +50,16 @@ def load_pair(
     engine: Engine,
     *,
     target: DemoModel = DemoModel.DENSE,
+    draft: DemoModel = DemoModel.DRAFT,
     max_draft: int,
     n_prompts: int,
     n_predict: int,
     devices: Devices = _ALL,
 ) -> Workload:
     """Load a demo pair and tokenize the first prompts of the built-in suite."""
-    options, draft = demo_pair(target, devices)
+    options, draft_options = demo_pair(target, devices, draft=draft)
     loaded = engine.load_target(options, CONTEXT, max_draft=max_draft)
-    engine.load_draft(draft)
+    engine.load_draft(draft_options)
     return tokenize(
         engine,
         builtin_suite()[:n_prompts],
@@ -77,6 +81,7 @@ def start_server(
     log: Path,
     *more: str,
     target: DemoModel = DemoModel.DENSE,
+    draft: DemoModel = DemoModel.DRAFT,
     devices: Devices = _ALL,
     program: Path | None = None,
 ) -> LlamaServer:
@@ -87,11 +92,12 @@ def start_server(
         log: file of what it prints.
         more: further arguments.
         target: demo target.
+        draft: demo draft.
         devices: of both models.
         program: llama-server; None for the one that is built.
     """
-    options, draft = demo_pair(target, devices)
-    arguments = server_arguments(options, draft, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
+    pair = demo_pair(target, devices, draft=draft)
+    arguments = server_arguments(*pair, CONTEXT, speculation, dialect=Dialect.LLAMA_CPP)
     # One slot, as one user has; without it the server prepares four.
     return LlamaServer(program or server_binary(), [*arguments, "-np", "1", *more], log_path=log)
 

@@ -2,7 +2,8 @@
 
 Greedy, on SmolLM2-135M, every prompt of a suite of code edits, repetition and fresh text × every
 setting. What a server has learnt from one request it uses in the next, so each prompt has a server
-of its own. The counts are exact numbers, so the machine's noise does not matter.
+of its own. The engine runs each by itself, and in turns with the target alone. The counts are exact
+numbers, so the machine's noise does not matter.
 
 Rows go to a file as they come, if one is named, and an interrupted run goes on from there.
 """
@@ -35,7 +36,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts
 from spectui.server import LlamaServer
-from tests.support.beside_server import CONTEXT, Outcome, run_both
+from tests.support.beside_server import CONTEXT, Outcome, in_turns, run_both
 
 SUITE = Path(__file__).parent / "ngram_suite.jsonl"
 MAX_DRAFT = 16
@@ -156,7 +157,7 @@ def compare(
     return {
         "engine": counts(ours),
         "server": counts(theirs),
-        "equal": ours == theirs,
+        "equal": ours == in_turns(engine, command) == theirs,
         "same_output": ours.tokens == theirs.tokens,
     }
 

@@ -94,15 +94,15 @@ enough for a few tokens."""
 class GeneratePair:
     """Continue a prompt without and with speculation, in turns. Answered by ``PairGenerated``.
 
-    A segment of the answer is decoded by one, then the target goes back and the other decodes it.
-    On the way only the prompt's evaluation is told of.
+    Speculation writes the answer, a segment at a time. Before or after each the target decodes
+    alone, and forgets what it wrote. On the way only the prompt's evaluation is told of.
     """
 
     doing: ClassVar = "generating"
     speculative: Generate
     """Generation with speculation; the target alone runs with the same options."""
     baseline_first: bool
-    """Whether the target alone begins."""
+    """Whether the target alone begins each segment."""
     segment_s: float = SEGMENT_S
     """Seconds that the first of the two decodes before the other's turn."""
     baseline_share: float = 1.0

@@ -189,8 +189,8 @@ class Segment:
     """Part of an answer that was decoded without and with speculation, close in time."""
 
     baseline_s: tuple[float, ...]
-    """[n]: seconds of each token of the target alone. Where it went first it may have decoded a few
-    tokens less of the segment than speculation did."""
+    """[n]: seconds of each token of the target alone, which are the first ones of this segment
+    where it began, and those of another one where speculation did."""
     rounds: tuple[RoundPrice, ...]
     """Rounds of speculation."""
 

@@ -187,17 +187,22 @@ class Generation:
         target.show_states_to(self._mtp)
         target.use_snapshots(usable_snapshots(self._command.speculation))
 
+    def next_sampler(self) -> SamplerChain:
+        """Return a sampler that draws what this generation would draw next; to be closed."""
+        sampler = self._models.target.sampler
+        if sampler is None:
+            raise RuntimeError("nothing is attached to the target")
+        return sampler.copy()
+
     @contextmanager
-    def detached(self) -> Iterator[None]:
-        """Leave the target to others for a while, who draw what this generation would draw next."""
+    def detached(self, sampler: SamplerChain) -> Iterator[None]:
+        """Leave the target to others for a while, who sample with ``sampler``."""
         target = self._models.target
         own, native_s = target.sampler, target.native_s
-        if own is None:
-            raise RuntimeError("nothing is attached to the target")
+        target.sampler = sampler
         target.show_states_to(None)
         try:
-            with own.copy() as target.sampler:
-                yield
+            yield
         finally:
             target.sampler = own
             # What the others decoded is not this generation's.

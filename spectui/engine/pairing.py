@@ -1,15 +1,16 @@
 """One prompt decoded without and with speculation, in segments that take turns.
 
 Another program that is busy for a second disturbs a segment of one side, not a prompt, and a clock
-that falls slows both sides alike. Of every two segments in a row each side begins one; chance says
-which, but for the first.
+that falls slows both sides alike, since each begins half of the prompts.
 
 The answer is speculation's, and so are the cells of the cache: the target alone goes on from where
 the answer has got to, and its tokens are forgotten after its part, as those of a rejected draft
 are. So speculation decodes what it would decode by itself, in the same batches over the same cells.
-Where it goes first, the target alone follows for as many tokens, or a share of them; where the
-target alone begins, it decodes for as long as a segment takes, or a share of that, and speculation
-writes as much at least.
+
+Where the target alone begins, it decodes for as long as a segment takes, or a share of that, and
+speculation writes as much at least. Where speculation begins, the target alone decodes as many
+tokens of the next segment, or a share of them, and those of the first one when the answer is
+complete: nothing looks at its cells any more then.
 """
 
 import math
@@ -17,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from random import Random
 
 from spectui.engine.commands import GeneratePair
 from spectui.engine.events import (
@@ -31,9 +31,11 @@ from spectui.engine.events import (
 from spectui.engine.generation import Generation
 from spectui.engine.models import LoadedModels
 from spectui.errors import CancelledError
+from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.models import Rollback
 
 
 class Stopwatch:
@@ -77,7 +79,7 @@ class PairGeneration:
             BadInputError: the prompt is empty or does not fit in the context.
             UsageError: numbers out of range.
         """
-        self._target = models.target
+        self._target, self._prompts = models.target, models.prompts
         self._command = command
         self._cancelled = cancelled
         self._watch = Stopwatch()
@@ -102,31 +104,44 @@ class PairGeneration:
             CancelledError: it was cancelled.
         """
         generation = self._speculative
-        orders = _turns(baseline_first=self._command.baseline_first)
         with generation.attached():
             generation.begin()
             self._rounds = generation.rounds()
-            while generation.stop is None:
-                self._segment(alone_first=next(orders))
+            with generation.next_sampler() as first_sampler:
+                while generation.stop is None:
+                    self._segment(first_sampler)
             result = generation.result()
         return PairGenerated(
             speculative=result, baseline=self._baseline(result), segments=tuple(self._segments)
         )
 
-    def _segment(self, *, alone_first: bool) -> None:
-        """Decode the next part of the answer with speculation, and as many tokens or less alone."""
+    def _segment(self, first_sampler: SamplerChain) -> None:
+        """Decode the next part of the answer with speculation, and as many tokens or less alone.
+
+        Args:
+            first_sampler: draws what follows on the first token.
+        """
         command, written = self._command, self._speculative.tokens
         share, segment_s = command.baseline_share, command.segment_s
-        if alone_first:
+        n_before = len(written)
+        if command.baseline_first:
             n_predict = command.speculative.n_predict
-            n_left = self._target.n_ctx if n_predict < 0 else n_predict - len(written)
-            alone = self._decode_alone(n_left, segment_s * share)
+            n_left = self._target.n_ctx if n_predict < 0 else n_predict - n_before
+            with self._speculative.next_sampler() as sampler:
+                alone = self._decode_alone(n_before, sampler, n_left, segment_s * share)
             least_s = segment_s if share < 1 else 0.0
             together = self._together(n_least=len(alone), least_s=least_s)
         else:
-            n_before = len(written)
             together = self._together(least_s=segment_s)
-            alone = self._decode_alone(math.ceil(share * (len(written) - n_before)))
+            n_alone = math.ceil(share * (len(written) - n_before))
+            if self._speculative.stop is None:
+                with self._speculative.next_sampler() as sampler:
+                    alone = self._decode_alone(len(written), sampler, n_alone)
+            else:
+                if self._target.rollback is not Rollback.TRUNCATE:
+                    # It could not go back that far without decoding the prompt again.
+                    self._prompts.restore_target(self._target, command.speculative.prompt)
+                alone = self._decode_alone(1, first_sampler, n_alone)
         self._segments.append(
             Segment(
                 baseline_s=tuple(one.times.total_s for one in alone),
@@ -148,30 +163,36 @@ class PairGeneration:
             raise CancelledError("the generation was cancelled")
         return found
 
-    def _decode_alone(self, n_most: int, most_s: float = math.inf) -> list[Round]:
-        """Run rounds of the target alone behind the answer so far, and forget their tokens.
+    def _decode_alone(
+        self, position: int, sampler: SamplerChain, n_most: int, most_s: float = math.inf
+    ) -> list[Round]:
+        """Run rounds of the target alone, and forget their tokens.
 
         Args:
-            n_most: tokens, at least 1; behind the end of the answer fewer may fit.
+            position: in the answer, of the first token that it decodes.
+            sampler: draws the tokens.
+            n_most: tokens, at least 1.
             most_s: seconds after which no other round begins.
         """
-        target, written = self._target, self._speculative.tokens
-        n_past, n_most = target.n_past, min(n_most, target.n_ahead)
+        target, generation = self._target, self._speculative
+        n_past = len(self._command.speculative.prompt) + position - 1
+        n_most = min(n_most, target.n_ahead)
         decoder = Decoder(target, NoDrafter(), n_predict=n_most, clock=time.perf_counter)
         found: list[Round] = []
-        target.mark()
-        with self._speculative.detached():
+        with generation.detached(sampler):
+            target.truncate(n_past)
+            target.mark()
             native_before_s = target.native_s
             began = time.perf_counter()
-            for finished in decoder.rounds(written[-1], self._cancelled):
+            for finished in decoder.rounds(generation.tokens[position - 1], self._cancelled):
                 found.append(finished)
                 if time.perf_counter() >= began + most_s:
                     break
             self._alone_native_s += target.native_s - native_before_s
-        if decoder.stop is Stop.CANCELLED:
-            raise CancelledError("the generation was cancelled")
-        target.truncate(n_past)
-        self._alone.append((len(written), found))
+            if decoder.stop is Stop.CANCELLED:
+                raise CancelledError("the generation was cancelled")
+            target.truncate(n_past)
+        self._alone.append((position, found))
         return found
 
     def _baseline(self, speculative: GenerationResult) -> GenerationResult:
@@ -190,15 +211,6 @@ class PairGeneration:
             native_s=self._alone_native_s * decode_s / alone_s if alone_s else 0.0,
             counters=count(one for at, one in by_position.items() if at < len(written)),
         )
-
-
-def _turns(*, baseline_first: bool) -> Iterator[bool]:
-    """Whether the target alone begins, segment by segment."""
-    chance = Random(baseline_first)  # noqa: S311 - an order, not a secret
-    first = baseline_first
-    while True:
-        yield from (first, not first)
-        first = chance.random() < 0.5  # noqa: PLR2004 - one of two
 
 
 def _emitted(rounds: Iterable[Round]) -> list[int]:

@@ -20,7 +20,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
-from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, run_both, tokens_of
+from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
 from tests.support.engine import ENDLESS
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -52,7 +52,7 @@ def test_drafts_and_output_equal_the_servers(
         for prompt in tokens_of(served_engine)[:1]:
             command = Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config)
             ours, theirs = run_both(served_engine, server, command)
-            assert ours == theirs
+            assert ours == in_turns(served_engine, command) == theirs
 
 
 @pytest.mark.ci
@@ -85,7 +85,7 @@ def test_what_is_drawn_equals_the_servers(
                 speculation=config,
             )
             one, other = run_both(served_engine, server, command)
-            assert one == other
+            assert one == in_turns(served_engine, command) == other
             assert one.n_accepted > 0
 
 

@@ -20,7 +20,7 @@ from spectui.options.drafters import (
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
-from tests.support.beside_server import CONTEXT, N_PREDICT, run_both, tokens_of
+from tests.support.beside_server import CONTEXT, N_PREDICT, in_turns, run_both, tokens_of
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
@@ -59,7 +59,7 @@ def n_drafted_alike(
     """Output and counts are the same; return how many tokens were drafted."""
     command = Generate(prompt=prompt, n_predict=2 * N_PREDICT, speculation=config)
     ours, theirs = run_both(engine, server, command)
-    assert ours == theirs
+    assert ours == in_turns(engine, command) == theirs
     return theirs.n_drafted
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.arguments import server_arguments
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMapK, NgramMod, NgramSimple
@@ -91,9 +91,10 @@ def test_drafts_and_output_equal_the_servers(
             command = Generate(
                 prompt=prompt, n_predict=N_PREDICT, sampling=sampling, speculation=case.config
             )
-            ours = engine.generate(command)
-            assert ours.tokens == theirs.tokens
-            counts = (ours.counters.n_drafted, ours.counters.n_accepted)
-            assert counts == (theirs.n_drafted, theirs.n_accepted)
-            n_redone += ours.counters.n_redone
+            pair = GeneratePair(speculative=command, baseline_first=True, segment_s=0.0)
+            for ours in (engine.generate(command), engine.generate_pair(pair).speculative):
+                assert ours.tokens == theirs.tokens
+                counts = (ours.counters.n_drafted, ours.counters.n_accepted)
+                assert counts == (theirs.n_drafted, theirs.n_accepted)
+                n_redone += ours.counters.n_redone
     assert n_redone > 0

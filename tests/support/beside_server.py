@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.commands import Generate, GeneratePair, Tokenize
 from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
 from spectui.options.setup import ContextOptions
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
@@ -33,7 +34,6 @@ def run_both(engine: Engine, server: LlamaServer, command: Generate) -> tuple[Ou
 
     The server is told temperature and seed, and draws as it does by default.
     """
-    ours = engine.generate(command)
     theirs = server.complete(
         command.prompt,
         n_predict=command.n_predict,
@@ -41,8 +41,20 @@ def run_both(engine: Engine, server: LlamaServer, command: Generate) -> tuple[Ou
         seed=command.sampling.seed,
         cache_prompt=command.conversation,
     )
-    counters = ours.counters
     return (
-        Outcome(tokens=ours.tokens, n_drafted=counters.n_drafted, n_accepted=counters.n_accepted),
+        _outcome(engine.generate(command)),
         Outcome(tokens=theirs.tokens, n_drafted=theirs.n_drafted, n_accepted=theirs.n_accepted),
+    )
+
+
+def in_turns(engine: Engine, command: Generate) -> Outcome:
+    """The engine's, where the target alone takes turns with it as often as it can."""
+    pair = GeneratePair(speculative=command, baseline_first=False, segment_s=0.0)
+    return _outcome(engine.generate_pair(pair).speculative)
+
+
+def _outcome(result: GenerationResult) -> Outcome:
+    counters = result.counters
+    return Outcome(
+        tokens=result.tokens, n_drafted=counters.n_drafted, n_accepted=counters.n_accepted
     )
