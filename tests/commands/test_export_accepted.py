@@ -121,28 +121,6 @@ def test_the_real_server_takes_every_command(llama_server_binary: Path, tmp_path
     assert min(tried.values()) >= N_RUN // 10
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--draft-max", "3"],
-        ["--spec-draft-n-max", "x"],
-        ["-ctk", "q9"],
-        ["--spec-type", "draft"],
-        ["--nonsense"],
-        ["-ngl"],
-    ],
-    ids=" ".join,
-)
-def test_what_it_does_not_take_would_be_noticed(
-    llama_server_binary: Path, tmp_path: Path, arguments: list[str]
-) -> None:
-    target = absent(tmp_path).target
-    script = 'exec "$@"'
-    assert refusal(run(script, tmp_path, llama_server_binary, "-m", target), target) is None
-    done = run(script, tmp_path, llama_server_binary, "-m", target, *arguments)
-    assert refusal(done, target) is not None
-
-
 @pytest.mark.ci
 def test_the_real_server_confirms_every_value(
     llama_server_binary: Path, tiny: TinyPath, tmp_path: Path

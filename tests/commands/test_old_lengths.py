@@ -2,8 +2,6 @@
 
 import shlex
 
-import pytest
-
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import fixed
 from spectui.commands.reader import Reader
@@ -12,6 +10,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.commands.translation import drafting_of
 from spectui.options.dialect import Dialect
+from tests.support.tables import table
 
 READER = Reader()
 
@@ -26,7 +25,7 @@ def lengths(words: tuple[str, ...]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("drafting", "expected"),
     [
         ("--spec-type ngram-simple --draft-max 5", {"spec-ngram-simple-size-m": "12"}),
@@ -63,7 +62,7 @@ def test_one_rule_for_all_who_ask(drafting: str, expected: dict[str, str]) -> No
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
 
 
-@pytest.mark.parametrize(
+@table(
     ("drafting", "expected"),
     [
         ("--spec-type ngram-simple --draft-max 5", {"spec-ngram-simple-size-m": ("12",)}),

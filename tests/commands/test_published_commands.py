@@ -19,6 +19,7 @@ from tests.support.published import (
     corpus,
     understood,
 )
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.server
@@ -56,7 +57,7 @@ def test_the_parser_tells_what_it_understood(parser: Parser) -> None:
     assert parser.ask(Call(())).fields == {}
 
 
-@pytest.mark.parametrize("words", [("--draft-max", "3"), ("-c", "x"), ("-ot", "a=B"), ("--no",)])
+@table("words", [("--draft-max", "3"), ("-c", "x"), ("-ot", "a=B"), ("--no",)])
 def test_the_parser_tells_what_it_refuses(parser: Parser, words: tuple[str, ...]) -> None:
     answer = parser.ask(Call(words))
     assert answer.fields == {}

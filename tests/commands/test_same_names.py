@@ -15,6 +15,7 @@ from spectui.commands.values import values_of
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
+from tests.support.tables import table
 
 OURS, IK = Dialect.LLAMA_CPP, Dialect.IK
 
@@ -41,7 +42,7 @@ def test_one_spelling_is_two_options() -> None:
     assert options == {"-dr"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "ours", "ik"),
     [
         ("llama-server -dr smollm2 -c 512", [], ["--docker-repo"]),
@@ -82,7 +83,7 @@ def test_names_of_templates_are_the_librarys() -> None:
     assert set(known.words) - {""} == {(one or b"").decode() for one in names}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "dialect", "arguments"),
     [
         ("llama-server -dr smollm2 -c 5", OURS, "--docker-repo smollm2 -c 5"),
@@ -97,7 +98,7 @@ def test_what_is_written(text: str, dialect: Dialect, arguments: str) -> None:
     assert written(text, dialect) == arguments
 
 
-@pytest.mark.parametrize(
+@table(
     "model",
     [
         *("", "-dr smollm2", "--models-dir d", "--models-preset p.ini", "-hf a/b:Q4_K_M"),
@@ -107,23 +108,3 @@ def test_what_is_written(text: str, dialect: Dialect, arguments: str) -> None:
 def test_a_model_that_it_cannot_load(model: str) -> None:
     with pytest.raises(BadInputError, match=r"-m FILE|--hf-file FILE"):
         written(f"llama-server {model} -c 512", IK)
-
-
-@pytest.mark.parametrize("option", ["--version", "-h", "--help", "--list-devices", "-cl"])
-def test_what_prints_and_ends_is_no_router(option: str) -> None:
-    [finding] = lint(read_command(f"llama-server {option}"), Reader())
-    assert finding.severity is Severity.NOTE
-    assert option in finding.what
-    assert not translated(read_command(f"llama-server {option}"), Reader()).notes
-
-
-@pytest.mark.parametrize("text", ["hello world", "hello", "hello 5 world"])
-def test_words_that_start_nothing(text: str) -> None:
-    with pytest.raises(BadInputError, match=r"'hello' is no file here, and no program"):
-        read_command(text)
-
-
-def test_options_of_both_programs_leave_new_defaults() -> None:
-    text = "llama-server -m a -md b --spec-type draft-simple --load-mode none -amb 512"
-    found = lint(read_command(text), Reader())
-    assert {one.flag for one in found if one.severity is Severity.WARNING} == set()

@@ -1,13 +1,12 @@
 """Patterns of placements: searched at once, or not at all."""
 
-import pytest
-
 from spectui.options.reading import tensor_pattern
+from tests.support.tables import table
 
 NAMES = ("blk.3.ffn_up_exps.weight", "a" * 64, "\n")
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "exps",
@@ -26,7 +25,7 @@ def test_what_is_searched_at_once_is_taken(text: str) -> None:
         found.search(name)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "(a+)+Z",
