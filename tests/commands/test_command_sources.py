@@ -244,42 +244,6 @@ def test_lines_may_end_as_those_of_windows(tmp_path: Path, name: str, content: s
     assert words_of(str(path)) == ("-m", "a", "-c", "5")
 
 
-def test_models_are_listed_whatever_their_macros(tmp_path: Path) -> None:
-    text = """
-macros: {server: "llama-server --port ${PORT}", deep: "${server} --jinja"}
-models:
-  a:
-    cmd: |
-      # of the first
-      ${deep}
-      -m "${env.SPECTUI_TEST_FOLDER}/a.gguf"
-  b:
-    macros: {own: "${deep} -v"}
-    cmd: "# of the second\\n${own} -m ${unknown}"
-  c: {cmd: "vllm serve x"}
-"""
-    path = in_file(tmp_path, "a.yaml", text)
-    with pytest.raises(BadInputError, match=r"has 2 models .*, with a, b$"):
-        read_command(path)
-    with pytest.raises(BadInputError, match=r"env.SPECTUI_TEST_FOLDER}, which llama-swap takes"):
-        read_command(f"{path}:a")
-    plain = in_file(tmp_path, "b.yaml", text.replace("${env.SPECTUI_TEST_FOLDER}", "/m m"))
-    assert words_of(f"{plain}:a") == ("--jinja", "-m", "/m m/a.gguf")
-
-
-def test_words_that_only_old_yaml_takes_for_switches(tmp_path: Path) -> None:
-    text = (
-        "services: {a: {image: llama.cpp, command: [-m, a, --flash-attn, on, --ui, true], "
-        "environment: {LLAMA_ARG_FIT: off, LLAMA_ARG_CONT_BATCHING: False}}}"
-    )
-    source = read_command(in_file(tmp_path, "a.yaml", text))
-    assert typed(source) == ("-m", "a", "--flash-attn", "on", "--ui", "true")
-    assert variables(source) == {
-        "LLAMA_ARG_FIT": ("--fit", "off"),
-        "LLAMA_ARG_CONT_BATCHING": ("--no-cont-batching",),
-    }
-
-
 def test_a_name_with_colons_chooses(tmp_path: Path) -> None:
     path = in_file(tmp_path, "a:b.ini", "[*]\nc=1\n[x:Q4]\nm=a\nngl=5\n[y]\nm=b\nc=2\n")
     assert words_of(f"{path}:x:Q4") == ("-c", "1", "-m", "a", "-ngl", "5")
@@ -336,16 +300,6 @@ def test_a_process_that_runs(running: subprocess.Popen[str], tmp_path: Path) -> 
     assert typed(source) == ("-m", f"{tmp_path}/models/m.gguf", "--alias", HOSTILE)
 
 
-def test_the_only_process_or_what_there_is(running: subprocess.Popen[str]) -> None:
-    told = ""
-    try:
-        told = shlex.join(words_of("pid:"))
-    except BadInputError as error:
-        # Somebody else's run here, too.
-        told = str(error)
-    assert shlex.quote(HOSTILE) in told or f"pid:{running.pid}" in told
-
-
 def test_those_that_run_without_those_that_spectui_measures(
     running: subprocess.Popen[str], tmp_path: Path
 ) -> None:
@@ -394,19 +348,6 @@ def test_the_table_is_that_of_the_real_server(llama_server_binary: Path) -> None
     assert flags_of(Dialect.LLAMA_CPP) <= flags
 
 
-UNIT = (
-    "[Service]\nEnvironment=CUDA_VISIBLE_DEVICES=1 LLAMA_ARG_CTX_SIZE=5\n"
-    "ExecStart=llama-server -m m"
-)
-SWAP = (
-    "models:\n  a:\n    cmd: llama-server --port ${PORT} -m m\n"
-    "    env:\n      - CUDA_VISIBLE_DEVICES=1"
-)
-COMPOSE = (
-    "services:\n  a:\n    image: llama.cpp:server\n    command: -m m\n"
-    "    environment:\n      CUDA_VISIBLE_DEVICES: 1"
-)
-ENV = "CUDA_VISIBLE_DEVICES=1\nLLAMA_ARG_MODEL=m"
 POD = """apiVersion: apps/v1
 kind: Deployment
 spec:
@@ -437,13 +378,6 @@ spec:
 def test_other_forms_of_commands(text: str, words: str) -> None:
     [command] = read_paste(text).values()
     assert shlex.join(command.arguments) == words
-
-
-@table("text", [UNIT, SWAP, COMPOSE, ENV])
-def test_variables_of_a_file_reach_the_program(text: str, tmp_path: Path) -> None:
-    source = read_command(in_file(tmp_path, "x", text))
-    assert source.environment == (("CUDA_VISIBLE_DEVICES", "1"),)
-    assert source.ahead == ("CUDA_VISIBLE_DEVICES=1", "llama-server")
 
 
 def test_an_own_document_is_read(tmp_path: Path) -> None:

@@ -85,20 +85,6 @@ def test_no_value_of_the_environment_is_in_any_output(
         assert all(text for _code, text in said)
 
 
-@table(
-    ("text", "told"),
-    [
-        ("llama-server -m $MODEL", r"line 1: \$MODEL is not set in it, and spectui takes nothing"),
-        ("A=1\nllama-server -m ${MODEL}", r"line 2: \$MODEL is not set in it.*pid:NUMBER"),
-        ("llama-server -m %MODEL%", "line 1: %MODEL% is not set in it.*write its value there"),
-    ],
-)
-@pytest.mark.usefixtures("marked")
-def test_an_unset_variable_is_refused_by_its_line(text: str, told: str) -> None:
-    with pytest.raises(BadInputError, match=told):
-        read_command(text)
-
-
 def written(text: str, format_: Format = Format.LLAMA_SERVER) -> str:
     launch: Launch = translated(read_command(text), Reader())
     return render(launch, format_)

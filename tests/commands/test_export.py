@@ -115,17 +115,6 @@ def test_the_whole_command(dialect: Dialect) -> None:
     assert " ".join(arguments(speculation=None, dialect=dialect)) == context
 
 
-@ALL_DIALECTS
-def test_no_removed_option_is_written(dialect: Dialect) -> None:
-    removed = {
-        Dialect.LLAMA_CPP: {"--draft-max", "--draft-min", "--draft", "--no-mmap"},
-        Dialect.LEGACY: {"--spec-type", "--spec-draft-n-max", "--load-mode"},
-        Dialect.IK: {"--draft-max", "--draft-min", "--draft-p-min", "--load-mode"},
-    }[dialect]
-    target = ModelOptions(path=TARGET.path, mmap=False)
-    assert not removed & set(arguments(target, dialect=dialect))
-
-
 def test_a_whole_cache_for_windows_is_written_where_the_server_knows_it() -> None:
     whole = ContextOptions(swa_full=True)
     assert "--swa-full" not in arguments()
@@ -135,49 +124,12 @@ def test_a_whole_cache_for_windows_is_written_where_the_server_knows_it() -> Non
         arguments(context=whole, dialect=Dialect.IK)
 
 
-@table(
-    ("dialect", "override", "n_cpu_moe", "cpu_moe"),
-    [
-        (
-            Dialect.LLAMA_CPP,
-            "--spec-draft-override-tensor",
-            "--spec-draft-n-cpu-moe",
-            "--spec-draft-cpu-moe",
-        ),
-        (Dialect.LEGACY, "-otd", "--n-cpu-moe-draft", "--cpu-moe-draft"),
-    ],
-)
-def test_placement_of_the_draft(
-    dialect: Dialect, override: str, n_cpu_moe: str, cpu_moe: str
-) -> None:
-    overrides = (TensorOverride(pattern="exps", buffer="CPU"),)
-    draft = ModelOptions(path=DRAFT.path, override_tensor=overrides, n_cpu_moe=2)
-    found = arguments(draft=draft, dialect=dialect)
-    assert value(found, override) == "exps=CPU"
-    assert value(found, n_cpu_moe) == "2"
-    assert cpu_moe in arguments(draft=ModelOptions(path=DRAFT.path, cpu_moe=True), dialect=dialect)
-
-
 def test_ik_counts_moe_layers_from_the_end_so_the_first_are_written_as_a_pattern() -> None:
     overrides = (TensorOverride(pattern="attn", buffer="CPU"),)
     target = ModelOptions(path=TARGET.path, override_tensor=overrides, n_cpu_moe=2)
     found = arguments(target, dialect=Dialect.IK)
     assert value(found, "-ot") == (r"attn=CPU,blk\.(0|1)\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU")
     assert "--n-cpu-moe" not in found
-
-
-@table(
-    "draft",
-    [
-        ModelOptions(path=DRAFT.path, cpu_moe=True),
-        ModelOptions(path=DRAFT.path, n_cpu_moe=1),
-        ModelOptions(path=DRAFT.path, override_tensor=(TensorOverride(pattern="a", buffer="CPU"),)),
-    ],
-)
-def test_what_ik_cannot_say_is_an_error(draft: ModelOptions) -> None:
-    with pytest.raises(BadInputError, match=r"ik cannot place parts of a draft .*draft\.gguf"):
-        arguments(draft=draft, dialect=Dialect.IK)
-    assert arguments(draft=draft, speculation=None, dialect=Dialect.IK)
 
 
 @table("pattern", [r"blk\.\d{1,2}", "a=b"])
@@ -237,20 +189,6 @@ def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: Ngram, flags: 
     prefix = f"--spec-{config.kind}-"
     words = [word if word.isdigit() else f"{prefix}{word}" for word in flags.split()]
     assert found[len(off) :] == ["--spec-type", config.kind, *words]
-
-
-def test_drafters_in_a_row_are_one_list_with_the_options_of_each() -> None:
-    off = arguments(draft=None, speculation=None)
-    found = arguments(speculation=SPECULATION.after([NGRAM]))
-    assert found[: len(off)] == off
-    assert found[-12:] == [
-        *("--spec-type", "ngram-simple,draft-simple"),
-        *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
-        *("--spec-draft-n-max", "8", "--spec-draft-n-min", "1", "--spec-draft-p-min", "0.75"),
-    ]
-    assert str(DRAFT.path) in found
-    with pytest.raises(BadInputError, match="has no flags for ngram-simple"):
-        arguments(speculation=SPECULATION.after([NGRAM]), dialect=Dialect.LEGACY)
 
 
 @table(

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
@@ -238,19 +236,6 @@ def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noq
     assert "jinja" in text.lower()
 
 
-@table("format", list(Format))
-@table("dialect", [Dialect.LLAMA_CPP, Dialect.LEGACY])
-def test_both_drafting_limits_are_always_written(dialect: Dialect, format: Format) -> None:  # noqa: A002 - as above
-    if (dialect, format) == (Dialect.LEGACY, Format.COMPOSE):
-        with pytest.raises(BadInputError, match=r"current llama\.cpp"):
-            render(SETUP.launch(dialect), format)
-        return
-    text = render(changed(speculation=Speculation()).launch(dialect), format)
-    words = re.split(r"[\s=:,\"']+", text.lower().replace("_", "-"))
-    for name in ("n-max", "p-min") if dialect is Dialect.LLAMA_CPP else ("max", "p-min"):
-        assert any(word.endswith(f"draft-{name}") for word in words), name
-
-
 @table(
     ("extra", "lost_in"),
     [
@@ -269,24 +254,6 @@ def test_the_order_of_placements_is_kept_or_refused(
                 current(changed(extra=extra), format_)
         else:
             assert "cpu" in current(changed(extra=extra), format_).lower()
-
-
-@table(
-    ("dialect", "extra", "words"),
-    [
-        (Dialect.LLAMA_CPP, ("--mlock",), ["--load-mode", "mmap+mlock"]),
-        (Dialect.LLAMA_CPP, ("-dio", "-cnv"), ["--load-mode", "dio"]),
-        (Dialect.LEGACY, ("--load-mode", "mmap+mlock", "-lzm", "off"), ["--mlock"]),
-        (Dialect.LEGACY, ("--spec-draft-threads", "4"), ["-td", "4"]),
-        (Dialect.IK, ("--load-mode", "mlock", "-kvu"), ["--mlock", "--no-mmap"]),
-    ],
-)
-def test_the_users_own_arguments_are_put_into_the_dialects_words(
-    dialect: Dialect, extra: tuple[str, ...], words: list[str]
-) -> None:
-    assert changed(extra=extra).arguments(dialect)[-len(words) :] == words
-    text = render(changed(extra=extra).launch(dialect), Format.LLAMA_SERVER)
-    assert ("left out, since" in text) == any(w in {"-cnv", "-lzm", "-kvu"} for w in extra)
 
 
 def test_a_models_preset_file_holds_each_option_once() -> None:
@@ -439,20 +406,6 @@ def test_the_real_server_takes_the_models_preset_file(
 def get(server: LlamaServer, path: str) -> httpx.Response:
     key = {"Authorization": f"Bearer {server.api_key}"}
     return httpx.get(f"{server.base_url}{path}", headers=key, trust_env=False).raise_for_status()
-
-
-@pytest.mark.server
-def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -> None:
-    done = subprocess.run([llama_server_binary, "--help"], check=True, capture_output=True)
-    words = set(re.findall(r"[\w-]+", done.stdout.decode()))
-    # Removed from this build, or of ik_llama.cpp and older builds.
-    old = {"--draft-max", "--draft", "--draft-n", "--draft-min", "--draft-n-min", "--no-mmap"}
-    old |= {"--mlock", "--direct-io", "-dio", "--no-direct-io", "-ndio"}
-    old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv", "--spec-stage"}
-    # Read in place of those without NO, which the help names.
-    old |= {"LLAMA_ARG_NO_KV_OFFLOAD", "LLAMA_ARG_NO_REPACK"}
-    ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
-    assert ours - words <= old
 
 
 @table("dialect", list(Dialect))

@@ -20,7 +20,7 @@ from spectui.server.binary import ServerBinary
 from spectui.server.help_text import read_help
 from tests.commands.test_export_formats import setups
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 BUILDS = {
     "current": CURRENT,
@@ -136,23 +136,7 @@ def test_drafters_that_a_build_has_are_called_as_it_calls_them() -> None:
     assert words[words.index("--spec-type") + 1] == "ngram-simple"
 
 
-@table(
-    ("text", "written", "told"),
-    [
-        (
-            "-m a -md b --spec-type draft-simple,ngram-mod --spec-draft-n-max 4",
-            "--spec-type ngram-mod,draft-simple",
-            "mind that llama-server asks ngram-mod, draft-simple in this order",
-        ),
-        (
-            "-m a -md b --draft 8 --draft-max 4",
-            "--spec-draft-n-max 4",
-            "of no effect, since --draft is given again as --draft-max 4: --draft 8",
-        ),
-        ("-m a -ot exps=cpu -c4096", "-ot exps=CPU -c 4096", "-ot exps=cpu is now -ot exps=CPU"),
-        ("-m a --gan 2 -c 5", "-m a -c 5", "left out, since llama-server has no such option: -gan"),
-    ],
-)
+@table(("text", "written", "told"), rules()["told"])
 def test_what_is_written_otherwise_is_told(text: str, written: str, told: str) -> None:
     launch = translated(read_command(f"llama-server {text}"), Reader())
     assert written in launch.text

@@ -84,20 +84,14 @@ def fit_in(command: str) -> Fit | None:
     return fit_of(read_options(taken.options, catalogue.RUN))
 
 
-@table("command", ["", "-ngl auto", "-ngl -1", "-fit on", "-fit 1", "-c 8192"])
-def test_a_command_without_a_placement_leaves_it_open(command: str) -> None:
-    assert fit_in(command) == Fit()
+PLACED = ("-ngl 99", "-ngl all", "-ngl -2", "-ngl 0", "-fit off", "-fit disabled", "-ts 3,1")
 
 
-@table(
-    "command",
-    [
-        *("-ngl 99", "-ngl all", "-ngl -2", "-ngl 0", "-fit off", "-fit disabled"),
-        *("-ts 3,1", "-ot exps=CPU", "--cpu-moe", "--n-cpu-moe 3"),
-    ],
-)
-def test_a_command_with_a_placement_has_nothing_to_fit(command: str) -> None:
-    assert fit_in(command) is None
+def test_a_command_leaves_its_placement_open_unless_it_has_one() -> None:
+    for command in ("", "-ngl auto", "-ngl -1", "-fit on", "-fit 1", "-c 8192"):
+        assert fit_in(command) == Fit(), command
+    for command in (*PLACED, "-ot exps=CPU", "--cpu-moe", "--n-cpu-moe 3"):
+        assert fit_in(command) is None, command
 
 
 def test_margins_and_the_shortest_context_are_read() -> None:

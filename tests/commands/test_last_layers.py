@@ -40,11 +40,6 @@ def test_the_last_layers_with_experts_get_a_pattern(given: str, left: str) -> No
     assert " ".join(found) == f"-m m {OWN} {expected}"
 
 
-@table("text", ["-ncmoe 3", f"{OWN} -cmoe", f"{OWN} -ncmoe 0", OWN])
-def test_others_are_as_llama_cpp_reads_them(text: str) -> None:
-    assert not counts_from_last(read_command(f"llama-server -m m {text}"))
-
-
 def test_what_is_measured_has_the_layers_of_its_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

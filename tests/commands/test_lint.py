@@ -26,7 +26,7 @@ from tests.support.commands import RealCommand, real_commands
 from tests.support.gemma4 import write_pair
 from tests.support.models import TARGET, Tiny, TinyPath
 from tests.support.mtp import write_special_draft
-from tests.support.tables import sections, table
+from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -37,7 +37,7 @@ LENGTHS = "--spec-draft-n-max 4 --spec-draft-p-min 0.5"
 OLD_LENGTHS = "--spec-draft-n-max 16 --spec-draft-p-min 0.75"
 QUIET = f"{PAIR} {LENGTHS}"
 """A command of which nothing is to be said."""
-RULES = sections(Path(__file__).with_name("lint.txt"))
+RULES = rules()
 
 
 def found(text: str, reader: Reader = CURRENT) -> list[tuple[Severity, str, str | None]]:

@@ -5,7 +5,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 OURS, OLDER, IK = Dialect
 EVERYWHERE = (
@@ -32,37 +32,9 @@ def test_the_buffer_of_each_device_is_taken(buffer: str) -> None:
     assert (found(f"{rpc} -ot 'exps={buffer}'", IK) == []) == is_in_ik
 
 
-@table(
-    ("buffer", "instead"),
-    [
-        ("cpu", "CPU"),
-        ("cuda1", "CUDA1"),
-        ("VULKAN0", "Vulkan0"),
-        ("rocm0", "ROCm0"),
-        ("opencl", "OpenCL"),
-        # An Apple GPU has a number today.
-        ("Metal", "MTL0"),
-    ],
-)
+@table(("buffer", "instead"), rules()["buffers"])
 def test_another_spelling_is_corrected(buffer: str, instead: str) -> None:
     text = f"-ot attn=CUDA0,exps={buffer}"
     assert found(text) == [(Severity.ERROR, f"-ot attn=CUDA0,exps={instead}")]
     right = fixed(read_command(f"-m t -ngl 9 {text}"), Reader())
     assert right.value("override-tensor") == f"attn=CUDA0,exps={instead}"
-
-
-@table(
-    ("text", "n_errors"),
-    [
-        ("CUDA_VISIBLE_DEVICES=1 llama-server -m t -ngl 9 -ot exps=CUDA1", 1),
-        ("CUDA_VISIBLE_DEVICES=1 llama-server -m t -ngl 9 -ot exps=CUDA0", 0),
-        ("CUDA_VISIBLE_DEVICES=0,2 llama-server -m t -ngl 9 -dev CUDA0,CUDA2", 1),
-        ("CUDA_VISIBLE_DEVICES= llama-server -m t -ngl 9 -dev cuda0", 1),
-        ("export HIP_VISIBLE_DEVICES=0; llama-server -m t -ngl 9 -dev ROCm1", 1),
-        ("GGML_VK_VISIBLE_DEVICES=0,1 llama-server -m t -ngl 9 -dev Vulkan1,CUDA7", 0),
-        ("CUDA_VISIBLE_DEVICES=0 llama-server -m t -ngl 9 -ot exps=CPU,a=Vulkan3", 0),
-    ],
-)
-def test_devices_that_the_command_hides(text: str, n_errors: int) -> None:
-    errors = [one for one in lint(read_command(text), Reader()) if one.severity is Severity.ERROR]
-    assert len(errors) == n_errors

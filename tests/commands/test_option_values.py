@@ -17,7 +17,7 @@ from spectui.server.binary import examine
 from spectui.severity import Severity
 from tests.commands.test_commands import asked
 from tests.commands.test_lint import CURRENT, put_right
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -109,28 +109,7 @@ def test_the_words_are_those_of_the_real_help(
         assert set(known(flag).words) == words, flag
 
 
-@table(
-    ("text", "expected"),
-    [
-        ("-m t --flash-attn yes", "-m t --flash-attn on"),
-        ("-m t -fa AUTO", "-m t -fa auto"),
-        ("-m t -fit No", "-m t -fit off"),
-        # In one word with the flag.
-        ("-m t -ctk=q8_0 -ngl=9", "-m t -ctk q8_0 -ngl 9"),
-        ("-m t --jinja=true --metrics=on", "-m t --jinja --metrics"),
-        ("-m t --jinja=false --no-warmup=0 --metrics=off", "-m t --no-jinja --warmup"),
-        (
-            "-m t --spec-type ngram_simple --spec-ngram-simple-size-n 9",
-            "-m t --spec-type ngram-simple --spec-ngram-simple-size-n 9",
-        ),
-        ("-m t --spec-type Ngram-cache,map-k", "-m t --spec-type ngram-cache,ngram-map-k"),
-        # Only likely: its author has to say.
-        (
-            "-m t --spec-type ngram-simpel --spec-ngram-simple-size-n 9",
-            "-m t --spec-type ngram-simpel --spec-ngram-simple-size-n 9",
-        ),
-    ],
-)
+@table(("text", "expected"), rules()["spellings"])
 def test_another_spelling_is_put_right(text: str, expected: str) -> None:
     assert put_right(text) == expected
 

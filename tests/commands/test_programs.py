@@ -10,51 +10,17 @@ from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.severity import Severity
 from tests.support.cli import Spectui
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
 
-@table(
-    ("word", "program"),
-    [
-        ("llama-server", "llama-server"),
-        (r"C:\llama\llama-server.exe", "llama-server"),
-        ("./server", "llama-server"),
-        ("server.exe", "llama-server"),
-        ("/opt/llama.cpp/build/bin/main", "llama-cli"),
-        ("build/bin/perplexity", "llama-perplexity"),
-        ("llama-bench", "llama-bench"),
-        ("server", None),
-        ("main", None),
-        ("/opt/other", None),
-    ],
-)
-def test_the_program_of_a_word(word: str, program: str | None) -> None:
-    assert program_of(word) == program
+@table(("word", "program"), rules()["programs"])
+def test_the_program_of_a_word(word: str, program: str) -> None:
+    assert program_of(word) == (None if program == "?" else program)
 
 
-@table(
-    ("text", "program", "right"),
-    [
-        ("./server -m a -c 5", "./server", "./llama-server -m a -c 5"),
-        (
-            "numactl -N 0 ./main -m a -p hi -i -n 9",
-            "./main",
-            "numactl -N 0 ./llama-server -m a -n 9",
-        ),
-        (
-            "X=1 b/llama-cli -m a -st -sys 'Be kind.' --color on",
-            "b/llama-cli",
-            "X=1 b/llama-server -m a",
-        ),
-        (
-            "llama-perplexity -m a -f b.raw --chunks 9 -c 512",
-            "llama-perplexity",
-            "llama-server -m a -c 512",
-        ),
-    ],
-)
+@table(("text", "program", "right"), rules()["others"])
 def test_another_program_is_told_and_its_own_options_are_left_out(
     text: str, program: str, right: str
 ) -> None:

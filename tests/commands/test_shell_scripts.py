@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from spectui.commands.command import ServerCommand
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
-from spectui.severity import Severity
 from tests.support.commands import typed, variables
 from tests.support.tables import table
 
@@ -304,21 +303,6 @@ def test_a_large_script_is_read_or_refused_at_once(home: Path) -> None:
         for whole in (text, f'"{text}', f"llama-server {text}"):
             with suppress(BadInputError):
                 read_command(str(in_script(home, whole)))
-
-
-def test_a_remark_behind_a_backslash_is_no_end(home: Path) -> None:
-    text = "llama-server -m a \\   # the model\n  -c 5 \\ \n  --jinja\n"
-    command = read_command(str(in_script(home, text)))
-    assert typed(command) == ("-m", "a", "-c", "5", "--jinja")
-    # A shell ends the command there, which the reader is told once.
-    [remark] = command.remarks
-    assert remark.severity is Severity.ERROR
-    assert "remark stands behind the backslash on line 1, and on 1 more" in remark.what
-    assert calls_by_bash(in_script(home, text), home) == (
-        [(["unset"] * 3, ["-m", "a", " "])],
-        False,
-    )
-    assert read_command("llama-server -m a \\\n  -c 5").remarks == ()
 
 
 def test_variables_that_reach_the_server() -> None:

@@ -23,7 +23,7 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, DraftSimple
 from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions, Numa
 from spectui.options.speculation import Speculation
 from tests.commands.test_export import contexts, hostile, models, speculations
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 NOT_LLAMA_SERVERS = {
     *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
@@ -149,21 +149,7 @@ def test_every_spelling_is_known(flag: str, name: str) -> None:
         )
 
 
-@table(
-    ("words", "load_mode"),
-    [
-        ("", "auto"),
-        ("--load-mode mlock", "mlock"),
-        ("--mlock --no-mmap", "mlock"),
-        ("--mlock", "mmap+mlock"),
-        ("-lm mmap+mlock", "mmap+mlock"),
-        ("-lm mlock -lm none", "none"),
-        ("-dio", "dio"),
-        ("-dio -ndio --mlock", "mmap+mlock"),
-        ("-lm dio", "dio"),
-        ("--mlock -lm auto", "auto"),
-    ],
-)
+@table(("words", "load_mode"), rules()["loading"])
 def test_how_models_are_loaded(words: str, load_mode: str) -> None:
     taken = take_over(read_command(f"llama-server -m t -md d {words}"))
     setup = taken.to_setup()

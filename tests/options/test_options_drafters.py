@@ -144,26 +144,19 @@ def test_what_is_kept_is_read_again(speculation: Speculation) -> None:
     ("drafter", "problem"),
     [
         (DraftSimple(draft_max=3, draft_min=3), None),
-        (
-            DraftMtp(draft_max=3, draft_min=4),
-            "draft_min 4 is above draft_max 3, so every draft would be dropped",
-        ),
+        (DraftMtp(draft_max=3, draft_min=4), "draft_min 4 is above draft_max 3"),
         (NgramSimple(size_n=8, size_m=8), None),
-        (
-            NgramSimple(size_n=12, size_m=8),
-            "size_n 12 is above size_m 8, so every draft would be dropped",
-        ),
+        (NgramSimple(size_n=12, size_m=8), "size_n 12 is above size_m 8"),
         # Shorter drafts than the n-gram are drafts of these, and a table may be left early.
         (NgramMapK(size_n=12, size_m=8), None),
-        (NgramMapK4V(size_n=12, size_m=8), None),
         (NgramMod(n_min=48, n_max=8), None),
-        (NgramCache(), None),
     ],
 )
 def test_a_drafter_that_would_never_draft_says_so(
     drafter: DrafterOptions, problem: str | None
 ) -> None:
-    assert drafter.check() == problem
+    told = f"{problem}, so every draft would be dropped"
+    assert drafter.check() == (None if problem is None else told)
 
 
 @given(speculation=speculations())
@@ -183,12 +176,6 @@ def test_a_search_tries_valid_values(drafter: type[DrafterOptions], number: Numb
         found = msgspec.structs.replace(drafter(), **{number.name: value})
         assert getattr(msgspec.convert(msgspec.to_builtins(found), drafter), number.name) == value
     assert max(values, default=16) == 16 or not number.bounds_drafts
-
-
-def test_drafts_end_early_at_a_probability_or_where_nothing_is_found() -> None:
-    assert not DraftSimple().ends_early
-    assert DraftMtp(draft_p_min=0.05).ends_early
-    assert all(one().ends_early for one in NGRAMS)
 
 
 def test_the_command_line_names_its_own_flags() -> None:

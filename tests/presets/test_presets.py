@@ -1,7 +1,6 @@
 """Presets: what a file may say, the shipped ones, and the models that they name."""
 
 import os
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -128,22 +127,6 @@ def test_a_pair_names_models_and_a_placement_for_every_size(name: str) -> None:
     assert placed == preset.placement.gb_8
 
 
-def options_of(preset: Preset) -> Iterator[str]:
-    yield from preset.options
-    for options in preset.placement.by_vram_gb().values():
-        yield from options
-
-
-def test_options_of_shipped_presets_are_those_of_commands(shipped: Preset) -> None:
-    known = {
-        name
-        for module in ("bench", "cockpit", "trace", "tune")
-        for param in import_module(f"spectui.cli.{module}").command.params
-        for name in param.opts
-    }
-    assert {f"--{name}" for name in options_of(shipped)} <= known
-
-
 @table("module", ["bench", "cockpit", "trace", "tune"])
 def test_every_command_takes_a_shipped_preset(shipped: Preset, module: str) -> None:
     command: click.Command = import_module(f"spectui.cli.{module}").command
@@ -220,18 +203,6 @@ def test_the_screen_starts_with_the_first_draft_that_is_there(mine: Path, models
     assert started("--preset", "mine").pair == Pair(target=target, draft=other)
     put(models, "Draft.gguf")
     assert started("--preset", mine).pair == Pair(target=target, draft=models / "Draft.gguf")
-
-
-@pytest.mark.usefixtures("mine")
-def test_models_that_are_typed_win(models: Path, tmp_path: Path) -> None:
-    put(tmp_path, "typed.gguf", "draft.gguf")
-    target, draft = tmp_path / "typed.gguf", tmp_path / "draft.gguf"
-    typed = Pair(target=target, draft=draft)
-    assert started("--preset", "mine", "-m", target, "-md", draft).pair == typed
-    put(models, "Target-1.gguf", "Draft.gguf")
-    assert started("--preset", "mine", "-m", target, "-md", draft).pair == typed
-    mixed = Pair(target=target, draft=models / "Draft.gguf")
-    assert started("--preset", "mine", "-m", target).pair == mixed
 
 
 @pytest.mark.usefixtures("mine")

@@ -1,8 +1,6 @@
 """Fetching the models of a preset, against a hub on loopback."""
 
 import gzip
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from spectui.presets.plan import (
 )
 from spectui.presets.pull import PAUSES_S, Watch, plan_pull
 from spectui.presets.pull import pull as pull_models
-from tests.support.hub import COMMIT, Hub, Refusal, Served
+from tests.support.hub import Hub, Refusal, Served
 from tests.support.pull import (
     BIG,
     CHUNK,
@@ -29,7 +27,6 @@ from tests.support.pull import (
     SMALL,
     TARGET,
     Pull,
-    lock,
     part_of,
     put,
     starts,
@@ -62,39 +59,6 @@ def test_what_is_fetched_makes_the_preset_ready_and_is_not_fetched_again(
     assert "checking" not in pull.err
 
 
-def test_a_dry_run_tells_what_there_is_and_writes_nothing(
-    pull: Pull, hub: Hub, folder: Path
-) -> None:
-    put(part_of(folder / FIRST, BIG), BIG[:MIB])
-    put(folder / "Draft.gguf", SMALL)
-    before = sorted(folder.rglob("*"))
-    assert pull("mine", "--dry-run") == 0, pull.err
-    assert "target  3.1 MB, 1 MB there" in pull.out
-    assert "draft   10 B, there, to be checked" in pull.out
-    assert "3 files, 5.2 MB to fetch into" in pull.out
-
-    assert pull("mine", "--dry-run", "--json", "-") == 0, pull.err
-    document = json.loads(pull.out)
-    assert document["schema"] == "spectui.pull/1"
-    assert document["missing_bytes"] == 2 * len(BIG) - MIB
-    assert document["free_bytes"] > 0
-    states = ["partial", "missing", "unchecked"]
-    assert [file["state"] for file in document["files"]] == states
-    assert document["files"][0] == {
-        "role": "target",
-        "repo": TARGET,
-        "commit": COMMIT,
-        "name": FIRST,
-        "path": str(folder / FIRST),
-        "size_bytes": len(BIG),
-        "present_bytes": MIB,
-        "sha256": hashlib.sha256(BIG).hexdigest(),
-        "state": "partial",
-    }
-    assert not hub.fetched
-    assert sorted(folder.rglob("*")) == before
-
-
 def test_a_disk_that_is_too_small_is_found_before_the_first_byte(
     pull: Pull, hub: Hub, folder: Path
 ) -> None:
@@ -112,20 +76,6 @@ def test_a_file_of_the_users_own_is_left_as_it_is(pull: Pull, folder: Path, cont
     assert pull("mine") == 3
     assert f"{folder / 'Draft.gguf'} is there and is not what {DRAFT} has now" in pull.error
     assert (folder / "Draft.gguf").read_bytes() == content
-
-
-@table("content", [BIG, b"of last week"])
-def test_only_one_at_a_time_fetches_a_file(
-    pull: Pull, hub: Hub, folder: Path, content: bytes
-) -> None:
-    part = part_of(folder / FIRST, content)
-    put(part, content[:MIB])
-    with part.open("ab") as held:
-        lock(held)
-        assert pull("mine") == 3
-    assert f"{part} is being fetched by another spectui" in pull.error
-    assert part.read_bytes() == content[:MIB]
-    assert not hub.fetched
 
 
 def pull_draft(on_step: Callable[[Step], None]) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,14 @@ def table(
     return decorate
 
 
-def sections(path: Path) -> dict[str, list[tuple[str, ...]]]:
-    """The rows of a text file's tables, by the name in brackets; "|" divides a row."""
+_COMMANDS = Path(__file__).parent.parent / "commands" / "rules.txt"
+
+
+@cache
+def rules() -> dict[str, list[tuple[str, ...]]]:
+    """The rows of the tables of commands, by the name in brackets; "|" divides a row."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for line in path.read_text("utf-8").splitlines():
+    for line in _COMMANDS.read_text("utf-8").splitlines():
         if line.startswith("["):
             rows = found[line.strip("[]")] = []
         elif line and not line.startswith("#"):
