@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.prompts import ChatMessage, Prompt, builtin_suite, load_prompts
+from tests.support.tables import table
 
 CATEGORIES = (
     "code",
@@ -30,66 +30,34 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-BAD_LINES = [
-    pytest.param(b'{"prompt": "a"', "invalid JSON", id="truncated"),
-    pytest.param(b"prompt: a", "invalid JSON", id="not JSON"),
-    pytest.param(b'{"prompt": "a"} {"prompt": "b"}', "invalid JSON", id="two objects"),
-    pytest.param(
-        b'{"prompt": "\\ud800 x"}',
-        r"invalid JSON (a \ud800 to \udfff without its other half is no character)",
-        id="half a surrogate pair",
-    ),
-    pytest.param(
-        b'{"prompt": "\\ud83d\\ude00"', "invalid JSON (Input data was truncated)", id="a whole one"
-    ),
-    pytest.param(b'["a"]', "expected `object`, got `array`", id="an array"),
-    pytest.param(b"[" * 100_000, "expected `object`, got `array`", id="deep nesting"),
-    pytest.param(b'{"prompt": "a", "temp": 1}', "unknown field `temp`", id="unknown key"),
-    pytest.param(
-        b'{"messages": [{"role": "user", "content": "a", "name": "b"}]}',
-        "unknown field `name` - at `$.messages[0]`",
-        id="unknown key in a message",
-    ),
-    pytest.param(b'{"prompt": 7}', "expected `str`, got `int` - at `$.prompt`", id="prompt type"),
-    pytest.param(b'{"prompt": null}', "expected `str`, got `null`", id="null prompt"),
-    pytest.param(b'{"id": 1, "prompt": "a"}', "got `int` - at `$.id`", id="id type"),
-    pytest.param(
-        b'{"category": [], "prompt": "a"}', "got `array` - at `$.category`", id="category type"
-    ),
-    pytest.param(b'{"messages": "a"}', "expected `array`, got `str`", id="messages type"),
-    pytest.param(
-        b'{"messages": [{"role": "user"}]}', "missing required field `content`", id="no content"
-    ),
-    pytest.param(
-        b'{"prompt": "a", "messages": [' + MESSAGE.encode() + b"]}",
-        "both prompt and messages",
-        id="both",
-    ),
-    pytest.param(b'{"id": "a"}', "neither prompt nor messages", id="neither"),
-    pytest.param(b'{"prompt": ""}', "the prompt is empty", id="empty prompt"),
-    pytest.param(b'{"prompt": " \\n\\t"}', "the prompt is empty", id="blank prompt"),
-    pytest.param(b'{"messages": []}', "messages is empty", id="empty messages"),
-    pytest.param(
-        b'{"messages": [' + MESSAGE.encode() + b', {"role": "user", "content": " "}]}',
-        "message 2 is empty",
-        id="empty content",
-    ),
-    pytest.param(
-        b'{"messages": [{"role": "User", "content": "a"}]}',
-        "unknown role 'User' in message 1; use system, user, assistant, tool",
-        id="unknown role",
-    ),
-    pytest.param(b'{"id": "", "prompt": "a"}', "id or category is empty", id="empty id"),
-    pytest.param(
-        b'{"category": "", "prompt": "a"}', "id or category is empty", id="empty category"
-    ),
-    pytest.param(b'{"id": "good", "prompt": "a"}', "duplicate id 'good'", id="duplicate id"),
-    pytest.param(b'{"prompt": "caf\xe9"}', "not UTF-8", id="Latin-1"),
-    pytest.param(b'{"\xe9": "a"}', "not UTF-8", id="Latin-1 key"),
-]
+BAD_LINES = {
+    b'{"prompt": "a"': "invalid JSON",
+    b"prompt: a": "invalid JSON",
+    b'{"prompt": "a"} {"prompt": "b"}': "invalid JSON",
+    b'{"prompt": "\\ud800 x"}': r"invalid JSON (a \ud800 to \udfff without its other half is no",
+    b'{"prompt": "\\ud83d\\ude00"': "invalid JSON (Input data was truncated)",
+    b"[" * 100_000: "expected `object`, got `array`",
+    b'{"prompt": "a", "temp": 1}': "unknown field `temp`",
+    b'{"messages": [{"role": "user", "content": "a", "name": "b"}]}': "`name` - at `$.messages[0]`",
+    b'{"prompt": 7}': "expected `str`, got `int` - at `$.prompt`",
+    b'{"prompt": null}': "expected `str`, got `null`",
+    b'{"id": 1, "prompt": "a"}': "got `int` - at `$.id`",
+    b'{"messages": "a"}': "expected `array`, got `str`",
+    b'{"messages": [{"role": "user"}]}': "missing required field `content`",
+    b'{"prompt": "a", "messages": [%b]}' % MESSAGE.encode(): "both prompt and messages",
+    b'{"id": "a"}': "neither prompt nor messages",
+    b'{"prompt": " \\n\\t"}': "the prompt is empty",
+    b'{"messages": []}': "messages is empty",
+    b'{"messages": [%b, {"role": "user", "content": " "}]}'
+    % MESSAGE.encode(): "message 2 is empty",
+    b'{"messages": [{"role": "User", "content": "a"}]}': "unknown role 'User' in message",
+    b'{"id": "", "prompt": "a"}': "id or category is empty",
+    b'{"id": "good", "prompt": "a"}': "duplicate id 'good'",
+    b'{"prompt": "caf\xe9"}': "not UTF-8",
+}
 
 
-@pytest.mark.parametrize(("line", "reason"), BAD_LINES)
+@table(("line", "reason"), BAD_LINES.items())
 def test_bad_line_is_named_by_file_line_and_reason(
     tmp_path: Path, line: bytes, reason: str
 ) -> None:
@@ -102,53 +70,40 @@ def test_bad_line_is_named_by_file_line_and_reason(
     assert reason in message
     assert "; " in message, "says what to do"
     assert "\n" not in message
-    assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "line", "reason"),
     [
-        pytest.param(b"", 1, "the prompt is empty", id="empty"),
-        pytest.param(b" \n\n", 1, "the prompt is empty", id="blank"),
-        pytest.param(b"\xef\xbb\xbf", 1, "the prompt is empty", id="only a byte order mark"),
-        pytest.param(b"first\nsecond\ncaf\xe9\n", 3, "not UTF-8", id="Latin-1"),
-        pytest.param("text".encode("utf-16"), 1, "not UTF-8", id="UTF-16"),
+        (b"", 1, "the prompt is empty"),
+        (b"\xef\xbb\xbf", 1, "the prompt is empty"),
+        (b"first\nsecond\ncaf\xe9\n", 3, "not UTF-8"),
+        ("text".encode("utf-16"), 1, "not UTF-8"),
     ],
 )
 def test_bad_text_file_is_named_by_file_line_and_reason(
     tmp_path: Path, data: bytes, line: int, reason: str
 ) -> None:
     file = write(tmp_path / "mine.txt", data)
-    with pytest.raises(BadInputError) as caught:
+    with pytest.raises(BadInputError, match=reason) as caught:
         load_prompts(file)
     assert str(caught.value).startswith(f"{file}:{line}: ")
-    assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"\n\r\n  \n", b"\xef\xbb\xbf\n"])
-def test_jsonl_without_prompts_is_an_error(tmp_path: Path, data: bytes) -> None:
-    file = write(tmp_path / "empty.jsonl", data)
-    with pytest.raises(BadInputError, match=r"empty\.jsonl contains no prompts; write"):
-        load_prompts(file)
-
-
-@pytest.mark.parametrize("name", ["missing", "missing.jsonl", "missing.txt", "x" * 300 + ".txt"])
-def test_path_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadInputError, match=f"cannot read the prompts in .*{name} .*; check"):
-        load_prompts(tmp_path / name)
-
-
-def test_wrong_suffix_is_named(tmp_path: Path) -> None:
-    file = write(tmp_path / "prompts.csv", b"a,b")
-    with pytest.raises(BadInputError, match=r"prompts\.csv is not a prompt file; give a \.jsonl"):
-        load_prompts(file)
-
-
-def test_folder_without_prompt_files_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path / "notes.md", b"# notes")
-    (tmp_path / "sub.jsonl").mkdir()
-    with pytest.raises(BadInputError, match=r"holds no \.jsonl or \.txt file; put"):
-        load_prompts(tmp_path)
+def test_no_prompts_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "sub.jsonl").mkdir()
+    write(tmp_path / "empty.jsonl", b"\xef\xbb\xbf\n\r\n  \n")
+    write(tmp_path / "prompts.csv", b"a,b")
+    for name, reason in (
+        ("missing.jsonl", "cannot read the prompts in .*missing.jsonl .*; check"),
+        ("x" * 300 + ".txt", "cannot read the prompts in .*; check"),
+        ("empty.jsonl", r"empty\.jsonl contains no prompts; write"),
+        ("prompts.csv", r"prompts\.csv is not a prompt file; give a \.jsonl"),
+        ("folder", r"holds no \.jsonl or \.txt file; put"),
+    ):
+        with pytest.raises(BadInputError, match=reason):
+            load_prompts(tmp_path / name)
 
 
 def test_dangling_link_in_a_folder_is_an_error(tmp_path: Path) -> None:
@@ -192,14 +147,6 @@ def test_defaults_and_byte_order_mark(tmp_path: Path) -> None:
 def test_text_file_is_taken_as_it_stands(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.txt", b"\xef\xbb\xbf  a\r\n\r\nb\xe2\x80\xa8c\n")
     assert load_prompts(file) == (Prompt(id="mine", category="user", text="  a\r\n\r\nb\u2028c\n"),)
-
-
-@pytest.mark.parametrize(
-    "extra", [{}, {"text": "a", "messages": (ChatMessage(role="r", content=""),)}]
-)
-def test_prompt_needs_exactly_one_of_text_and_messages(extra: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="exactly one of text and messages"):
-        Prompt(id="a", category="user", **extra)
 
 
 # Surrogates cannot be written as UTF-8.

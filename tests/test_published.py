@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import common
 from benchmarks.common import without_folders, write_results
+from tests.support.tables import table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
@@ -17,7 +18,7 @@ OF_A_MACHINE = re.compile(r"/(?:work|tmp/w|root/\.cache|root(?!/\.cache))/")
 """Folders of checkouts and caches; a Compose file may mount ``/root/.cache`` itself."""
 
 
-@pytest.mark.parametrize(
+@table(
     ("told", "published"),
     [
         ("--rows /tmp/x/rows.jsonl", "--rows rows.jsonl"),
@@ -46,7 +47,7 @@ def test_results_have_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert str(tmp_path.parent) not in written
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+@table("path", RESULTS)
 def test_a_committed_result_has_no_folders(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert without_folders(text) == text

@@ -20,11 +20,12 @@ from spectui.options.dialect import Dialect
 from spectui.options.setup import CpuOptions, ModelOptions
 from spectui.severity import Severity
 from tests.support.commands import RealCommand, again, real_commands, setup_of
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 
 COMMANDS = real_commands()
-REAL = pytest.mark.parametrize("real", COMMANDS, ids=[real.name for real in COMMANDS])
+REAL = table("real", COMMANDS)
 
 SETTLED = {"spec-type", "spec-default", "draft-max", "draft-min", "draft-p-min", "flash-attn"}
 """Options that are written out, whatever they were."""
@@ -48,7 +49,7 @@ def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path:
 
 
 @REAL
-@pytest.mark.parametrize("dialect", list(Dialect))
+@table("dialect", list(Dialect))
 def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
     setup = setup_of(take_over(read_command(real.given(tmp_path))))
     needs_current = setup.speculation is not None and not setup.speculation.needs_draft
@@ -95,7 +96,7 @@ def in_words_of(dialect: Dialect, setup: ExportSetup) -> tuple[str, ...]:
 
 
 @REAL
-@pytest.mark.parametrize("dialect", list(Dialect))
+@table("dialect", list(Dialect))
 def test_its_rewriting_has_no_errors(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
     try:
         launch = translated(read_command(real.given(tmp_path)), Reader(dialect=dialect))
@@ -162,10 +163,9 @@ def without_lacking(setup: ExportSetup, dialect: Dialect) -> ExportSetup:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(
+@table(
     "real",
     [real for real in COMMANDS if real.dialect is Dialect.LLAMA_CPP],
-    ids=[real.name for real in COMMANDS if real.dialect is Dialect.LLAMA_CPP],
 )
 def test_the_real_server_reads_its_export(
     real: RealCommand, tmp_path: Path, llama_server_binary: Path

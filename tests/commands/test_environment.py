@@ -16,6 +16,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from tests.support.cli import Spectui
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
@@ -66,56 +67,22 @@ def marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def outputs(spectui: Spectui, given: str) -> list[tuple[int, str]]:
     asked = [
-        *(("lint", *more, given) for more in ((), ("--json", "-"), ("--fix",), ("--no-models",))),
-        *(("export", "--from", given, "--format", str(one)) for one in Format),
+        *(("lint", *more, given) for more in (("--json", "-"), ("--fix",))),
+        *(("export", "--from", given, "--format", one) for one in ("env", "compose", "json")),
     ]
     return [(spectui(*one), spectui.out + spectui.err) for one in asked]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@table("name", [*COMMANDS, *FILES])
 def test_no_value_of_the_environment_is_in_any_output(
     name: str, spectui: Spectui, marked: Path
 ) -> None:
-    script = marked / "start.sh"
-    script.write_text(COMMANDS[name], "utf-8")
-    for given in (COMMANDS[name], str(script)):
+    path = marked / (name if name in FILES else "start.sh")
+    path.write_text(FILES.get(name) or COMMANDS[name], "utf-8")
+    for given in (str(path), *([COMMANDS[name]] if name in COMMANDS else [])):
         said = outputs(spectui, given)
         assert [text for _code, text in said if MARK in text] == []
         assert all(text for _code, text in said)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_no_value_of_the_environment_is_in_what_files_become(
-    name: str, spectui: Spectui, marked: Path
-) -> None:
-    path = marked / name
-    path.write_text(FILES[name], "utf-8")
-    assert [text for _code, text in outputs(spectui, str(path)) if MARK in text] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("llama-server -m $MODEL", r"line 1: \$MODEL is not set in it, and spectui takes nothing"),
-        ("A=1\nllama-server -m ${MODEL}", r"line 2: \$MODEL is not set in it.*pid:NUMBER"),
-        ("llama-server -m %MODEL%", "line 1: %MODEL% is not set in it.*write its value there"),
-    ],
-)
-@pytest.mark.usefixtures("marked")
-def test_an_unset_variable_is_refused_by_its_line(text: str, told: str) -> None:
-    with pytest.raises(BadInputError, match=told):
-        read_command(text)
-
-
-def test_what_the_command_itself_sets_counts() -> None:
-    text = "MODELS=/m\nexport CUDA_VISIBLE_DEVICES=1\nN=5 llama-server -m $MODELS/a.gguf"
-    command = read_command(text)
-    assert command.value("model") == "/m/a.gguf"
-    assert dict(command.environment) == {"CUDA_VISIBLE_DEVICES": "1"}
-    assert read_command("HOME=/h\nllama-server -m ~/a").value("model") == "/h/a"
-    assert read_command("HF_TOKEN=x A=5 docker run -e A llama.cpp -m a").environment == (
-        ("A", "5"),
-    )
 
 
 def written(text: str, format_: Format = Format.LLAMA_SERVER) -> str:
@@ -133,13 +100,13 @@ AT_HOME = (
 )
 
 
-@pytest.mark.parametrize("text", AT_HOME)
-@pytest.mark.parametrize("verb", ["lint", "export"])
+@table("text", AT_HOME)
+@table("verb", ["lint", "export"])
 def test_a_shell_still_finds_the_home_folder(text: str, verb: str, tmp_path: Path) -> None:
     """What is written means the same to a shell, wherever the home folder is."""
     record = '#!/bin/sh\nprintf "%s\\0" "$PWD" "$LLAMA_CACHE" "$0" "$@" >"$RECORD"\n'
     for folder in ("my bin", "llama.cpp", "bin"):
-        (tmp_path / folder).mkdir()
+        (tmp_path / folder).mkdir(exist_ok=True)
         program = tmp_path / folder / "llama-server"
         program.write_text(record)
         program.chmod(0o755)
@@ -164,11 +131,6 @@ def test_a_shell_still_finds_the_home_folder(text: str, verb: str, tmp_path: Pat
     assert Path(started_again).name == Path(started).name
 
 
-def test_variables_for_a_shell_find_the_home_folder() -> None:
-    text = written("LLAMA_CACHE=~/c llama-server -m ~/'a b.gguf'", Format.ENV)
-    assert text.splitlines()[1:] == ["LLAMA_CACHE=~/c", "LLAMA_ARG_MODEL=~/'a b.gguf'"]
-
-
 def test_the_home_folder_is_put_in_place_where_files_are_opened(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,7 +145,7 @@ def test_the_home_folder_is_put_in_place_where_files_are_opened(
     assert opened_here(plain) is plain
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "llama-server --alias ~/a -m b",

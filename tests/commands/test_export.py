@@ -19,11 +19,12 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
+from tests.support.tables import table
 
 TARGET = ModelOptions(path=Path("/models/target.gguf"))
 DRAFT = ModelOptions(path=Path("/models/draft.gguf"))
 SPECULATION = Speculation(DraftSimple(draft_max=8, draft_min=1, draft_p_min=0.75))
-ALL_DIALECTS = pytest.mark.parametrize("dialect", list(Dialect))
+ALL_DIALECTS = table("dialect", list(Dialect))
 
 # Everything a POSIX path or a regular expression can hold, and what shells stumble over.
 hostile = st.one_of(
@@ -114,47 +115,6 @@ def test_the_whole_command(dialect: Dialect) -> None:
     assert " ".join(arguments(speculation=None, dialect=dialect)) == context
 
 
-@ALL_DIALECTS
-def test_defaults_are_written_since_they_changed_between_versions(dialect: Dialect) -> None:
-    found = " ".join(arguments(speculation=Speculation(), dialect=dialect))
-    assert found.endswith(
-        {
-            Dialect.LLAMA_CPP: "--spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0.0",
-            Dialect.LEGACY: "--draft-max 3 --draft-min 0 --draft-p-min 0.0",
-            Dialect.IK: "draft:n_max=3,n_min=0,p_min=0.0",
-        }[dialect]
-    )
-
-
-@ALL_DIALECTS
-def test_no_removed_option_is_written(dialect: Dialect) -> None:
-    removed = {
-        Dialect.LLAMA_CPP: {"--draft-max", "--draft-min", "--draft", "--no-mmap"},
-        Dialect.LEGACY: {"--spec-type", "--spec-draft-n-max", "--load-mode"},
-        Dialect.IK: {"--draft-max", "--draft-min", "--draft-p-min", "--load-mode"},
-    }[dialect]
-    target = ModelOptions(path=TARGET.path, mmap=False)
-    assert not removed & set(arguments(target, dialect=dialect))
-
-
-def test_no_mmap_is_load_mode_none_in_current_builds() -> None:
-    target = ModelOptions(path=TARGET.path, mmap=False)
-    assert value(arguments(target), "--load-mode") == "none"
-    assert "--no-mmap" in arguments(target, dialect=Dialect.LEGACY)
-    assert "--no-mmap" in arguments(target, dialect=Dialect.IK)
-
-
-def test_threads_of_0_are_left_to_the_server() -> None:
-    assert not {"-t", "-tb"} & set(arguments())
-    found = arguments(context=ContextOptions(threads=6, threads_batch=8))
-    assert (value(found, "-t"), value(found, "-tb")) == ("6", "8")
-
-
-def test_flash_attention_is_written_with_its_value() -> None:
-    found = arguments(context=ContextOptions(flash_attn=FlashAttention.OFF))
-    assert value(found, "-fa") == "off"
-
-
 def test_a_whole_cache_for_windows_is_written_where_the_server_knows_it() -> None:
     whole = ContextOptions(swa_full=True)
     assert "--swa-full" not in arguments()
@@ -162,48 +122,6 @@ def test_a_whole_cache_for_windows_is_written_where_the_server_knows_it() -> Non
         assert "--swa-full" in arguments(context=whole, dialect=dialect)
     with pytest.raises(BadInputError, match="no --swa-full"):
         arguments(context=whole, dialect=Dialect.IK)
-
-
-def test_layers_are_always_written() -> None:
-    none = ModelOptions(path=TARGET.path, n_gpu_layers=0)
-    found = arguments(none, ModelOptions(path=DRAFT.path, n_gpu_layers=12))
-    assert (value(found, "-ngl"), value(found, "--spec-draft-ngl")) == ("0", "12")
-
-
-def test_placement_of_the_target() -> None:
-    overrides = (
-        TensorOverride(pattern="attn", buffer="CUDA0"),
-        TensorOverride(pattern=r"blk\.1", buffer="CPU"),
-    )
-    found = arguments(ModelOptions(path=TARGET.path, override_tensor=overrides, n_cpu_moe=3))
-    assert value(found, "-ot") == r"attn=CUDA0,blk\.1=CPU"
-    assert value(found, "--n-cpu-moe") == "3"
-    found = arguments(ModelOptions(path=TARGET.path, cpu_moe=True, n_cpu_moe=3))
-    assert "--cpu-moe" in found
-    assert "--n-cpu-moe" not in found
-
-
-@pytest.mark.parametrize(
-    ("dialect", "override", "n_cpu_moe", "cpu_moe"),
-    [
-        (
-            Dialect.LLAMA_CPP,
-            "--spec-draft-override-tensor",
-            "--spec-draft-n-cpu-moe",
-            "--spec-draft-cpu-moe",
-        ),
-        (Dialect.LEGACY, "-otd", "--n-cpu-moe-draft", "--cpu-moe-draft"),
-    ],
-)
-def test_placement_of_the_draft(
-    dialect: Dialect, override: str, n_cpu_moe: str, cpu_moe: str
-) -> None:
-    overrides = (TensorOverride(pattern="exps", buffer="CPU"),)
-    draft = ModelOptions(path=DRAFT.path, override_tensor=overrides, n_cpu_moe=2)
-    found = arguments(draft=draft, dialect=dialect)
-    assert value(found, override) == "exps=CPU"
-    assert value(found, n_cpu_moe) == "2"
-    assert cpu_moe in arguments(draft=ModelOptions(path=DRAFT.path, cpu_moe=True), dialect=dialect)
 
 
 def test_ik_counts_moe_layers_from_the_end_so_the_first_are_written_as_a_pattern() -> None:
@@ -214,21 +132,7 @@ def test_ik_counts_moe_layers_from_the_end_so_the_first_are_written_as_a_pattern
     assert "--n-cpu-moe" not in found
 
 
-@pytest.mark.parametrize(
-    "draft",
-    [
-        ModelOptions(path=DRAFT.path, cpu_moe=True),
-        ModelOptions(path=DRAFT.path, n_cpu_moe=1),
-        ModelOptions(path=DRAFT.path, override_tensor=(TensorOverride(pattern="a", buffer="CPU"),)),
-    ],
-)
-def test_what_ik_cannot_say_is_an_error(draft: ModelOptions) -> None:
-    with pytest.raises(BadInputError, match=r"ik cannot place parts of a draft .*draft\.gguf"):
-        arguments(draft=draft, dialect=Dialect.IK)
-    assert arguments(draft=draft, speculation=None, dialect=Dialect.IK)
-
-
-@pytest.mark.parametrize("pattern", [r"blk\.\d{1,2}", "a=b"])
+@table("pattern", [r"blk\.\d{1,2}", "a=b"])
 def test_a_pattern_that_the_server_would_cut_is_an_error(pattern: str) -> None:
     overrides = (TensorOverride(pattern=pattern, buffer="CPU"),)
     with pytest.raises(BadInputError, match="-ot"):
@@ -257,7 +161,7 @@ def test_a_samplers_rounding_error_is_not_shown() -> None:
 NGRAM = NgramSimple(size_n=12, size_m=48)
 
 
-@pytest.mark.parametrize("draft", [None, DRAFT])
+@table("draft", [None, DRAFT])
 def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
     draft: ModelOptions | None,
 ) -> None:
@@ -270,7 +174,7 @@ def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("config", "flags"),
     [
         (NgramMapK(size_n=6), "size-n 6 size-m 48 min-hits 1"),
@@ -287,26 +191,7 @@ def test_every_kind_of_ngram_drafter_has_flags_of_its_own(config: Ngram, flags: 
     assert found[len(off) :] == ["--spec-type", config.kind, *words]
 
 
-def test_drafters_in_a_row_are_one_list_with_the_options_of_each() -> None:
-    off = arguments(draft=None, speculation=None)
-    found = arguments(speculation=SPECULATION.after([NGRAM]))
-    assert found[: len(off)] == off
-    assert found[-12:] == [
-        *("--spec-type", "ngram-simple,draft-simple"),
-        *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
-        *("--spec-draft-n-max", "8", "--spec-draft-n-min", "1", "--spec-draft-p-min", "0.75"),
-    ]
-    assert str(DRAFT.path) in found
-    with pytest.raises(BadInputError, match="has no flags for ngram-simple"):
-        arguments(speculation=SPECULATION.after([NGRAM]), dialect=Dialect.LEGACY)
-
-
-def test_an_ngram_drafter_without_flags_is_an_error() -> None:
-    with pytest.raises(BadInputError, match="legacy has no flags for ngram-simple"):
-        arguments(speculation=Speculation(NGRAM), dialect=Dialect.LEGACY)
-
-
-@pytest.mark.parametrize(
+@table(
     ("speculation", "stages"),
     [
         (Speculation(NGRAM), ["ngram-simple:n_max=48,ngram_size_n=12,ngram_size_m=48"]),
@@ -323,7 +208,6 @@ def test_an_ngram_drafter_without_flags_is_an_error() -> None:
         ),
         (Speculation(NgramCache()), ["ngram-cache"]),
     ],
-    ids=["ngram", "ahead-of-a-draft", "ahead-of-mtp", "cache"],
 )
 def test_ik_llama_cpp_has_a_stage_per_drafter(speculation: Speculation, stages: list[str]) -> None:
     found = arguments(speculation=speculation, dialect=Dialect.IK)

@@ -18,7 +18,6 @@ from spectui.options.drafters import NgramCache, numbers_of
 from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
-from spectui.server.binary import examine
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 from tests.support.mtp import write_qwen35
@@ -121,28 +120,6 @@ def test_the_real_server_takes_every_command(llama_server_binary: Path, tmp_path
     assert min(tried.values()) >= N_RUN // 10
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--draft-max", "3"],
-        ["--spec-draft-n-max", "x"],
-        ["-ctk", "q9"],
-        ["--spec-type", "draft"],
-        ["--nonsense"],
-        ["-ngl"],
-    ],
-    ids=" ".join,
-)
-def test_what_it_does_not_take_would_be_noticed(
-    llama_server_binary: Path, tmp_path: Path, arguments: list[str]
-) -> None:
-    target = absent(tmp_path).target
-    script = 'exec "$@"'
-    assert refusal(run(script, tmp_path, llama_server_binary, "-m", target), target) is None
-    done = run(script, tmp_path, llama_server_binary, "-m", target, *arguments)
-    assert refusal(done, target) is not None
-
-
 @pytest.mark.ci
 def test_the_real_server_confirms_every_value(
     llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
@@ -179,18 +156,6 @@ def is_noticed(setup: ExportSetup, said: str) -> bool:
     longer = msgspec.structs.replace(own, **{name: own.longest + 1})
     other = Speculation(longer, speculation.ahead)
     return bool(unconfirmed(replace(setup, speculation=other), said))
-
-
-def test_the_binary_itself_needs_no_other_spelling(
-    llama_server_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    binary = examine(str(llama_server_binary))
-    assert binary.dialect is Dialect.LLAMA_CPP
-    for seed in range(N_READ):
-        setup = random_setup(seed, absent(tmp_path))
-        spelled = replace(setup, accepted=binary.accepted)
-        assert spelled.arguments(Dialect.LLAMA_CPP) == setup.arguments(Dialect.LLAMA_CPP)
 
 
 def test_the_random_setups_cover_what_there_is(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.commands.test_export_formats import interpolated, read_ini, read_llama_swap, setups
 from tests.support.binaries import write_script
+from tests.support.tables import table
 
 _SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
 COMPOSE = json.loads((_SCHEMAS / "compose-spec.json").read_text("utf-8"))
@@ -99,8 +100,8 @@ def printed(script: str, text: str, folder: Path, *, reader: str = "sh") -> list
     return done.stdout.decode().split("\0")[:-1]
 
 
-@pytest.mark.parametrize("format", list(Format))
-@pytest.mark.parametrize("what", HOSTILE)
+@table("format", list(Format))
+@table("what", HOSTILE)
 def test_hostile_values_are_inert(what: str, format: Format, tmp_path: Path) -> None:  # noqa: A002 - as above
     setup = setup_of(HOSTILE[what])
     (tmp_path / "kept").touch()

@@ -8,6 +8,7 @@ import yaml
 
 from spectui.commands.sources.presets import read_presets
 from tests.support.cli import Spectui
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
@@ -56,72 +57,6 @@ def test_docker_run_becomes_a_service_with_all_that_it_had(spectui: Spectui) -> 
     assert spectui.out.startswith(f"{told}--ulimit, --log-driver, --network")
 
 
-@pytest.mark.parametrize(
-    ("value", "device"),
-    [
-        ("all", {"count": "all"}),
-        ("2", {"count": 2}),
-        ("device=GPU-1", {"device_ids": ["GPU-1"]}),
-        ('"capabilities=compute,utility",count=1', {"count": 1}),
-    ],
-    ids=["all", "number", "device", "capabilities"],
-)
-def test_the_gpus_of_docker(spectui: Spectui, value: str, device: dict[str, object]) -> None:
-    command = f"docker run --gpus '{value}' llama.cpp:server-cuda -m /a.gguf"
-    [service] = composed(spectui, command)["services"].values()
-    [found] = service["deploy"]["resources"]["reservations"]["devices"]
-    assert found.items() >= device.items()
-
-
-SERVICES = """
-x-gpu: &gpu {image: "me/llama-server:x", restart: unless-stopped, gpus: all}
-services:
-  chat:
-    <<: *gpu
-    entrypoint: [nice, /app/llama-server]
-    command: [-m, /models/a.gguf, --no-mmap, --alias, "$$5"]
-    volumes: ["./models:/models", "kept:/kept"]
-    depends_on: [web]
-    ports: ["127.0.0.1:8081:8080"]
-    environment: {LLAMA_ARG_FLASH_ATTN: on, OTHER: 1}
-  full:
-    image: ghcr.io/ggml-org/llama.cpp:full-cuda
-    command: --server -m /a.gguf
-  web: {image: nginx}
-volumes: {kept: {}}
-networks: {other: {}}
-"""
-
-
-def test_a_service_stays_the_same_but_for_its_arguments(spectui: Spectui, tmp_path: Path) -> None:
-    folder = tmp_path / "My stack"
-    folder.mkdir()
-    path = in_file(folder, "compose.yaml", SERVICES)
-    tree = composed(spectui, f"{path}:chat")
-    assert tree == {
-        "services": {
-            "chat": {
-                "image": "me/llama-server:x",
-                "restart": "unless-stopped",
-                "gpus": "all",
-                "volumes": [f"{folder}/models:/models", "kept:/kept"],
-                "ports": ["127.0.0.1:8081:8080"],
-                "entrypoint": ["nice", "/app/llama-server"],
-                "command": [
-                    *("--flash-attn", "on", "-m", "/models/a.gguf", "--load-mode", "none"),
-                    *("--alias", "$$5"),
-                ],
-                "environment": {"OTHER": 1},
-            }
-        },
-        "name": "mystack",
-        "volumes": {"kept": {}},
-    }
-    assert "other services are not written: depends_on" in spectui.out
-    [full] = composed(spectui, f"{path}:full")["services"].values()
-    assert full["command"] == ["--server", "-m", "/a.gguf"]
-
-
 def test_secrets_stay_where_they_are(
     spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,15 +76,6 @@ def test_secrets_stay_where_they_are(
     assert "env_file" not in service
     composed(spectui, "docker run -e HF_TOKEN llama.cpp -m /a.gguf")
     assert "hf_secret" not in spectui.out
-
-
-def test_a_command_without_a_gpu_for_its_layers_says_so(
-    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spectui.llama.devices.has_gpu", lambda: False)
-    [service] = composed(spectui, "llama-server -m /a.gguf -ngl 99")["services"].values()
-    assert service["image"] == "ghcr.io/ggml-org/llama.cpp:server"
-    assert spectui.out.startswith("# this machine has no GPU for the layers of -ngl")
 
 
 ROUTER = """version = 1
@@ -175,7 +101,7 @@ def sections(text: str) -> dict[str, dict[str, str]]:
     return {name: {one.key: one.value for one in keys} for name, keys in found.sections.items()}
 
 
-@pytest.mark.parametrize(
+@table(
     ("section", "expected"),
     [
         (
@@ -198,64 +124,3 @@ def test_a_section_keeps_its_name_and_what_the_router_reads(
     assert spectui("export", "--from", f"{path}:{section}", "--format", "ini") == 0
     assert sections(spectui.out)[section] == expected
     assert all(line.startswith("changed, since ") for line in spectui.err.splitlines())
-
-
-def test_a_section_that_is_called_after_a_repository_serves_that(
-    spectui: Spectui, tmp_path: Path
-) -> None:
-    name = "ggml-org/gemma-3-4b-it-GGUF:Q4_K_M"
-    source = f"{in_file(tmp_path, 'models.ini', ROUTER)}:{name}"
-    assert spectui("export", "--from", source) == 0
-    assert f"llama-server -hf {name} --ctx-size 8192 " in spectui.out
-    assert spectui("lint", "--fix", source) == 0
-
-
-def test_a_model_that_the_router_knows_by_name_is_no_error(
-    spectui: Spectui, tmp_path: Path
-) -> None:
-    text = f"{ROUTER}model-draft = /m/d.gguf\nspec-type = draft-simple\n"
-    source = f"{in_file(tmp_path, 'models.ini', text)}:local"
-    assert spectui("lint", "--no-models", "--fix", source) == 0
-    assert "no model that it drafts for" not in spectui.err
-    assert spectui("export", "--from", source) == 3
-    assert "the command names no model" in spectui.err
-
-
-SWAP = """
-macros: {server: "llama-server --port ${PORT}", who: me}
-models:
-  Größe-日本:
-    cmd: ${server} -m "/m/Größe 日本.gguf" --alias ${MODEL_ID} --no-mmap
-    aliases: [gpt-4o]
-    ttl: 300
-    metadata: {by: "${who}"}
-  in a box:
-    cmd: docker run --rm --gpus all -v /m:/models -p ${PORT}:8080 llama.cpp:server -m /models/a.gguf
-    cmdStop: docker stop x
-    ttl: 5
-"""
-
-
-def test_a_model_of_llama_swap_keeps_what_clients_know(spectui: Spectui, tmp_path: Path) -> None:
-    source = f"{in_file(tmp_path, 'swap.yaml', SWAP)}:Größe-日本"
-    assert spectui("export", "--from", source, "--format", "llama-swap") == 0
-    tree = yaml.safe_load(spectui.out)
-    assert tree["macros"]["who"] == "me"
-    assert list(tree["models"]) == ["Größe-日本"]
-    model = tree["models"]["Größe-日本"]
-    assert model.pop("cmd").splitlines()[2:] == ["--alias 'Größe-日本'", "--load-mode none"]
-    assert model == {"aliases": ["gpt-4o"], "ttl": 300, "metadata": {"by": "${who}"}}
-    assert spectui("export", "--from", source, "--format", "ini") == 0
-    assert "[Größe-日本]" in spectui.out
-    assert "left out, since it is for llama-swap alone: aliases, ttl, metadata\n" in spectui.err
-
-
-def test_a_container_of_llama_swap(spectui: Spectui, tmp_path: Path) -> None:
-    source = f"{in_file(tmp_path, 'swap.yaml', SWAP)}:in a box"
-    [service] = composed(spectui, source)["services"].values()
-    assert (service["image"], service["ports"]) == ("llama.cpp:server", ["8080:8080"])
-    assert spectui("export", "--from", source, "--format", "llama-swap") == 0
-    [model] = yaml.safe_load(spectui.out)["models"].values()
-    assert model["cmd"].splitlines() == ["llama-server --port ${PORT}", "-m /m/a.gguf"]
-    assert model["ttl"] == 5
-    assert "cmdStop" not in model

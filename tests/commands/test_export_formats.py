@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,14 @@ from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.commands.test_export import contexts, hostile, models, speculations
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -38,9 +37,6 @@ SETUP = ExportSetup(
     speculation=Speculation(DraftSimple(draft_max=8, draft_p_min=0.75)),
     extra=("--jinja", "-np", "1"),
     name="target",
-)
-NGRAM = dataclasses.replace(
-    SETUP, speculation=Speculation(NgramSimple(size_n=4, size_m=8)), extra=()
 )
 OFF = dataclasses.replace(SETUP, speculation=None, extra=("--jinja", "--spec-draft-threads", "2"))
 COMMENTED = [f for f in Format if f not in {Format.JSON, Format.ARGS}]
@@ -142,27 +138,6 @@ def test_json_holds_the_same_arguments(setup: ExportSetup) -> None:
     assert ("speculation_reason" in document) == (setup.speculation is None)
 
 
-def test_an_ngram_drafter_is_exported_without_the_draft() -> None:
-    document = json.loads(current(NGRAM, Format.JSON))
-    assert document["speculation"] == {"kind": "ngram-simple", "size_n": 4, "size_m": 8}
-    assert document["draft"] is None
-    assert document["draft_reason"] == "ngram-simple needs no draft model"
-    for format_ in (
-        Format.LLAMA_SERVER,
-        Format.ARGS,
-        Format.INI,
-        Format.LLAMA_SWAP,
-        Format.COMPOSE,
-    ):
-        text = current(NGRAM, format_)
-        assert "ngram-simple-size-m" in text
-        assert "draft.gguf" not in text
-    with pytest.raises(
-        BadInputError, match="size-n, --spec-ngram-simple-size-m have no environment variable"
-    ):
-        current(NGRAM, Format.ENV)
-
-
 @settings(deadline=None)
 @given(setup=setups)
 def test_a_shell_reads_the_variables_back(setup: ExportSetup) -> None:
@@ -241,9 +216,7 @@ def inside(path: Path, volumes: list[dict[str, Any]]) -> str:
     return f"{targets[str(resolved.parent)]}/{resolved.name}"
 
 
-@pytest.mark.parametrize(
-    "awkward", ["a\x85b", "\u2028", "\ufeff", "\x1b[31m", "a\rb", " x\t", "yes"]
-)
+@table("awkward", ["a\x85b", "\u2028", "\ufeff", "\x1b[31m", "a\rb", " x\t", "yes"])
 def test_yaml_keeps_what_it_takes_for_line_ends_and_words_of_its_own(awkward: str) -> None:
     setup = changed(extra=("--alias", awkward))
     [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
@@ -251,7 +224,7 @@ def test_yaml_keeps_what_it_takes_for_line_ends_and_words_of_its_own(awkward: st
     assert read_llama_swap(current(setup, Format.LLAMA_SWAP))[1][-1] == awkward
 
 
-@pytest.mark.parametrize("format", COMMENTED)
+@table("format", COMMENTED)
 def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noqa: A002 - as above
     text = current(OFF, format)
     assert "speculation off: no speculative flag is written" in text
@@ -263,89 +236,7 @@ def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noq
     assert "jinja" in text.lower()
 
 
-@pytest.mark.parametrize("format", list(Format))
-@pytest.mark.parametrize("dialect", [Dialect.LLAMA_CPP, Dialect.LEGACY])
-def test_both_drafting_limits_are_always_written(dialect: Dialect, format: Format) -> None:  # noqa: A002 - as above
-    if (dialect, format) == (Dialect.LEGACY, Format.COMPOSE):
-        with pytest.raises(BadInputError, match=r"current llama\.cpp"):
-            render(SETUP.launch(dialect), format)
-        return
-    text = render(changed(speculation=Speculation()).launch(dialect), format)
-    words = re.split(r"[\s=:,\"']+", text.lower().replace("_", "-"))
-    for name in ("n-max", "p-min") if dialect is Dialect.LLAMA_CPP else ("max", "p-min"):
-        assert any(word.endswith(f"draft-{name}") for word in words), name
-
-
-@pytest.mark.parametrize(
-    ("format", "reason"),
-    [
-        (Format.ENV, "ik reads no environment variables"),
-        (Format.INI, "ik reads no models preset file"),
-        (Format.COMPOSE, "published images"),
-    ],
-)
-def test_what_ik_llama_cpp_lacks_is_said_in_a_sentence(format: Format, reason: str) -> None:  # noqa: A002 - as above
-    with pytest.raises(BadInputError, match=reason):
-        render(SETUP.launch(Dialect.IK), format)
-
-
-@pytest.mark.parametrize(
-    ("fields", "dialect", "flag"),
-    [
-        ({"context": ContextOptions(threads_batch=4)}, Dialect.LLAMA_CPP, "-tb"),
-        (
-            {
-                "target": ModelOptions(
-                    path=Path("m"), override_tensor=(TensorOverride(pattern="a", buffer="CPU"),)
-                )
-            },
-            Dialect.LEGACY,
-            "-ot",
-        ),
-    ],
-)
-def test_a_flag_without_a_variable_is_an_error(
-    fields: dict[str, Any], dialect: Dialect, flag: str
-) -> None:
-    with pytest.raises(BadInputError, match=f"{flag} has no environment variable in {dialect}"):
-        render(changed(**fields).launch(dialect), Format.ENV)
-
-
-def test_old_builds_have_their_own_variables() -> None:
-    setup = changed(target=ModelOptions(path=Path("m"), mmap=False))
-    lines = render(setup.launch(Dialect.LEGACY), Format.ENV).splitlines()
-    assert {"LLAMA_ARG_MODEL_DRAFT=/drafts/draft.gguf", "LLAMA_ARG_DRAFT_MAX=8"} <= set(lines)
-    assert {"LLAMA_ARG_DRAFT_P_MIN=0.75", "LLAMA_ARG_NO_MMAP=1"} <= set(lines)
-
-
-def test_every_option_of_the_server_that_has_a_variable_is_written_as_that() -> None:
-    extra = ("--jinja", "--temp", "0.7", "-sm", "row", "--no-kv-offload", "--api-key", "a b")
-    first, *lines = current(changed(extra=extra), Format.ENV).splitlines()
-    assert first == "# set -a; . ./FILE; set +a; llama-server"
-    assert {"LLAMA_ARG_JINJA=1", "LLAMA_ARG_TEMPERATURE=0.7", "LLAMA_ARG_SPLIT_MODE=row"} <= {
-        *lines
-    }
-    assert {"LLAMA_ARG_NO_KV_OFFLOAD=1", "LLAMA_API_KEY='a b'"} <= {*lines}
-
-
-def test_a_real_shell_takes_the_variables(tmp_path: Path) -> None:
-    path = Path("/a b/it's $HOME `id`\n#.gguf")
-    setup = changed(target=ModelOptions(path=path, cpu_moe=True), extra=("-a", "a; rm -rf nothing"))
-    (tmp_path / "FILE").write_text(current(setup, Format.ENV), "utf-8")
-    script = "set -a; . ./FILE; set +a; env -0"
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, capture_output=True)
-    assert done.stderr == b""
-    found = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
-    assert found["LLAMA_ARG_MODEL"] == str(path)
-    assert (found["LLAMA_ARG_CPU_MOE"], found["LLAMA_ARG_SPEC_DRAFT_N_MAX"]) == ("1", "8")
-
-
-def test_a_variable_is_assigned_once() -> None:
-    with pytest.raises(BadInputError, match="LLAMA_ARG_N_PARALLEL would be given twice"):
-        current(changed(extra=("-np", "1", "-np", "2")), Format.ENV)
-
-
-@pytest.mark.parametrize(
+@table(
     ("extra", "lost_in"),
     [
         (("-ot", "a=CUDA0", "--cpu-moe"), {Format.INI}),
@@ -365,39 +256,19 @@ def test_the_order_of_placements_is_kept_or_refused(
             assert "cpu" in current(changed(extra=extra), format_).lower()
 
 
-@pytest.mark.parametrize(
-    ("dialect", "extra", "words"),
-    [
-        (Dialect.LLAMA_CPP, ("--mlock",), ["--load-mode", "mmap+mlock"]),
-        (Dialect.LLAMA_CPP, ("-dio", "-cnv"), ["--load-mode", "dio"]),
-        (Dialect.LEGACY, ("--load-mode", "mmap+mlock", "-lzm", "off"), ["--mlock"]),
-        (Dialect.LEGACY, ("--spec-draft-threads", "4"), ["-td", "4"]),
-        (Dialect.IK, ("--load-mode", "mlock", "-kvu"), ["--mlock", "--no-mmap"]),
-    ],
-)
-def test_the_users_own_arguments_are_put_into_the_dialects_words(
-    dialect: Dialect, extra: tuple[str, ...], words: list[str]
-) -> None:
-    assert changed(extra=extra).arguments(dialect)[-len(words) :] == words
-    text = render(changed(extra=extra).launch(dialect), Format.LLAMA_SERVER)
-    assert ("left out, since" in text) == any(w in {"-cnv", "-lzm", "-kvu"} for w in extra)
-
-
 def test_a_models_preset_file_holds_each_option_once() -> None:
     setup = changed(extra=("--lora", "a", "--lora", "b"))
     with pytest.raises(BadInputError, match="--lora is given twice"):
         current(setup, Format.INI)
 
 
-@pytest.mark.parametrize(
-    "extra", [("--control-vector-layer-range", "1", "2"), ("stray",), ("--modèle", "x")]
-)
+@table("extra", [("--control-vector-layer-range", "1", "2"), ("stray",), ("--modèle", "x")])
 def test_a_models_preset_file_refuses_what_its_syntax_lacks(extra: tuple[str, ...]) -> None:
     with pytest.raises(BadInputError, match="models preset file"):
         current(changed(extra=extra), Format.INI)
 
 
-@pytest.mark.parametrize("format", [Format.INI, Format.LLAMA_SWAP])
+@table("format", [Format.INI, Format.LLAMA_SWAP])
 def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:  # noqa: A002 - as above
     text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), format)
     told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]
@@ -408,7 +279,7 @@ def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:
     assert "jinja" in text.lower()
 
 
-@pytest.mark.parametrize(
+@table(
     ("extra", "ports", "command"),
     [
         ((), "127.0.0.1:8080:8080", "8080"),
@@ -431,22 +302,6 @@ def test_compose_publishes_what_the_user_opened(
 def test_compose_publishes_no_socket() -> None:
     with pytest.raises(BadInputError, match="is a socket, and Compose publishes ports"):
         current(changed(extra=("--host", "/run/llama.sock")), Format.COMPOSE)
-
-
-@pytest.mark.parametrize(
-    ("n_gpu_layers", "has_gpu", "image"),
-    [(-1, True, "server-cuda"), (-1, False, "server"), (0, True, "server")],
-)
-def test_compose_takes_the_gpus_image_when_layers_go_there(
-    n_gpu_layers: int,
-    has_gpu: bool,  # noqa: FBT001 - pytest passes parameters by name
-    image: str,
-) -> None:
-    target = ModelOptions(path=SETUP.target.path, n_gpu_layers=n_gpu_layers)
-    text = current(changed(target=target, has_gpu=has_gpu), Format.COMPOSE)
-    [service] = yaml.safe_load(text)["services"].values()
-    assert service["image"] == f"ghcr.io/ggml-org/llama.cpp:{image}"
-    assert ("deploy" in service) == (image == "server-cuda")
 
 
 def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> None:
@@ -553,21 +408,7 @@ def get(server: LlamaServer, path: str) -> httpx.Response:
     return httpx.get(f"{server.base_url}{path}", headers=key, trust_env=False).raise_for_status()
 
 
-@pytest.mark.server
-def test_every_name_is_one_that_the_real_server_has(llama_server_binary: Path) -> None:
-    done = subprocess.run([llama_server_binary, "--help"], check=True, capture_output=True)
-    words = set(re.findall(r"[\w-]+", done.stdout.decode()))
-    # Removed from this build, or of ik_llama.cpp and older builds.
-    old = {"--draft-max", "--draft", "--draft-n", "--draft-min", "--draft-n-min", "--no-mmap"}
-    old |= {"--mlock", "--direct-io", "-dio", "--no-direct-io", "-ndio"}
-    old |= {"--mmap", "-no-fa", "--no-flash-attn", "-okv", "--spec-stage"}
-    # Read in place of those without NO, which the help names.
-    old |= {"LLAMA_ARG_NO_KV_OFFLOAD", "LLAMA_ARG_NO_REPACK"}
-    ours = {name for option in OPTIONS for name in (*option.flags, option.variable) if name}
-    assert ours - words <= old
-
-
-@pytest.mark.parametrize("dialect", list(Dialect))
+@table("dialect", list(Dialect))
 def test_layers_that_are_left_to_the_server_stay_left(dialect: Dialect) -> None:
     setup = changed(extra=("-ngl", "auto", "-ngld", "auto", "--jinja"))
     words = setup.arguments(dialect)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
-from spectui.commands.reader import Accepted, Reader, drafters_of
+from spectui.commands.reader import Accepted, Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
@@ -21,6 +20,7 @@ from spectui.server.binary import ServerBinary
 from spectui.server.help_text import read_help
 from tests.commands.test_export_formats import setups
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
+from tests.support.tables import rules, table
 
 BUILDS = {
     "current": CURRENT,
@@ -63,7 +63,7 @@ def spelled(text: str, setup: ExportSetup = SETUP) -> list[str]:
     return replace(setup, accepted=taken).arguments(taken.dialect)
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@table("build", BUILDS)
 def test_the_whole_command(build: str) -> None:
     assert " ".join(spelled(BUILDS[build])) == WHOLE[build]
 
@@ -82,7 +82,7 @@ def test_what_is_written_is_taken_or_named(build: str, setup: ExportSetup) -> No
     assert {given.flag for given in divide(words)} <= taken.flags
 
 
-@pytest.mark.parametrize(
+@table(
     ("build", "extra", "words"),
     [
         ("current", ("--no-mmap",), ["--load-mode", "none"]),
@@ -100,7 +100,7 @@ def test_the_users_own_arguments_are_spelled_as_well(
     assert found[-len(words) :] == words
 
 
-@pytest.mark.parametrize(
+@table(
     ("build", "extra", "flag"),
     [
         ("current", ("--swa-full",), "--swa-full"),
@@ -136,76 +136,8 @@ def test_drafters_that_a_build_has_are_called_as_it_calls_them() -> None:
     assert words[words.index("--spec-type") + 1] == "ngram-simple"
 
 
-@pytest.mark.parametrize(
-    ("text", "drafters"),
-    [
-        ("none,draft-simple,ngram-mod", {"none", "draft-simple", "ngram-mod"}),
-        ("[none|mtp|ngram-simple]", {"none", "mtp", "ngram-simple"}),
-        ("SPEC[:k=v,...]", set()),
-        ("", set()),
-    ],
-)
-def test_drafters_are_read_from_the_help(text: str, drafters: set[str]) -> None:
-    assert drafters_of(text) == drafters
-
-
-def test_variables_are_those_that_the_binary_reads() -> None:
-    current = replace(SETUP, accepted=accepted(CURRENT))
-    lines = render(current.launch(accepted(CURRENT).dialect), Format.ENV).splitlines()
-    assert "LLAMA_ARG_SPEC_DRAFT_N_MAX=8" in lines
-    legacy = replace(SETUP, accepted=accepted(LEGACY))
-    lines = render(legacy.launch(accepted(LEGACY).dialect), Format.ENV).splitlines()
-    assert {"LLAMA_ARG_DRAFT_MAX=8", "LLAMA_ARG_MODEL_DRAFT=d.gguf"} <= set(lines)
-    tb = replace(current, context=ContextOptions(threads_batch=2))
-    text = CURRENT + "-tb,   --threads-batch N   threads\n"
-    tb = replace(tb, accepted=accepted(text))
-    with pytest.raises(BadInputError, match="-tb has no environment variable in /bin/server"):
-        render(tb.launch(accepted(text).dialect), Format.ENV)
-
-
-def test_a_models_preset_file_is_for_those_that_read_it() -> None:
-    taken = accepted(CURRENT)
-    text = render(replace(SETUP, accepted=taken).launch(taken.dialect), Format.INI)
-    assert "ctx-size = 4096" in text
-    old = accepted(LEGACY)
-    with pytest.raises(BadInputError, match="/bin/server reads no models preset file"):
-        render(replace(SETUP, accepted=old).launch(old.dialect), Format.INI)
-
-
-@pytest.mark.parametrize(
-    "format",
-    [Format.LLAMA_SERVER, Format.ENV, Format.INI, Format.LLAMA_SWAP, Format.JSON],
-)
-def test_the_program_is_named_as_a_shell_reads_it(format: Format) -> None:  # noqa: A002 - the option's name
-    taken = accepted(CURRENT)
-    setup = replace(SETUP, program="/opt/my llama/llama-server", accepted=taken)
-    text = render(setup.launch(taken.dialect), format)
-    assert "'/opt/my llama/llama-server'" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "written", "told"),
-    [
-        (
-            "-m a -md b --spec-type draft-simple,ngram-mod --spec-draft-n-max 4",
-            "--spec-type ngram-mod,draft-simple",
-            "mind that llama-server asks ngram-mod, draft-simple in this order",
-        ),
-        (
-            "-m a -md b --draft 8 --draft-max 4",
-            "--spec-draft-n-max 4",
-            "of no effect, since --draft is given again as --draft-max 4: --draft 8",
-        ),
-        ("-m a -ot exps=cpu -c4096", "-ot exps=CPU -c 4096", "-ot exps=cpu is now -ot exps=CPU"),
-        ("-m a --gan 2 -c 5", "-m a -c 5", "left out, since llama-server has no such option: -gan"),
-    ],
-)
+@table(("text", "written", "told"), rules()["told"])
 def test_what_is_written_otherwise_is_told(text: str, written: str, told: str) -> None:
     launch = translated(read_command(f"llama-server {text}"), Reader())
     assert written in launch.text
     assert any(told in note for note in launch.notes)
-
-
-def test_drafters_in_their_order_are_not_told() -> None:
-    launch = translated(read_command("-m a -md b --spec-type ngram-mod,draft-simple"), Reader())
-    assert not any("in this order" in note for note in launch.notes)

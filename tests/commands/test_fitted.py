@@ -15,6 +15,7 @@ from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.reading import fit_of, read_options
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
+from tests.support.tables import table
 
 GIVEN = ModelOptions(path=Path("t.gguf"))
 FITTED = replace(
@@ -49,13 +50,13 @@ def test_what_was_fitted_is_left_to_the_server_with_the_users_margins() -> None:
     assert arguments_of(replace(FITTED, fit=fit)) == {"--fit-target": "512,0", "--fit-ctx": "8192"}
 
 
-@pytest.mark.parametrize("dialect", [Dialect.LEGACY, Dialect.IK])
+@table("dialect", [Dialect.LEGACY, Dialect.IK])
 def test_a_server_without_fitting_gets_the_placement(dialect: Dialect) -> None:
     expected = {"-ngl": "31", "-ts": "6,25", "-ot": r"blk\.7\.ffn_down=CPU"}
     assert arguments_of(FITTED, dialect) == expected
 
 
-@pytest.mark.parametrize("given", [None, frozenset({"ctx-size"})], ids=["typed", "a command's"])
+@table("given", [None, frozenset({"ctx-size"})])
 def test_a_pinned_command_has_the_placement(given: frozenset[str] | None) -> None:
     own = ("--gpu-layers", "auto", "--fit-target", "0", "--jinja")
     pinned = replace(EXPORT, extra=own, given=given).pinned()
@@ -83,20 +84,14 @@ def fit_in(command: str) -> Fit | None:
     return fit_of(read_options(taken.options, catalogue.RUN))
 
 
-@pytest.mark.parametrize("command", ["", "-ngl auto", "-ngl -1", "-fit on", "-fit 1", "-c 8192"])
-def test_a_command_without_a_placement_leaves_it_open(command: str) -> None:
-    assert fit_in(command) == Fit()
+PLACED = ("-ngl 99", "-ngl all", "-ngl -2", "-ngl 0", "-fit off", "-fit disabled", "-ts 3,1")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("-ngl 99", "-ngl all", "-ngl -2", "-ngl 0", "-fit off", "-fit disabled"),
-        *("-ts 3,1", "-ot exps=CPU", "--cpu-moe", "--n-cpu-moe 3"),
-    ],
-)
-def test_a_command_with_a_placement_has_nothing_to_fit(command: str) -> None:
-    assert fit_in(command) is None
+def test_a_command_leaves_its_placement_open_unless_it_has_one() -> None:
+    for command in ("", "-ngl auto", "-ngl -1", "-fit on", "-fit 1", "-c 8192"):
+        assert fit_in(command) == Fit(), command
+    for command in (*PLACED, "-ot exps=CPU", "--cpu-moe", "--n-cpu-moe 3"):
+        assert fit_in(command) is None, command
 
 
 def test_margins_and_the_shortest_context_are_read() -> None:

@@ -9,6 +9,7 @@ from spectui.cli.taken import of_llama_cpp
 from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.sources.reading import read_command
 from tests.support.models import MOE, write_tiny
+from tests.support.tables import table
 
 OWN = "-mla 3"
 """An option of ik_llama.cpp alone."""
@@ -21,7 +22,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "left"),
     [
         ("-ncmoe 2", r"-ot blk\.(9|10)\.{}=CPU"),
@@ -37,16 +38,6 @@ def test_the_last_layers_with_experts_get_a_pattern(given: str, left: str) -> No
     expected = left.format(r"ffn_(up|down|gate|gate_up)_exps\.")
     found = from_first(command, NAMES).arguments
     assert " ".join(found) == f"-m m {OWN} {expected}"
-
-
-def test_a_model_without_experts_has_none_in_ram() -> None:
-    command = read_command(f"llama-server -m m {OWN} -ncmoe 3")
-    assert from_first(command, NAMES[:1]).arguments == ("-m", "m", *OWN.split())
-
-
-@pytest.mark.parametrize("text", ["-ncmoe 3", f"{OWN} -cmoe", f"{OWN} -ncmoe 0", OWN])
-def test_others_are_as_llama_cpp_reads_them(text: str) -> None:
-    assert not counts_from_last(read_command(f"llama-server -m m {text}"))
 
 
 def test_what_is_measured_has_the_layers_of_its_model(

@@ -9,16 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.commands.lint.checking import lint
-from spectui.commands.reader import Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
-from spectui.commands.takeover import take_over
 from spectui.commands.values import Values, listed_flags, values_of
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.severity import Severity
-from tests.commands.test_commands import READ, asked
-from tests.commands.test_lint import CURRENT, ERROR, IK, WARNING, found, put_right
+from tests.commands.test_commands import asked
+from tests.commands.test_lint import CURRENT, put_right
+from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -52,7 +51,7 @@ def words_of(flag: str, value: str) -> list[str]:
     return [flag, *[value] * (2 if option.arity is Arity.TWO else 1)]
 
 
-@pytest.mark.parametrize("dialect", [Dialect.LLAMA_CPP, Dialect.IK])
+@table("dialect", [Dialect.LLAMA_CPP, Dialect.IK])
 def test_every_option_with_a_value_is_listed(dialect: Dialect) -> None:
     for flag in flags_of(dialect):
         option = server_option(flag)
@@ -110,86 +109,9 @@ def test_the_words_are_those_of_the_real_help(
         assert set(known(flag).words) == words, flag
 
 
-@pytest.mark.parametrize(
-    ("added", "flag", "replacement"),
-    [
-        *((text, text.split()[0], None) for text in ("-c abc", "--port x", "-ngl foo", "-np 0")),
-        *((text, text.split()[0], None) for text in ("--temp hot", "-ts 1,2,a", "--seed x")),
-        *((text, text.split()[0], None) for text in ("--prio 9", "-C zz", "-Cr 5", "-rea maybe")),
-        ("--lora-scaled a", "--lora-scaled", None),
-        ("--override-kv foo", "--override-kv", None),
-        ("--chat-template-kwargs '{x'", "--chat-template-kwargs", None),
-        ("--reasoning-format foo", "--reasoning-format", None),
-        ("--pooling men", "--pooling", "--pooling mean"),
-        ("-sm rows", "-sm", "-sm row"),
-        ("-fit maybe", "-fit", None),
-        ("-c 16k", "-c", "-c 16384"),
-        ("-c 16_384", "-c", "-c 16384"),
-        ("--temp 0,7", "--temp", "--temp 0.7"),
-        ("-b 2.5", "-b", None),
-    ],
-)
-def test_a_value_that_is_none(added: str, flag: str, replacement: str | None) -> None:
-    [(severity, *told)] = found(f"-m t {added}")
-    assert told == [flag, replacement]
-    # The server runs with what it reads of these.
-    is_misread = added in {"-c 16k", "-c 16_384", "--temp 0,7", "-b 2.5"}
-    assert severity is (WARNING if is_misread else ERROR)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("-m t --flash-attn yes", "-m t --flash-attn on"),
-        ("-m t -fa AUTO", "-m t -fa auto"),
-        ("-m t -fit No", "-m t -fit off"),
-        # In one word with the flag.
-        ("-m t -ctk=q8_0 -ngl=9", "-m t -ctk q8_0 -ngl 9"),
-        ("-m t --jinja=true --metrics=on", "-m t --jinja --metrics"),
-        ("-m t --jinja=false --no-warmup=0 --metrics=off", "-m t --no-jinja --warmup"),
-        (
-            "-m t --spec-type ngram_simple --spec-ngram-simple-size-n 9",
-            "-m t --spec-type ngram-simple --spec-ngram-simple-size-n 9",
-        ),
-        ("-m t --spec-type Ngram-cache,map-k", "-m t --spec-type ngram-cache,ngram-map-k"),
-        # Only likely: its author has to say.
-        (
-            "-m t --spec-type ngram-simpel --spec-ngram-simple-size-n 9",
-            "-m t --spec-type ngram-simpel --spec-ngram-simple-size-n 9",
-        ),
-    ],
-)
+@table(("text", "expected"), rules()["spellings"])
 def test_another_spelling_is_put_right(text: str, expected: str) -> None:
     assert put_right(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("-m t --jinja=off --metrics=1", ["--no-jinja", "--metrics"]),
-        ("-m t -np=2 --top-k=5 --new=9 -new=9", ["-np", "2", "--top-k", "5", "--new=9", "-new=9"]),
-    ],
-)
-def test_what_is_taken_over_stands_in_words_of_its_own(text: str, expected: list[str]) -> None:
-    assert list(take_over(read_command(text)).extra) == expected
-
-
-def test_numbers_are_looked_at_in_all_dialects_and_words_in_one() -> None:
-    for dialect in Dialect:
-        assert (ERROR, "-c", None) in found("-m t -c abc", Reader(dialect=dialect))
-    assert found("-m t -ngl 9 -ctk q6_0 --numa isolate", IK) == []
-
-
-@pytest.mark.parametrize(
-    ("lengths", "flag"),
-    [
-        ("--spec-draft-n-max 0 --spec-draft-p-min 0", "--spec-draft-n-max"),
-        ("--spec-draft-n-max 4 --spec-draft-p-min 1.5", "--spec-draft-p-min"),
-    ],
-)
-def test_what_never_drafts(lengths: str, flag: str) -> None:
-    text = f"-m t -md d --spec-type draft-simple -np 1 {lengths}"
-    assert [(severity, about) for severity, about, _words in found(text)] == [(WARNING, flag)]
 
 
 # No program can be given a NUL.
@@ -217,11 +139,3 @@ def test_any_value_is_read_or_refused(value: str, flag: str) -> None:
     }
     if read is None:
         assert flag in errors
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("text", ["-c 16k", "--temp 0,7"])
-def test_the_real_server_takes_what_it_misreads(
-    text: str, tmp_path: Path, llama_server_binary: Path
-) -> None:
-    assert READ.search(asked(llama_server_binary, ["-m", "m.gguf", *text.split()], tmp_path))

@@ -9,6 +9,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
 from spectui.severity import Severity
+from tests.support.tables import table
 
 
 def file_of(folder: Path, text: str) -> str:
@@ -22,7 +23,7 @@ def errors(text: str, folder: Path) -> list[str]:
     return [one.flag for one in findings if one.severity is Severity.ERROR]
 
 
-@pytest.mark.parametrize(
+@table(
     ("entries", "arguments"),
     [
         # A switch is on for all but the words for off, and behind a negation the other way round.
@@ -47,7 +48,7 @@ def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Pa
     assert errors(text, tmp_path) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("entries", "refused"),
     [
         ("top_p = 0.9", "top_p"),

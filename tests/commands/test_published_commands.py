@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
+from tests.support.parsers import HOME, Call, Parser, RecordedParser
 from tests.support.published import (
     IK_ANSWERS,
     Dropped,
     Judge,
-    Published,
     calls_of,
     changes,
     corpus,
     understood,
 )
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.server
@@ -56,7 +56,7 @@ def test_the_parser_tells_what_it_understood(parser: Parser) -> None:
     assert parser.ask(Call(())).fields == {}
 
 
-@pytest.mark.parametrize("words", [("--draft-max", "3"), ("-c", "x"), ("-ot", "a=B"), ("--no",)])
+@table("words", [("--draft-max", "3"), ("-c", "x"), ("-ot", "a=B"), ("--no",)])
 def test_the_parser_tells_what_it_refuses(parser: Parser, words: tuple[str, ...]) -> None:
     answer = parser.ask(Call(words))
     assert answer.fields == {}
@@ -135,15 +135,6 @@ def test_a_successor_that_the_parser_names_keeps_the_value(parser: Parser) -> No
     assert list(changes({}, {"speculative.draft.n_max": 8}, "", parser, [lost])) != []
 
 
-def test_options_and_their_fields(parser: Parser) -> None:
-    assert options_in("write -ctk, not `--cache-type-kd`; a-b is none") == {
-        "-ctk",
-        "--cache-type-kd",
-    }
-    assert parser.fields_of("-c") == {"n_ctx"}
-    assert parser.fields_of("--nonsense") == frozenset()
-
-
 def test_the_corpus_is_large_and_mixed() -> None:
     entries = corpus()
     assert len(entries) == len({entry.name for entry in entries}) >= 150
@@ -163,10 +154,3 @@ def test_no_command_fares_worse_than_recorded(parser: Parser) -> None:
     assert worse == {}
     needless = sum(one.export == "refused" and one.parser == "accepted" for one in judged)
     assert needless <= recorded["refused_though_the_parser_accepts"]
-
-
-def test_what_holds_no_command_is_refused_in_a_sentence(parser: Parser) -> None:
-    entry = Published(name="-", source="-", dialect="llama.cpp", command="echo nothing")
-    judged = Judge(parser, RecordedParser(IK_ANSWERS)).judge(entry)
-    assert (judged.lint, judged.export) == ("refused", "refused")
-    assert judged.refusal.startswith("error: ")

@@ -11,9 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spectui.cli.bench import command as bench
-from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.defaults import default_map
-from spectui.cli.taken import opened_here
 from spectui.commands.arguments import server_arguments
 from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
@@ -22,10 +19,11 @@ from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError, UsageError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple
+from spectui.options.drafters import HIDDEN_STATE_KINDS, DraftSimple
 from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions, Numa
 from spectui.options.speculation import Speculation
 from tests.commands.test_export import contexts, hostile, models, speculations
+from tests.support.tables import rules, table
 
 NOT_LLAMA_SERVERS = {
     *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
@@ -72,31 +70,6 @@ def test_the_names_are_those_of_the_command_line() -> None:
 def test_no_two_options_share_a_name() -> None:
     names = [name for o in OPTIONS for name in (*o.flags, o.variable) if name]
     assert len(names) == len(set(names))
-
-
-def test_the_result_is_a_default_map_for_click() -> None:
-    text = (
-        "llama-server -m t.gguf -md d.gguf -ngl all -ngld 7 -ot a=CPU -ot b=CPU --cpu-moe "
-        "--n-cpu-moe 3 --load-mode none -ctk q8_0 -ctvd q4_0 -c 8192 -b 64 -ub 32 -fa -t 3 -tb 4 "
-        "--swa-full --temp 0.7 --top-k 5 --top-p 0.5 --min-p 0.1 --seed 9 --ignore-eos "
-        "--draft-max 6 --draft-min 2 --draft-p-min 0.25 --jinja"
-    )
-    defaults = default_map(take_over(read_command(text)).options)
-    with bench.make_context(
-        "bench", [], default_map=defaults, help_option_names=HELP_NAMES
-    ) as context:
-        found = context.params
-    assert found["model"] == Path("t.gguf")
-    assert found["model_draft"] == (Path("d.gguf"),)
-    assert (found["gpu_layers"], found["gpu_layers_draft"]) == (-2, 7)
-    assert found["override_tensor"] == ("a=CPU", "b=CPU")
-    assert found["cpu_moe"] is found["no_mmap"] is found["ignore_eos"] is True
-    assert found["swa_full"] is True
-    assert (found["cache_type_k"], found["cache_type_v_draft"]) == ("q8_0", "q4_0")
-    assert (found["ctx_size"], found["batch_size"], found["ubatch_size"]) == (8192, 64, 32)
-    assert (found["flash_attn"], found["threads"], found["threads_batch"]) == ("on", 3, 4)
-    assert (found["draft_max"], found["draft_min"], found["draft_p_min"]) == (6, 2, 0.25)
-    assert (found["temp"], found["top_k"], found["seed"]) == ((0.7,), 5, 9)
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
@@ -150,19 +123,12 @@ def test_a_split_that_only_the_server_has_travels() -> None:
     assert (only("-sm tensor"), extra("-sm tensor")) == ({}, ("-sm", "tensor"))
 
 
-def test_an_unknown_option_keeps_its_value_and_the_order_stays() -> None:
-    text = "llama-server --host 0.0.0.0 --jinja -m m.gguf -np 2 --lora-scaled a 1 -c 99 -n -1 --x=y"
-    found = take_over(read_command(text))
-    assert dict(found.options) == {"model": ("m.gguf",), "ctx-size": ("99",)}
-    assert shlex.join(found.extra) == ("--host 0.0.0.0 --jinja -np 2 --lora-scaled a 1 -n -1 --x=y")
-
-
 def test_sampling_is_taken_and_travels_since_the_export_does_not_write_it() -> None:
     assert only("--temp 0.7 --ignore-eos --seed -1") == {"temp": ("0.7",), "ignore-eos": ()}
     assert extra("--temp 0.7 -c 5 --seed -1") == ("--temp", "0.7", "--seed", "-1")
 
 
-@pytest.mark.parametrize(
+@table(
     ("flag", "name"),
     [(flag, o.name) for o in OPTIONS if o.is_ours and not o.is_switch for flag in o.flags],
 )
@@ -183,32 +149,7 @@ def test_every_spelling_is_known(flag: str, name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("spelling", ["--no-mmap", "--load-mode none", "-lm none"])
-def test_reading_instead_of_mapping(spelling: str) -> None:
-    assert only(spelling) == {"no-mmap": ()}
-    assert extra(spelling) == ()
-
-
-@pytest.mark.parametrize("mode", ["mmap", "auto"])
-def test_mapping_is_what_spectui_does_anyway(mode: str) -> None:
-    assert (only(f"--load-mode {mode}"), extra(f"--load-mode {mode}")) == ({}, ())
-
-
-@pytest.mark.parametrize(
-    ("words", "load_mode"),
-    [
-        ("", "auto"),
-        ("--load-mode mlock", "mlock"),
-        ("--mlock --no-mmap", "mlock"),
-        ("--mlock", "mmap+mlock"),
-        ("-lm mmap+mlock", "mmap+mlock"),
-        ("-lm mlock -lm none", "none"),
-        ("-dio", "dio"),
-        ("-dio -ndio --mlock", "mmap+mlock"),
-        ("-lm dio", "dio"),
-        ("--mlock -lm auto", "auto"),
-    ],
-)
+@table(("words", "load_mode"), rules()["loading"])
 def test_how_models_are_loaded(words: str, load_mode: str) -> None:
     taken = take_over(read_command(f"llama-server -m t -md d {words}"))
     setup = taken.to_setup()
@@ -217,12 +158,7 @@ def test_how_models_are_loaded(words: str, load_mode: str) -> None:
     assert taken.extra == ()
 
 
-def test_a_load_mode_that_cannot_be_is_refused() -> None:
-    with pytest.raises(UsageError, match="--load-mode: '7' is not one of auto, none, mmap, "):
-        take_over(read_command("llama-server -m t --load-mode 7")).to_setup()
-
-
-@pytest.mark.parametrize(
+@table(
     ("words", "cpus"),
     [
         ("-C f", (0, 1, 2, 3)),
@@ -244,26 +180,24 @@ def test_processors_of_masks_and_ranges(words: str, cpus: tuple[int, ...]) -> No
     assert (context.cpu.cpus, context.cpu_batch.cpus) == ((), cpus)
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "said"),
     [
         ("-C 0xg", "--cpu-mask 0xg: write hexadecimal digits, such as 0xff"),
         ("-Cr 3", "--cpu-range 3: write the first and the last processor, up to 511"),
         ("-Cr 0-512", "--cpu-range 0-512: "),
-        ("-Crb a-b", "--cpu-range-batch a-b: "),
         ("--prio 4", "--prio: 4 is out of range"),
-        ("--prio-batch -1", "--prio-batch: -1 is out of range; write a number from 0 to 3"),
         ("--poll x", "--poll: 'x' is no whole number"),
         ("--numa everywhere", "--numa: 'everywhere' is not one of distribute, isolate, numactl"),
-        ("--lazy-mode 1", "--lazy-mode: '1' is not one of auto, on, off"),
+        ("--load-mode 7", "--load-mode: '7' is not one of auto, none, mmap, "),
     ],
 )
-def test_threads_that_cannot_be_are_refused(words: str, said: str) -> None:
+def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
 
 
-@pytest.mark.parametrize(
+@table(
     ("words", "overrides"),
     [
         (r"-ncffn 2 -ot blk\.1\.ffn_up=CUDA0", (r"blk\.(0|1)\.ffn_(up|down|gate)\.", None)),
@@ -298,7 +232,7 @@ def test_every_option_of_threads_and_loading_comes_back() -> None:
     assert take_over(read_command(shlex.join(["llama-server", *written]))).to_setup() == setup
 
 
-@pytest.mark.parametrize(
+@table(
     ("given_", "value"),
     [("-fa", "on"), ("-fa 1", "on"), ("-fa off", "off"), ("-fa auto", "auto"), ("-fa -t 2", "on")],
 )
@@ -311,22 +245,18 @@ def test_the_last_of_two_wins_except_for_tensor_overrides() -> None:
     assert found == {"ctx-size": ("2",), "override-tensor": ("a=CPU", "b=CPU,c=CPU")}
 
 
-@pytest.mark.parametrize("kind", ["draft-simple", "draft", "none"])
+@table("kind", ["draft-simple", "draft", "none"])
 def test_drafting_by_a_model_needs_no_word(kind: str) -> None:
     assert (only(f"--spec-type {kind}"), extra(f"--spec-type {kind}")) == ({}, ())
 
 
-@pytest.mark.parametrize("kind", ["suffix", "draft:ngram_size_n=4"])
-def test_other_drafting_is_an_error_since_it_would_win_over_what_was_measured(kind: str) -> None:
-    with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui drafts with a model"):
-        only(f"--spec-type {kind}")
-
-
-@pytest.mark.parametrize("kind", ["draft-eagle3", "draft-dflash", "draft-dspark"])
-def test_drafting_that_is_the_servers_alone_is_said_to_be_so(kind: str) -> None:
-    said = f"asks for {kind}: llama-server can run it, and spectui's in-process engine cannot"
-    with pytest.raises(BadInputError, match=said):
-        only(f"--spec-type ngram-simple,{kind}")
+def test_drafting_that_cannot_be_measured_is_refused() -> None:
+    for kind in ("suffix", "draft:ngram_size_n=4"):
+        with pytest.raises(BadInputError, match=f"--spec-type {kind}: spectui drafts with a model"):
+            only(f"--spec-type {kind}")
+    for kind in HIDDEN_STATE_KINDS:
+        with pytest.raises(BadInputError, match=f"asks for {kind}: llama-server can run it, and"):
+            only(f"--spec-type ngram-simple,{kind}")
 
 
 def test_ngram_drafters_are_taken_over_with_their_options() -> None:
@@ -360,42 +290,6 @@ def test_placement_of_a_draft_is_taken_and_dropped_with_the_draft() -> None:
     assert again.extra == ("--jinja",)
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "",
-        "llama-server",
-        "./build/bin/llama-server",
-        "'/opt/my tools/llama-server'",
-        "server-cuda",
-        "CUDA_VISIBLE_DEVICES=0 GGML_X= llama-server",
-        "env CUDA_VISIBLE_DEVICES=0 ./server",
-        "nohup numactl --interleave=all -N 0 llama-server",
-        "# my server\n  # the fast one\nllama-server",
-    ],
-)
-def test_what_stands_before_the_arguments_is_dropped(prefix: str) -> None:
-    found = take_over(read_command(f"{prefix} -m m.gguf --jinja"))
-    assert dict(found.options) == {"model": ("m.gguf",)}
-    assert found.extra == ("--jinja",)
-
-
-def test_lines_continue_as_in_a_shell() -> None:
-    text = "llama-server \\\n  -m 'a\\\nb' \\\r\n\t-c 4\\\n096 -ot \"x\\\ny=CPU\" \\\n"
-    assert taken(text) == {
-        "model": ("a\\\nb",),
-        "ctx-size": ("4096",),
-        "override-tensor": ("xy=CPU",),
-    }
-
-
-def test_a_tilde_is_the_home_as_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    found = take_over(opened_here(read_command("llama-server -m ~/m.gguf --mmproj ~/p.gguf")))
-    assert found.options["model"] == ("/home/me/m.gguf",)
-    assert found.extra == ("--mmproj", "/home/me/p.gguf")
-
-
 def test_variables_are_options_and_arguments_win_over_them() -> None:
     found = taken(
         "LLAMA_ARG_MODEL=m LLAMA_ARG_CTX_SIZE=1 LLAMA_ARG_DRAFT_MAX=9 LLAMA_ARG_CPU_MOE=off "
@@ -412,36 +306,6 @@ def test_variables_are_options_and_arguments_win_over_them() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "has no arguments"),
-        ("'llama-server' -c", "lacks its value"),
-        ("llama-server -hf user/repo", "from the hub .-hf user/repo.*-m FILE"),
-        ("llama-server -m 'x", "line 1: .* a quote without its end"),
-        ("llama-server -m x\\", "line 1: .* goes on nowhere"),
-        ("llama-server -m", "-m lacks its value"),
-        ("docker exec server llama-server -m x", "starts a container"),
-        ("sudo /usr/bin/docker compose up", "starts a container"),
-    ],
-)
-def test_what_cannot_be_read_is_one_sentence(text: str, reason: str) -> None:
-    with pytest.raises(BadInputError, match=reason) as caught:
-        take_over(read_command(text))
-    assert "\n" not in str(caught.value)
-
-
-def test_quoted_shell_operators_are_data() -> None:
-    assert extra("--alias 'a > b' --x \"&\" --y \\|") == (
-        "--alias",
-        "a > b",
-        "--x",
-        "&",
-        "--y",
-        "|",
-    )
-
-
 def test_a_command_of_before_spring_has_the_lengths_that_its_builds_had() -> None:
     found = only("-md d.gguf --draft-max 8")
     assert (found["draft-max"], found["draft-p-min"]) == (("8",), ("0.75",))
@@ -450,7 +314,7 @@ def test_a_command_of_before_spring_has_the_lengths_that_its_builds_had() -> Non
     assert "draft-p-min" not in only("-md d.gguf")
 
 
-@pytest.mark.parametrize("value", ["0", "-1"])
+@table("value", ["0", "-1"])
 def test_threads_of_zero_and_less_are_all_that_the_machine_has(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,30 +322,3 @@ def test_threads_of_zero_and_less_are_all_that_the_machine_has(
     assert only(f"-t {value}") == {"threads": ("24",)}
     assert only(f"-t 1 -tb {value}") == {"threads": ("1",), "threads-batch": ("24",)}
     assert not extra(f"-t {value} -tb {value}")
-
-
-def test_a_quoted_tilde_is_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    assert extra("--api-key '~/k' --alias \\~/x --tags a~/b") == (
-        *("--api-key", "***", "--alias", "~/x", "--tags", "a~/b"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "environment", "wrappers"),
-    [
-        ("A=1 llama-server -m m", {"A": "1"}, ()),
-        ("env A=1 B='2 3' numactl -N 0 llama-server -m m", {"A": "1", "B": "2 3"}, "numactl -N 0"),
-        ("export A=1\nB=2\nexec llama-server -m m", {"A": "1"}, ()),
-        ("set -a\nA=1\nset +a\nllama serve -m m", {"A": "1"}, ()),
-        ("export PATH=/x A=1; nohup llama-server -m m", {"A": "1"}, "nohup"),
-        ("bash -c 'A=1 llama-server -m m'", {"A": "1"}, ()),
-        ("LLAMA_ARG_CTX_SIZE=5 C=1 llama-server -m m", {"C": "1"}, ()),
-    ],
-)
-def test_what_surrounds_the_program_is_kept(
-    text: str, environment: dict[str, str], wrappers: str | tuple[str, ...]
-) -> None:
-    found = take_over(read_command(text.replace("; ", "\n")))
-    assert dict(found.start.environment) == environment
-    assert shlex.join(found.start.wrappers) == (wrappers or "")

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import drawn_from
@@ -13,6 +11,7 @@ from spectui.commands.translation import translated
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 from tests.support.commands import setup_of
+from tests.support.tables import table
 
 CURRENT, LEGACY, IK = (Reader(dialect=dialect) for dialect in Dialect)
 NEWER = (
@@ -26,7 +25,7 @@ NEWER = (
 """Options that no table has: of builds newer than the tables, as far as spectui can tell."""
 
 
-@pytest.mark.parametrize("reader", [CURRENT, LEGACY, IK])
+@table("reader", [CURRENT, LEGACY, IK])
 def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) -> None:
     for newer in NEWER:
         command = read_command(f"llama-server -m m.gguf -md d.gguf {newer} -c 64")

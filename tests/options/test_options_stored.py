@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 from hypothesis import given
 
 from spectui.measure.arm import Arm
-from spectui.measure.promise import Promise
-from spectui.measure.verdict import Verdict
 from spectui.options.drafters import (
     DraftEagle3,
     DrafterOptions,
@@ -21,25 +18,20 @@ from spectui.options.drafters import (
     DraftSimple,
     HiddenStateDrafter,
     ModelDrafter,
-    NgramCache,
     NgramDrafter,
-    NgramMapK,
-    NgramMapK4V,
     NgramMod,
     NgramSimple,
     numbers_of,
 )
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.options.stored import current, speculation_from_flat
 from spectui.sessions import SettingsChange, read_session
 from spectui.sweep.store import SweepStore
-from spectui.tune.outcome import Outcome
-from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.records import from_plain
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.drafters import speculations
 from tests.support.sweep import ngram_cell, record
-from tests.verify.test_verify import PROMISE
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -51,27 +43,8 @@ _FLAT: dict[str, Any] = {**_MODEL, "ngram": None, "mtp": False, "reader": None, 
 SIMPLE = {**_FLAT, "draft_max": 8, "ngram": {**_NGRAM, "size_n": 4}}
 MOD = {**_FLAT, "draft_max": 16, "ngram": {**_NGRAM, "kind": "ngram-mod", "n_min": 0}}
 FLAT: list[tuple[Mapping[str, Any], Speculation]] = [
-    (_FLAT, Speculation()),
-    (
-        {**_FLAT, "draft_max": 7, "draft_min": 2, "draft_p_min": 0.35},
-        Speculation(DraftSimple(draft_max=7, draft_min=2, draft_p_min=0.35)),
-    ),
     ({**_FLAT, "draft_max": 2, "mtp": True}, Speculation(DraftMtp(draft_max=2))),
     ({**_FLAT, "reader": "draft-eagle3"}, Speculation(DraftEagle3())),
-    (SIMPLE, Speculation(NgramSimple(size_n=4, size_m=8))),
-    (
-        {**_FLAT, "draft_max": 24, "ngram": {**_NGRAM, "kind": "ngram-map-k", "size_n": 8}},
-        Speculation(NgramMapK(size_n=8, size_m=24)),
-    ),
-    (
-        {**_FLAT, "draft_max": 9, "ngram": {**_NGRAM, "kind": "ngram-map-k4v", "min_hits": 2}},
-        Speculation(NgramMapK4V(size_n=12, size_m=9, min_hits=2)),
-    ),
-    (MOD, Speculation(NgramMod(n_min=0, n_max=16))),
-    (
-        {**_FLAT, "draft_max": 8, "ngram": {**_NGRAM, "kind": "ngram-cache"}},
-        Speculation(NgramCache()),
-    ),
     (
         {**_FLAT, "draft_max": 5, "ahead": [SIMPLE, MOD]},
         Speculation(
@@ -87,7 +60,7 @@ FLAT: list[tuple[Mapping[str, Any], Speculation]] = [
     ),
     ({**_MODEL, "draft_max": 6}, Speculation(DraftSimple(draft_max=6))),
 ]
-ALL_FLAT = pytest.mark.parametrize(("kept", "read"), FLAT)
+ALL_FLAT = table(("kept", "read"), FLAT)
 DAMAGED = [
     {**_FLAT, "draft_max": 0},
     {**_FLAT, "draft_p_min": 1.5},
@@ -142,34 +115,9 @@ def test_a_trial_of_the_target_alone() -> None:
     assert from_plain(kept, Arm) == Arm(draft=None, speculation=None)
 
 
-@pytest.mark.parametrize("kept", DAMAGED)
+@table("kept", DAMAGED)
 def test_what_is_damaged_is_not_taken_for_something_else(kept: Mapping[str, Any]) -> None:
     assert from_plain({"draft": None, "speculation": kept}, Arm) is None
-
-
-@ALL_FLAT
-def test_outcomes(kept: Mapping[str, Any], read: Speculation) -> None:
-    outcome = Outcome(
-        ended=datetime(2026, 5, 4, 12, 30, tzinfo=UTC),
-        verdict=Verdict(use_speculation=True, reason="It is so."),
-        target=ModelOptions(path=Path("/m/t.gguf")),
-        draft=None,
-        context=ContextOptions(),
-        speculation=read,
-        schedule=Schedule.SERVER,
-        gain=None,
-    )
-    stored = json.loads(json.dumps({**to_plain(outcome), "speculation": kept}))
-    assert from_plain(stored, Outcome) == outcome
-
-
-@ALL_FLAT
-def test_promises(kept: Mapping[str, Any], read: Speculation) -> None:
-    stored = json.loads(json.dumps(to_plain(PROMISE)))
-    stored["case"]["speculation"] = kept
-    found = from_plain(stored, Promise)
-    assert found is not None
-    assert found.case.speculation == read
 
 
 def test_older_promises_measured_one_prompt_at_a_time() -> None:
@@ -180,8 +128,8 @@ def test_older_promises_measured_one_prompt_at_a_time() -> None:
     assert not PROMISE.streams
 
 
-@ALL_FLAT
-def test_sweeps(kept: Mapping[str, Any], read: Speculation) -> None:
+def test_sweeps() -> None:
+    kept, read = FLAT[2]
     spec = {"machine": "this"}
     with SweepStore("s", spec) as store:
         store.append(record(ngram_cell()))

@@ -4,10 +4,10 @@ from importlib import import_module
 from pathlib import Path
 
 import click
-import pytest
 
 from spectui.cli.defaults import presettable
 from tests.support.cli import Spectui
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -34,7 +34,7 @@ OWN = {
 """Of the command line alone."""
 
 
-@pytest.mark.parametrize("module", sorted(OWN))
+@table("module", sorted(OWN))
 def test_a_preset_says_what_is_run_and_not_how_a_command_goes_about_it(module: str) -> None:
     command: click.Command = import_module(f"spectui.cli.{module}").command
     names = {
@@ -46,7 +46,7 @@ def test_a_preset_says_what_is_run_and_not_how_a_command_goes_about_it(module: s
     assert names - presettable() == OWN[module]
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "option"),
     [(command, option) for command, options in OWN.items() for option in sorted(options)],
 )
@@ -64,7 +64,7 @@ def test_an_option_of_the_command_line_alone_is_refused_by_name(
     assert not written.exists()
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "message"),
     [
         ("model-draft = ['/a', 3]", "option model-draft cannot be ['/a', 3]; correct it"),
@@ -78,10 +78,3 @@ def test_a_wrong_value_is_said_in_one_sentence(
     path.write_text(f"[options]\n{line}\n")
     assert spectui("bench", "--preset", path) == 3
     assert spectui.err == f"error: {path}: {message}\n"
-
-
-def test_one_of_what_may_be_several_needs_no_list(spectui: Spectui, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text("[options]\nmodel = '/t.gguf'\nmodel-draft = '/d.gguf'\n")
-    assert spectui("bench", "--preset", path) == 3
-    assert spectui.err.startswith("error: /t.gguf: no such file")

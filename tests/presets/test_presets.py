@@ -1,9 +1,6 @@
 """Presets: what a file may say, the shipped ones, and the models that they name."""
 
-import json
 import os
-import shutil
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -21,8 +18,8 @@ from spectui.presets import Preset, find_preset, list_presets, read_preset
 from spectui.presets.content import ModelFiles
 from spectui.settings import Settings
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty
-from tests.support.mtp import Part, write_qwen35
+from tests.support.models import write_empty
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -41,7 +38,6 @@ PAIRS = {
     "qwen3.5-35b-a3b",
     "qwen3.6-35b-a3b",
 }
-HYBRIDS = ("qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "qwen3.6-35b-a3b")
 MODELS = """
 [target]
 repo = "them/Target-GGUF"
@@ -119,7 +115,7 @@ def test_a_shipped_preset_says_what_it_is_for(shipped: Preset) -> None:
         assert one.measured_by_spectui == shipped.name.startswith("demo")
 
 
-@pytest.mark.parametrize("name", sorted(PAIRS))
+@table("name", sorted(PAIRS))
 def test_a_pair_names_models_and_a_placement_for_every_size(name: str) -> None:
     [preset] = [read_preset(path) for path in SHIPPED if path.stem == name]
     assert preset.target is not None
@@ -131,29 +127,7 @@ def test_a_pair_names_models_and_a_placement_for_every_size(name: str) -> None:
     assert placed == preset.placement.gb_8
 
 
-@pytest.mark.parametrize("name", HYBRIDS)
-def test_a_hybrid_target_is_told_as_a_trap(name: str) -> None:
-    [preset] = [read_preset(path) for path in SHIPPED if path.stem == name]
-    assert "The target is a hybrid model" in preset.traps[0]
-
-
-def options_of(preset: Preset) -> Iterator[str]:
-    yield from preset.options
-    for options in preset.placement.by_vram_gb().values():
-        yield from options
-
-
-def test_options_of_shipped_presets_are_those_of_commands(shipped: Preset) -> None:
-    known = {
-        name
-        for module in ("bench", "cockpit", "trace", "tune")
-        for param in import_module(f"spectui.cli.{module}").command.params
-        for name in param.opts
-    }
-    assert {f"--{name}" for name in options_of(shipped)} <= known
-
-
-@pytest.mark.parametrize("module", ["bench", "cockpit", "trace", "tune"])
+@table("module", ["bench", "cockpit", "trace", "tune"])
 def test_every_command_takes_a_shipped_preset(shipped: Preset, module: str) -> None:
     command: click.Command = import_module(f"spectui.cli.{module}").command
     context = command.make_context(
@@ -162,61 +136,38 @@ def test_every_command_takes_a_shipped_preset(shipped: Preset, module: str) -> N
     assert context.params["ctx_size"] == shipped.options["ctx-size"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "message"),
     [
         ("traps = 'one'", "Expected `array`, got `str` - at `$.traps`"),
-        ("traps = ['']", "`$.traps[0]`"),
         ("name = 'mine'", "unknown field `name`"),
-        ("[target]\nrepo = 'a/b'\nfiles = ['x.gguf']\nsize = 3", "`size` - at `$.target`"),
-        ("[target]\nrepo = 'a/b'\nfiles = 'x.gguf'", "`$.target.files`"),
         ("[target]\nrepo = 'a/b'\nfiles = []", "`$.target.files`"),
         ("[target]\nfiles = ['x.gguf']", "`repo` - at `$.target`"),
-        ("[target]\nrepo = 'a'\nfiles = ['x.gguf']", "`$.target.repo`"),
         ("[target]\nrepo = '../a'\nfiles = ['x.gguf']", "`$.target.repo`"),
         ("[draft]\nrepo = 'a/b'\nfiles = ['x.gguf']", "`$.draft`"),
-        ("[[draft]]\nrepo = 'a/b'\nfiles = ['x.gguf']\nsize_gb = '3'", "`$.draft[0].size_gb`"),
         ("[placement.10gb]\nctx-size = 1", "`10gb` - at `$.placement`"),
-        ("[placement]\n8gb = 3", "`$.placement.8gb`"),
-        ("[search]\ndraft_max = [4]", "`draft_max` - at `$.search`"),
-        ("[search]\ndraft-max = [0]", "`$.search.draft-max[0]`"),
         ("[search]\ndraft-p-min = [1.5]", "`$.search.draft-p-min[0]`"),
         ("[[expect]]\nwhat = 'fast'", "`source` - at `$.expect[0]`"),
-        ("[[expect]]\nwhat = ''\nsource = 'Us.'", "`$.expect[0].what`"),
-        ("[[expect]]\nwhat = 'fast'\nsource = 'Us.'\nmeasured_by_spectui = 1", "measured_by"),
+        ("a = " + "[" * 100_000, "is not valid TOML (nested too deep); correct it"),
+        ("#" * 1_000_001, "is larger than 1 MB; give the name of a preset"),
     ],
 )
 def test_what_a_preset_does_not_say_is_refused_by_name(
     tmp_path: Path, content: str, message: str
 ) -> None:
-    said = refusal(tmp_path, content)
-    assert message in said
-    # The preset that the sentence sends its reader to.
-    assert "spectui presets show qwen2.5-coder-32b" in said
-    assert "qwen2.5-coder-32b" in PAIRS
+    assert message in refusal(tmp_path, content)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../x.gguf",
-        "/x.gguf",
-        "a/../../b.gguf",
-        "..\\x.gguf",
-        "C:\\x.gguf",
-        "a/**/x.gguf",
-        "a**.gguf",
-        "..",
-        "",
-        "x.bin",
-    ],
-)
-@pytest.mark.parametrize("table", ["[target]", "[[draft]]"])
+OUTSIDE = ("../x.gguf", "/x.gguf", "a/../../b.gguf", "..\\x.gguf", "C:\\x.gguf", "a/**/x.gguf")
+
+
+@table("name", (*OUTSIDE, "a**.gguf", "..", "", "x.bin"))
 def test_a_path_that_is_no_model_inside_its_folder_is_refused_by_name(
-    tmp_path: Path, table: str, name: str
+    tmp_path: Path, name: str
 ) -> None:
-    said = refusal(tmp_path, f"{table}\nrepo = 'a/b'\nfiles = ['fine.gguf', '{name}']")
-    assert f"{name!r} must name a .gguf file inside the preset's folder" in said
+    for of in ("[target]", "[[draft]]"):
+        said = refusal(tmp_path, f"{of}\nrepo = 'a/b'\nfiles = ['fine.gguf', '{name}']")
+        assert f"{name!r} must name a .gguf file inside the preset's folder" in said
 
 
 @given(st.lists(st.sampled_from(["..", ".", "a", "*", "/", "\\", "..gguf"]), max_size=6))
@@ -231,28 +182,7 @@ def test_an_accepted_path_stays_in_its_folder(parts: list[str]) -> None:
     assert (folder / model.files[0]).is_relative_to(folder)
 
 
-@pytest.mark.parametrize("parts", ["a/x.gguf", "a*/x-*.gguf", "x-00001-of-00002.gguf", "..x.gguf"])
-def test_names_and_globs_inside_the_folder_are_accepted(parts: str) -> None:
-    assert ModelFiles(repo="a/b", files=(parts,)).files == (parts,)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[placement.8gb]\nspeed = 3", "unknown option speed"),
-        ("[placement.24gb]\nctx-size = -1", "option ctx-size"),
-    ],
-)
-def test_a_mistake_in_a_placement_is_said_whatever_the_gpu(
-    spectui: Spectui, tmp_path: Path, content: str, message: str
-) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(content)
-    assert spectui("bench", "--preset", path) == 3
-    assert message in spectui.err
-
-
-@pytest.mark.parametrize("command", ["bench", "tune", "trace"])
+@table("command", ["bench", "tune", "trace"])
 def test_missing_models_are_said_with_where_to_get_them(
     spectui: Spectui, home: Path, command: str
 ) -> None:
@@ -267,42 +197,12 @@ def test_missing_models_are_said_with_where_to_get_them(
     )
 
 
-def test_only_what_is_missing_is_asked_for(mine: Path, models: Path) -> None:
-    with pytest.raises(
-        BadInputError, match=r"fetch the target Target-\*\.gguf of .* and the draft"
-    ):
-        started("--preset", "mine")
-    put(models, "Other.gguf")
-    with pytest.raises(BadInputError, match=r"fetch the target .* into") as caught:
-        started("--preset", mine)
-    assert "the draft" not in str(caught.value)
-
-
 def test_the_screen_starts_with_the_first_draft_that_is_there(mine: Path, models: Path) -> None:
     put(models, "Target-00002-of-00002.gguf", "Target-00001-of-00002.gguf", "Other.gguf")
     target, other = models / "Target-00001-of-00002.gguf", models / "Other.gguf"
     assert started("--preset", "mine").pair == Pair(target=target, draft=other)
     put(models, "Draft.gguf")
     assert started("--preset", mine).pair == Pair(target=target, draft=models / "Draft.gguf")
-
-
-@pytest.mark.usefixtures("mine")
-def test_downloads_may_keep_the_folders_of_the_repository(models: Path) -> None:
-    put(models, "Q8_0/Target-Q8_0.gguf", "Draft.gguf")
-    pair = started("--preset", "mine").pair
-    assert pair == Pair(target=models / "Q8_0/Target-Q8_0.gguf", draft=models / "Draft.gguf")
-
-
-@pytest.mark.usefixtures("mine")
-def test_models_that_are_typed_win(models: Path, tmp_path: Path) -> None:
-    put(tmp_path, "typed.gguf", "draft.gguf")
-    target, draft = tmp_path / "typed.gguf", tmp_path / "draft.gguf"
-    typed = Pair(target=target, draft=draft)
-    assert started("--preset", "mine", "-m", target, "-md", draft).pair == typed
-    put(models, "Target-1.gguf", "Draft.gguf")
-    assert started("--preset", "mine", "-m", target, "-md", draft).pair == typed
-    mixed = Pair(target=target, draft=models / "Draft.gguf")
-    assert started("--preset", "mine", "-m", target).pair == mixed
 
 
 @pytest.mark.usefixtures("mine")
@@ -326,63 +226,6 @@ def test_a_split_model_is_found_once_all_its_parts_are_there(models: Path) -> No
     assert find_preset("mine").find_target() == models / "Target-00001-of-00003.gguf"
 
 
-@pytest.mark.usefixtures("mine")
-def test_a_whole_model_is_found_beside_an_interrupted_one(models: Path) -> None:
-    put(models, "Target-Q4-00001-of-00002.gguf", "Target-Q8.gguf")
-    assert find_preset("mine").find_target() == models / "Target-Q8.gguf"
-
-
-@pytest.mark.usefixtures("mine")
-def test_a_companion_is_no_model_unless_it_is_named(models: Path) -> None:
-    put(models, "Target-mmproj-f16.gguf")
-    assert find_preset("mine").find_target() is None
-    named = ModelFiles(repo="a/b", files=("Target-mmproj-*.gguf",))
-    assert named.find(models) == models / "Target-mmproj-f16.gguf"
-
-
-@pytest.mark.usefixtures("mine")
-def test_bench_measures_the_models_of_a_preset(
-    spectui: Spectui, models: Path, tiny: TinyPath, prompts: Path
-) -> None:
-    for recipe, name in ((TARGET, "Target-1"), (CLOSE_DRAFT, "Draft"), (OTHER, "Other")):
-        shutil.copy(tiny(recipe), models / f"{name}.gguf")
-    options = ["-c", 256, "-t", 1, "-n", 4, "--prompts", prompts, "--json", "-"]
-    assert spectui("bench", "--preset", "mine", *options) == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert document["target"]["path"] == str(models / "Target-1.gguf")
-    assert document["draft"]["path"] == str(models / "Draft.gguf")
-
-
-def test_mtp_layers_of_a_preset_come_first_and_its_draft_may_be_missing(
-    spectui: Spectui, mine: Path, models: Path, prompts: Path
-) -> None:
-    mine.write_text(f'[options]\nspec-type = "draft-mtp"\n{MODELS}')
-    write_qwen35(Tiny(), models / "Target-1.gguf")
-    assert find_preset("mine").is_ready
-    options = ["--preset", "mine", "-c", 256, "-t", 1, "-n", 4, "--prompts", prompts]
-    assert spectui("bench", *options, "--json", "-") == 0, spectui.err
-    assert json.loads(spectui.out)["draft"]["kind"] == "mtp"
-    # A draft that is typed is to draft; tune looks for who drafts best among all.
-    layers = models / "layers.gguf"
-    write_qwen35(Tiny(), layers, part=Part.MTP)
-    assert spectui("bench", *options, "-md", layers, "--json", "-") == 0, spectui.err
-    assert json.loads(spectui.out)["draft"]["path"] == str(layers)
-    write_qwen35(Tiny(noise=0.02), models / "Draft.gguf", part=Part.TRUNK)
-    assert spectui("tune", *options, "--trials", 2, "--json", "-", "--quiet") == 0, spectui.err
-    assert [one["name"] for one in json.loads(spectui.out)["drafts"]] == ["draft-mtp", "Draft"]
-
-
-@pytest.mark.usefixtures("mine")
-def test_a_model_of_a_preset_is_not_overwritten(
-    spectui: Spectui, models: Path, tiny: TinyPath
-) -> None:
-    shutil.copy(tiny(TARGET), models / "Target-1.gguf")
-    shutil.copy(tiny(CLOSE_DRAFT), models / "Draft.gguf")
-    before = (models / "Draft.gguf").read_bytes()
-    assert spectui("bench", "--preset", "mine", "--json", models / "Draft.gguf") == 3
-    assert (models / "Draft.gguf").read_bytes() == before
-
-
 def test_a_shown_preset_is_the_file(spectui: Spectui, shipped: Preset) -> None:
     assert spectui("presets", "show", shipped.name) == 0
     first, _, rest = spectui.out.partition("\n")
@@ -402,38 +245,3 @@ def test_the_others_are_listed_beside_one_that_is_broken(spectui: Spectui, mine:
     assert second.startswith(f"passed over: {mine.with_name('pipe.toml')} is no regular file")
     assert spectui("presets", "show", "broken") == 3
     assert str(broken) in spectui.err
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a = " + "[" * 100_000, "is not valid TOML (nested too deep); correct it"),
-        ("#" * 1_000_001, "is larger than 1 MB; give the name of a preset"),
-    ],
-    ids=["nested", "large"],
-)
-def test_a_file_that_would_take_all_there_is_is_refused(
-    tmp_path: Path, content: str, message: str
-) -> None:
-    assert message in refusal(tmp_path, content)
-
-
-@pytest.mark.parametrize("name", ["pipe.toml", "zeros.toml", "folder.toml"])
-def test_what_is_no_regular_file_is_not_read(spectui: Spectui, tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / "pipe.toml")
-    (tmp_path / "zeros.toml").symlink_to("/dev/zero")
-    (tmp_path / "folder.toml").mkdir()
-    assert spectui("presets", "show", tmp_path / name) == 3
-    assert spectui.err == (
-        f"error: {tmp_path / name} is no regular file; give the name of a preset\n"
-    )
-
-
-def test_descriptions_are_listed_in_a_column(spectui: Spectui) -> None:
-    assert spectui("presets", "list") == 0
-    lines = spectui.out.splitlines()
-    columns = {
-        line.index(preset.description)
-        for line, preset in zip(lines, list_presets(pytest.fail), strict=True)
-    }
-    assert len(columns) == 1
