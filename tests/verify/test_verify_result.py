@@ -190,27 +190,6 @@ def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
     assert told.startswith("what was promised was measured on later text of these prompts")
 
 
-def test_what_moves_the_numbers_is_noted() -> None:
-    assert KEPT.promise is not None
-    found = replace(
-        KEPT,
-        promise=replace(KEPT.promise, schedule=Schedule.FAST),
-        builds=Builds(engine="0.5.0-dev", server=None),
-        repeated=("z",),
-    )
-    told = list(notes(found, {"LLAMA_ARG_THREADS": "3", "PATH": "/bin"}))
-    assert [text.partition(":")[0] for text in told[:1]] == ["the binary does not tell its version"]
-    assert "fast schedule" in told[1]
-    assert told[2].startswith("z: left out")
-    assert told[3].startswith("LLAMA_ARG_THREADS: set in the environment")
-
-
-def test_nothing_delivered_is_no_defect() -> None:
-    found = replace(KEPT, pairs=())
-    assert (found.summary, found.ratio) == (None, None)
-    assert list(warnings(found)) == list(notes(found, {})) == []
-
-
 def outcome(speculation: Speculation | None) -> Outcome:
     return Outcome(
         ended=datetime(2026, 5, 4, 12, 30, tzinfo=UTC),
