@@ -67,7 +67,7 @@ def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
 def test_the_draft_and_its_placement_are_searched(
     spectui: Spectui, experts: list[object], tiny: TinyPath
 ) -> None:
-    document = tuned(spectui, *experts, *SEARCHED, "--trials", 3, "--cpu-moe")
+    document = tuned(spectui, *experts, *SEARCHED, "--trials", 2, "--cpu-moe")
     draft = tiny(CLOSE_DRAFT).stem
     assert document["placements"] == {"alone": 1, "beside": {draft: 2}}
     assert (
@@ -94,29 +94,22 @@ def test_the_draft_and_its_placement_are_searched(
 def test_a_study_goes_on_with_its_placements_or_says_why_not(
     spectui: Spectui, experts: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = tuned(spectui, *experts, *SEARCHED, "--trials", 2)
+    search = (*experts, "--spec-type", "draft-simple", "--trials", 1)
+    first = tuned(spectui, *search, *SEARCHED)
     # Less is free by now, and what was to spare makes up for it.
     monkeypatch.setattr(ScriptedPlanner, "n_free", 4.5)
-    again = tuned(spectui, *experts, *SEARCHED, "--trials", 3)
+    again = tuned(spectui, *search, *SEARCHED)
     assert again["study"] == first["study"]
     assert again["placements"] == first["placements"]
-    assert len(again["trials"]) == 3
     monkeypatch.setattr(ScriptedPlanner, "n_free", 3.9)
-    assert spectui("tune", *experts, *SEARCHED, "--trials", 3) == 4
+    assert spectui("tune", *search, *SEARCHED) == 4
     assert f"the study {first['study']} measured with n_cpu_moe 1 without a draft" in spectui.err
     assert "does not fit alone or beside" in spectui.err
     monkeypatch.setattr(ScriptedPlanner, "n_free", 0.9)
-    assert spectui("tune", *experts, *SEARCHED, "--trials", 3) == 4
+    assert spectui("tune", *search, *SEARCHED) == 4
     assert "does not fit even with the experts of all layers in RAM" in spectui.err
-
-
-@pytest.mark.usefixtures("gpu")
-def test_without_a_gpus_plan_the_placement_is_another_study(
-    spectui: Spectui, experts: list[object]
-) -> None:
-    searched = tuned(spectui, *experts, *SEARCHED, "--trials", 1)
-    fixed = tuned(spectui, *experts, "--tune", "draft", "--trials", 1)
-    assert fixed["study"] != searched["study"]
+    fixed = tuned(spectui, *search, "--tune", "draft")
+    assert fixed["study"] != first["study"]
     assert fixed["placements"] is None
     assert fixed["trials"][0]["params"] == {"draft": None}
 
@@ -143,7 +136,7 @@ def test_where_it_changes_nothing_the_rest_is_searched(
     spectui: Spectui, tiny: TinyPath, experts: list[object], target: Tiny, reason: str
 ) -> None:
     given = [tiny(target) if one == tiny(MOE) else one for one in experts]
-    document = tuned(spectui, *given, *SEARCHED, "--trials", 3)
+    document = tuned(spectui, *given, *SEARCHED, "--trials", 2)
     assert "n_cpu_moe changes nothing here" in spectui.err
     assert f"{reason}); the rest is searched\n" in spectui.err
     assert document["placements"] is None

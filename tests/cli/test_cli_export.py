@@ -1,7 +1,6 @@
 """``spectui export`` as a user runs it."""
 
 import json
-import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +19,8 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.study import TuningStudy
-from tests.support.binaries import CURRENT, IK, LEGACY, write_binary, write_script
-from tests.support.cli import Spectui
+from tests.support.binaries import CURRENT, write_binary, write_script
+from tests.support.cli import Searched, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -30,31 +29,20 @@ COMMAND = "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 -ot exps=CPU --
 OFF = "# speculation off: no speculative flag is written"
 
 
-@pytest.fixture
-def tuned(spectui: Spectui, pair: list[object], prompts: Path, home: Path) -> dict[str, object]:
-    """What ``tune`` printed; its study is the only one."""
-    assert home.parent.is_dir()
-    drafts = ["--spec-type", "draft-simple", "--trials", 3]
-    code = spectui("tune", *pair, "--prompts", prompts, *drafts, "--json", "-", "--quiet")
-    assert code == 0
-    return dict(json.loads(spectui.out))
-
-
 def test_a_study_is_exported_as_tune_printed_it(
-    spectui: Spectui, tuned: dict[str, object], home: Path
+    spectui: Spectui, study: Searched, home: Path
 ) -> None:
     assert spectui("export") == 0
     *comments, line = spectui.out.splitlines()
+    tuned = study.document
     assert line == tuned["command"]
     verdict = tuned["verdict"]
-    assert isinstance(verdict, dict)
     assert comments == ([] if verdict["use_speculation"] else [OFF])
     assert verdict["reason"] in spectui.err
-    assert str(tuned["study"]) in spectui.err
-    name = str(tuned["study"])
-    assert spectui("export", name[:6], "--format", "json") == 0
+    assert "mine" in spectui.err
+    assert spectui("export", "min", "--format", "json") == 0
     assert json.loads(spectui.out)["arguments"] == tuned["flags"]
-    assert spectui("export", name, "--format", "args") == 0
+    assert spectui("export", "mine", "--format", "args") == 0
     assert spectui.out.splitlines() == tuned["flags"]
     # A search that has no verdict yet does not hide it.
     optuna.create_study(study_name="later", storage=f"sqlite:///{home}/data/studies.sqlite3")
@@ -88,18 +76,6 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     assert "mind that /m/it's d.gguf is not there any more" in spectui.err
 
 
-def test_the_dialect_of_the_search_is_the_usual_one(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    options = ["--prompts", prompts, "--trials", 2, "--json", "-", "--quiet", "--dialect", "ik"]
-    assert spectui("tune", *pair, *options) == 0
-    document = json.loads(spectui.out)
-    assert spectui("export") == 0
-    assert spectui.out.splitlines()[-1] == document["command"]
-    assert spectui("export", "--dialect", "llama.cpp") == 0
-    assert "-ngl all" in spectui.out
-
-
 def test_a_study_without_advice_says_what_is_missing(spectui: Spectui, home: Path) -> None:
     (home / "data").mkdir(parents=True)
     optuna.create_study(study_name="old", storage=f"sqlite:///{home}/data/studies.sqlite3")
@@ -127,89 +103,15 @@ def test_without_a_study_that_is_said_and_nothing_is_made(spectui: Spectui, home
     assert not home.exists()
 
 
-def test_a_storage_that_cannot_be_used_is_bad_input(spectui: Spectui) -> None:
-    assert spectui("export", "--storage", "sqlite:////nowhere/x") == 3
-    assert "the storage sqlite:////nowhere/x cannot be used" in spectui.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line", "told"),
-    [
-        pytest.param(
-            [],
-            "llama-server -m /m/t.gguf -md /m/d.gguf --spec-type draft-simple --spec-draft-n-max 8 "
-            "--spec-draft-n-min 0 --spec-draft-p-min 0.75 -ot exps=CPU --jinja -np 2",
-            "--spec-draft-p-min 0.75 is written out\n"
-            "changed, since llama-server does not take --draft-max: --draft-max 8 is now "
-            "--spec-draft-n-max 8\n"
-            "mind that --spec-type draft-simple is written out: since spring 2026 nothing drafts "
-            "without it\n",
-            id="current",
-        ),
-        pytest.param(
-            ["--dialect", "llama.cpp-legacy"],
-            "llama-server -m /m/t.gguf -md /m/d.gguf --draft-max 8 --draft-min 0 "
-            "--draft-p-min 0.75 -ot exps=CPU --jinja -np 2",
-            "--draft-p-min 0.75 is written out\n",
-            id="legacy",
-        ),
-        pytest.param(
-            ["--dialect", "ik"],
-            "llama-server -m /m/t.gguf -md /m/d.gguf --spec-type draft:n_max=8,n_min=0,p_min=0.75 "
-            "-ot exps=CPU --jinja -np 2",
-            "--draft-p-min 0.75 is written out\n"
-            "changed, since ik_llama.cpp's llama-server does not take --draft-max: --draft-max 8 "
-            "is now --spec-type draft:n_max=8\n",
-            id="ik",
-        ),
-    ],
-)
-def test_a_command_is_rewritten_and_nothing_is_added(
-    spectui: Spectui, arguments: list[str], line: str, told: str
-) -> None:
-    assert spectui("export", "--from", COMMAND, *arguments) == 0
-    assert spectui.out == f"{line}\n"
-    assert spectui.err == (
-        "mind that the command gives no --draft-p-min, whose default was 0.75 until spring 2026 "
-        f"and is 0.0 since: {told}"
-    )
-
-
-def test_what_a_command_says_is_kept_in_other_words(spectui: Spectui) -> None:
-    command = (
-        "llama-server -m t.gguf -c 512 -ngl 20 --no-mmap --n-cpu-moe 2 -fa -t 8 -ctk q8_0 -b 64"
-    )
-    assert spectui("export", "--from", command) == 0
-    words = "-m t.gguf -c 512 -ngl 20 --load-mode none --n-cpu-moe 2 -fa on -t 8 -ctk q8_0 -b 64"
-    assert spectui.out == f"llama-server {words}\n"
-    assert spectui("export", "--from", command, "--dialect", "ik") == 0
-    found = shlex.split(spectui.out.splitlines()[-1])
-    assert "--no-mmap" in found
-    assert found[found.index("-ot") + 1].startswith(r"blk\.(0|1)\.ffn_")
-
-
-def test_what_a_command_leaves_to_the_server_stays_left(spectui: Spectui) -> None:
-    command = "llama-server -m t.gguf -c 0 -ngl auto -fa auto -t -1 --metrics"
-    assert spectui("export", "--from", command) == 0
-    assert spectui.out == f"{command}\n"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_what_is_right_comes_back_as_it_stands(spectui: Spectui) -> None:
+    for command in (
         "CUDA_VISIBLE_DEVICES=0,1 GGML_CUDA_X=k numactl -N 0 /opt/x/llama-server -m m.gguf -c 3",
         "llama serve -m m.gguf --temp -0.5 -t 1 -tb 0",
         "llama-server -m m.gguf -ngl -1 -ngld -2 --cpu-moe -ot a=CUDA0 -lm mlock -lm none",
-        "llama-server -hf a/b:Q4_K_M -c 0",
-        "llama-server --models-dir /m -c 4096",
-        "llama-server -m m.gguf -md e.gguf --spec-type draft-eagle3",
         "llama-server -m m.gguf -md dflash.gguf",
-    ],
-)
-def test_what_is_right_comes_back_as_it_stands(spectui: Spectui, command: str) -> None:
-    assert spectui("export", "--from", command) == 0
-    assert spectui.out == f"{command}\n"
-    assert spectui.err == ""
+    ):
+        assert spectui("export", "--from", command) == 0
+        assert (spectui.out, spectui.err) == (f"{command}\n", "")
 
 
 @pytest.mark.parametrize("format_", ["llama-server", "args", "env", "ini", "llama-swap", "json"])
@@ -245,24 +147,15 @@ def server_words(arguments: list[str]) -> list[tuple[str, tuple[str, ...]]]:
     return [(given.name, given.values) for given in divide(arguments)]
 
 
-@pytest.mark.parametrize("command", ["llama-server", "llama-server -c 5"])
-def test_a_command_without_a_model_starts_a_router(spectui: Spectui, command: str) -> None:
+def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
+    command = "llama-server -c 5"
     assert spectui("export", "--from", command) == 0
     assert spectui.out == f"{command}\n"
     assert "llama-server starts as a router" in spectui.err
-    # Where each entry is a model, there has to be one; and older builds have no router.
-    for more in (("--format", "ini"), ("--format", "llama-swap"), ("--dialect", "ik")):
-        assert spectui("export", "--from", command, *more) == 3
+    # Where each entry is a model, there has to be one.
+    for format_ in ("ini", "llama-swap"):
+        assert spectui("export", "--from", command, "--format", format_) == 3
         assert "the command names no model" in spectui.err
-
-
-def test_auto_asks_the_binary(spectui: Spectui, tmp_path: Path) -> None:
-    command = "llama-server -m t.gguf -md d.gguf --draft-max 8"
-    for text, flag in ((CURRENT, "--spec-draft-n-max"), (LEGACY, "--draft-max"), (IK, "draft:n")):
-        binary = write_binary(tmp_path / "llama server", text)
-        assert spectui("export", "--from", command, "--server-bin", binary) == 0
-        assert shlex.split(spectui.out)[0] == str(binary)
-        assert flag in spectui.out
 
 
 def test_what_the_binary_does_not_take_is_named(spectui: Spectui, tmp_path: Path) -> None:
@@ -273,80 +166,11 @@ def test_what_the_binary_does_not_take_is_named(spectui: Spectui, tmp_path: Path
     assert spectui.out == ""
 
 
-def test_a_binary_of_another_dialect_is_wrong_usage(spectui: Spectui, tmp_path: Path) -> None:
-    binary = write_binary(tmp_path / "llama-server", LEGACY)
-    arguments = ["--from", COMMAND, "--server-bin", binary, "--dialect", "ik"]
-    assert spectui("export", *arguments) == 2
-    assert f"--dialect ik: {binary} has the options of llama.cpp-legacy" in spectui.err
-
-
-@pytest.mark.parametrize("manner", ["exit 3", "kill -SEGV $$", "exec yes"])
-def test_a_binary_that_is_none_exits_with_5(spectui: Spectui, tmp_path: Path, manner: str) -> None:
-    binary = write_script(tmp_path / "llama-server", f"#!/bin/sh\n{manner}\n")
-    assert spectui("export", "--from", COMMAND, "--server-bin", binary) == 5
-    assert spectui.err.splitlines()[-1].startswith(f"error: {binary} ")
-
-
-PAIR = "-m t -md d --spec-type draft-simple --spec-draft-n-max 4"
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("-m t -ot exps=CUDA_Host", "CUDA_Host is no buffer .* write -ot exps=CPU"),
-        ("-m t -np 0", "knows no -np 0: "),
-        ("-m t -ctk q9_0", "knows no -ctk q9_0: .* write -ctk q8_0"),
-    ],
-    ids=["buffer", "number", "type"],
-)
-def test_what_the_server_would_not_take_is_refused(spectui: Spectui, words: str, told: str) -> None:
-    assert spectui("export", "--from", f"llama-server {words}") == 3
-    assert spectui.out == ""
-    assert re.search(f"error: .*{told}", spectui.err)
-
-
-def test_another_spelling_of_a_value_is_corrected(spectui: Spectui) -> None:
-    assert spectui("export", "--from", "llama-server -m t -fa AUTO") == 0
-    assert spectui.out == "llama-server -m t -fa auto\n"
-    assert "-fa AUTO is now -fa auto" in spectui.err
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "-m t -c 32k",
-        f"{PAIR} --spec-draft-p-min 1.5",
-        "-m t --spec-type ngram-simple --spec-ngram-simple-size-m 5",
-    ],
-)
-def test_what_the_server_runs_is_passed_on(spectui: Spectui, words: str) -> None:
-    assert spectui("export", "--from", f"llama-server {words}") == 0
-    assert spectui.out == f"llama-server {words}\n"
-
-
-def test_a_draft_that_would_be_too_short_to_count_is_told(spectui: Spectui) -> None:
-    command = "llama-server -m t --spec-type ngram-simple --draft-max 5"
-    reason = "ngram-simple drops drafts shorter than the 12 tokens that it looks up"
-    assert spectui("export", "--from", command) == 0
-    assert spectui.err.startswith(f"mind that {reason}: it is written for 5\n")
-    assert spectui("lint", "--no-models", "--json", "-", command) == 3
-    assert reason in spectui.out
-
-
-def test_variables_of_before_become_arguments_that_count(spectui: Spectui) -> None:
-    command = "LLAMA_ARG_NO_MMAP=1 LLAMA_ARG_CTX_SIZE=5 llama-server -m t"
-    assert spectui("export", "--from", command) == 0
-    assert spectui.out == "llama-server --load-mode none --ctx-size 5 -m t\n"
-    assert spectui.err.startswith("mind that llama-server does not read LLAMA_ARG_NO_MMAP: ")
-    assert "LLAMA_ARG_CTX_SIZE" not in spectui.err
-
-
-def test_what_older_builds_cannot_draft_with_is_refused(spectui: Spectui) -> None:
-    command = "llama-server -m t --spec-type mtp:n_max=3"
-    assert spectui("export", "--from", command, "--dialect", "llama.cpp-legacy") == 3
-    assert "llama.cpp-legacy has no flags for draft-mtp" in spectui.err
-    assert spectui("export", "--from", command, "--dialect", "ik") == 0
-    assert spectui.out == "llama-server -m t --spec-type mtp:n_max=3\n"
+def test_a_binary_that_is_none_exits_with_5(spectui: Spectui, tmp_path: Path) -> None:
+    for manner in ("exit 3", "kill -SEGV $$", "exec yes"):
+        binary = write_script(tmp_path / "llama-server", f"#!/bin/sh\n{manner}\n")
+        assert spectui("export", "--from", COMMAND, "--server-bin", binary) == 5
+        assert spectui.err.splitlines()[-1].startswith(f"error: {binary} ")
 
 
 def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path) -> None:
@@ -373,34 +197,6 @@ def test_a_model_is_never_overwritten(spectui: Spectui, tmp_path: Path) -> None:
     command = f"llama-server -m {model}"
     assert spectui("export", "--from", command, "--out", model, "--force") == 3
     assert model.read_bytes() == b"GGUF and more"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["x", "--from", COMMAND], "there is no study to take"),
-        (["--from", COMMAND, "--storage", "sqlite://"], "there is no study to take"),
-        (["--from", COMMAND, "--force"], "--force is for --out FILE"),
-        (["--from", COMMAND, "--format", "xml"], "--format"),
-        (["--from", COMMAND, "--dialect", "new"], "--dialect"),
-    ],
-)
-def test_wrong_usage(spectui: Spectui, arguments: list[str], message: str) -> None:
-    assert spectui("export", *arguments) == 2
-    assert message in spectui.err
-
-
-def test_models_that_are_gone_are_mentioned(
-    spectui: Spectui, tuned: dict[str, object], pair: list[object]
-) -> None:
-    target = Path(str(pair[1]))
-    moved = target.rename(target.with_name("away.gguf"))
-    try:
-        assert spectui("export") == 0
-        assert f"mind that {target} is not there any more" in spectui.err
-        assert spectui.out.splitlines()[-1] == tuned["command"]
-    finally:
-        moved.rename(target)
 
 
 def test_a_verdict_that_cannot_be_kept_is_printed_all_the_same(

@@ -50,16 +50,6 @@ def test_a_study_of_before_drivers_were_kept_goes_on(tuned: Tuned, nvml: StandIn
     assert tuned.study() == older
 
 
-def test_another_driver_begins_another_study(tuned: Tuned, nvml: StandIn) -> None:
-    nvml.update_driver("550.54")
-    first = tuned.study()
-    assert tuned.study() == first
-    nvml.update_driver("560.28")
-    assert tuned.study() != first
-    nvml.update_driver("550.54")
-    assert tuned.study() == first
-
-
 def test_a_named_study_says_what_happened_to_its_gpu(tuned: Tuned, nvml: StandIn) -> None:
     nvml.update_driver("550.54")
     assert tuned.study("--study", "mine") == "mine"

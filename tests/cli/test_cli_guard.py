@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from spectui.engine import planning
 from spectui.engine.demand import FreeMemory
-from spectui.engine.planning import Planner
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support.cli import Run, Spectui
-from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.plans import room
 from tests.support.scripted_server import write_server
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 COMMANDS = {
     "bench": [],
     "trace": [],
-    "tune": ["--trials", 1],
+    "tune": ["--trials", 1, "--spec-type", "draft-simple"],
 }
 LARGE = Tiny(n_extra=20_000)
 """A draft's vocabulary need not be the target's: it is refused for its size before that."""
@@ -46,32 +46,23 @@ def sizes(target: Path, draft: Path | None, *, max_draft: int) -> tuple[int, int
         context=ContextOptions(ctx_size=256, threads=1),
         max_draft=max_draft,
     )
-    with Planner() as planner:
-        plan: Plan = planner.plan(request)
+    # The one of the commands, which stays.
+    plan: Plan = planning.Planner().plan(request)
     mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
     return sum(one.size_bytes for one in plan.buffers) - mapped, mapped
 
 
-@pytest.mark.parametrize("command", ["bench", "trace", pytest.param("tune", marks=pytest.mark.ci)])
 def test_what_has_no_room_is_refused(
-    run: Run, spectui: Spectui, free: Callable[[int], None], command: str
+    run: Run, spectui: Spectui, free: Callable[[int], None]
 ) -> None:
     free(1 << 10)
-    assert run(command, *COMMANDS[command]) == 4
-    assert "RAM has no room" in spectui.err
-    assert "1 kB are free" in spectui.err
-    assert spectui.out == ""
+    for command, arguments in COMMANDS.items():
+        assert run(command, *arguments) == 4
+        assert "RAM has no room" in spectui.err
+        assert "1 kB are free" in spectui.err
+        assert spectui.out == ""
     # --yes is for what would be slow.
-    assert run(command, *COMMANDS[command], "--yes") == 4
-
-
-def test_probe_asks_the_guard_as_well(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, free: Callable[[int], None]
-) -> None:
-    options = ["-m", tiny(MOE), "-c", 256, "-t", 1, "-n", 4, "--prompts", prompts]
-    free(1 << 10)
-    assert spectui("probe", "experts", *options) == 4
-    assert "RAM has no room" in spectui.err
+    assert run(command, *arguments, "--yes") == 4
 
 
 def test_a_sweep_whose_models_have_no_room_says_so_of_its_cells(
@@ -83,25 +74,19 @@ def test_a_sweep_whose_models_have_no_room_says_so_of_its_cells(
     assert "RAM has no room" in spectui.err
 
 
-@pytest.mark.parametrize(
-    "command", ["bench", *(pytest.param(one, marks=pytest.mark.ci) for one in ("trace", "tune"))]
-)
 def test_what_would_be_slow_needs_yes(
-    run: Run,
-    spectui: Spectui,
-    tiny: TinyPath,
-    free: Callable[[int], None],
-    command: str,
+    run: Run, spectui: Spectui, tiny: TinyPath, free: Callable[[int], None]
 ) -> None:
-    # Searches and recordings load the target first, and have as much again for each draft here.
-    draft = tiny(CLOSE_DRAFT) if command == "bench" else None
-    own, mapped = sizes(tiny(TARGET), draft, max_draft=16)
-    free(own + mapped // 2)
-    assert run(command, *COMMANDS[command]) == 4
-    assert "read from disk again and again" in spectui.err
-    assert "--yes loads it all the same" in spectui.err
-    assert run(command, *COMMANDS[command], "--yes") == 0, spectui.err
-    assert "mind that " in spectui.err
+    for command, arguments in COMMANDS.items():
+        # Searches and recordings load the target first, and have as much again for each draft.
+        draft = tiny(CLOSE_DRAFT) if command == "bench" else None
+        own, mapped = sizes(tiny(TARGET), draft, max_draft=16)
+        free(own + mapped // 2)
+        assert run(command, *arguments) == 4
+        assert "read from disk again and again" in spectui.err
+        assert "--yes loads it all the same" in spectui.err
+        assert run(command, *arguments, "--yes") == 0, spectui.err
+        assert "mind that " in spectui.err
 
 
 @pytest.mark.ci
@@ -135,7 +120,7 @@ def test_a_trial_that_has_lost_its_room_is_pruned(
         return room(CPU=1 << 40 if n_asked <= 2 else 1)
 
     monkeypatch.setattr("spectui.engine.guard.free_memory", free_memory)
-    arguments = ["--trials", 3, "--tune", "draft", "--json", "-"]
+    arguments = ["--trials", 2, "--tune", "draft", "--json", "-"]
     assert run("tune", *arguments) == 0, spectui.err
     document = json.loads(spectui.out)
     pruned = [one for one in document["trials"] if one["state"] == "pruned"]

@@ -13,9 +13,8 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome
-from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.records import OUTCOME, to_plain
-from tests.support.cli import Spectui
+from tests.support.cli import Searched, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -50,21 +49,18 @@ def store(home: Path, name: str, target: object, draft: object | None, length: i
 
 
 def test_a_search_of_this_pair_is_told(
-    spectui: Spectui, pair: list[object], prompts: Path, home: Path
+    spectui: Spectui, pair: list[object], one_search: Searched, home: Path
 ) -> None:
     assert measured(linted(spectui, *pair[:4])) == []
-    search = ["--prompts", prompts, "--tune", "draft_max", "--trials", 3, "--quiet"]
-    assert spectui("tune", *pair, *search) == 0
-    [study] = list_studies(f"sqlite:///{home}/data/studies.sqlite3")
-    assert study.outcome is not None
-    assert study.promise is not None
+    one_search.kept_in(home)
+    verdict = one_search.document["verdict"]
     [found] = measured(linted(spectui, *pair[:4]))
     # Whatever the verdict: one for an n-gram drafter is about a draft that it beat as well.
     assert found["flag"] == "-md"
     assert found["severity"] == "note"
-    assert study.outcome.verdict.reason.rstrip(".") in found["why"]
-    shows = "export" if study.outcome.verdict.use_speculation else "report"
-    assert f"spectui {shows} {study.name}" in found["why"]
+    assert verdict["reason"].rstrip(".") in found["why"]
+    shows = "export" if verdict["use_speculation"] else "report"
+    assert f"spectui {shows} mine" in found["why"]
     # Another draft was not measured.
     assert measured(linted(spectui, *pair[:2], "-md", pair[1])) == []
 
@@ -78,23 +74,23 @@ def test_the_gain_of_the_pair_is_told(spectui: Spectui, pair: list[object], home
     assert measured(linted(spectui, "-m", target)) == []
 
 
-@pytest.mark.parametrize(
-    "case",
-    [(None, 8, "4"), (None, 7, None), (3, 4, "3"), (3, 3, None), (12, 12, None), (12, 13, "12")],
-)
 def test_the_length_beside_experts_in_ram_is_the_one_that_pays_here(
-    spectui: Spectui, pair: list[object], home: Path, case: tuple[int | None, int, str | None]
+    spectui: Spectui, pair: list[object], home: Path
 ) -> None:
-    length, given, expected = case
     _m, target, _md, draft = pair[:4]
-    if length is not None:
-        store(home, "own", target, draft, length)
-        # Of another draft beside the same target it counts less.
-        store(home, "other", target, target, 1)
-    words = f"-md {draft} --spec-type draft-simple --spec-draft-n-max {given} -ot ffn_up=CPU"
-    found = linted(spectui, "-m", target, words)
-    long = [one for one in found if "beside weights in RAM" in one["what"]]
-    assert [one["replacement"] for one in long] == (
-        [] if expected is None else [f"--spec-draft-n-max {expected}"]
+    cases: tuple[tuple[int | None, int, str | None], ...] = (
+        *((None, 8, "4"), (None, 7, None)),
+        *((3, 4, "3"), (3, 3, None)),
     )
-    assert all(("on this machine" in one["why"]) == (length is not None) for one in long)
+    for length, given, expected in cases:
+        if length is not None and not (home / "data").exists():
+            store(home, "own", target, draft, length)
+            # Of another draft beside the same target it counts less.
+            store(home, "other", target, target, 1)
+        words = f"-md {draft} --spec-type draft-simple --spec-draft-n-max {given} -ot ffn_up=CPU"
+        found = linted(spectui, "-m", target, words)
+        long = [one for one in found if "beside weights in RAM" in one["what"]]
+        assert [one["replacement"] for one in long] == (
+            [] if expected is None else [f"--spec-draft-n-max {expected}"]
+        )
+        assert all(("on this machine" in one["why"]) == (length is not None) for one in long)

@@ -44,41 +44,28 @@ def into_nobody(
     return done.returncode, "" if stderr_too else done.stderr.decode()
 
 
-_LINES = [
-    "--help",
-    "--version",
-    "tune --help",
-    "models scan --help",
-    "presets list",
-    "presets show demo",
-    "sweep --list",
-    "sweep --list --json -",
-    f"export --from='{_LINE}'",
-    f"export --from='{_LINE}' --format json",
-    f"lint --no-models '{_LINE} --port 8080'",
-]
-
-
-# Stderr is handled in one place for all commands: help, a table, and lint, which says most on it.
-@pytest.mark.parametrize(
-    ("line", "stderr_too"),
-    [*((line, False) for line in _LINES), *((_LINES[at], True) for at in (0, 6, -1))],
+_LINES = (
+    ("--help", False),
+    ("presets list", False),
+    ("sweep --list --json -", False),
+    ("sweep --list", True),
+    (f"lint --no-models '{_LINE} --port 8080'", True),
 )
-def test_a_command_that_nobody_reads_ends_quietly(
-    environment: Mapping[str, str], line: str, *, stderr_too: bool
-) -> None:
-    words = shlex.split(line)
-    code, told = into_nobody(words, environment, stderr_too=stderr_too)
-    # Lint has found something, which its code says.
-    assert code == (3 if words[0] == "lint" else _UNREAD)
-    remarks = ("mind that", "changed, since")
-    assert not [one for one in told.splitlines() if not one.startswith(remarks)]
+
+
+def test_a_command_that_nobody_reads_ends_quietly(environment: Mapping[str, str]) -> None:
+    # Stderr is handled in one place for all commands: a table, and lint, which says most on it.
+    for line, stderr_too in _LINES:
+        words = shlex.split(line)
+        code, told = into_nobody(words, environment, stderr_too=stderr_too)
+        # Lint has found something, which its code says.
+        assert code == (3 if words[0] == "lint" else _UNREAD), line
+        assert told == ""
 
 
 def test_an_error_is_told_though_nobody_reads_stdout(environment: Mapping[str, str]) -> None:
     code, told = into_nobody(["export", "nothing"], environment, stderr_too=False)
     assert (code, told.count("\n")) == (2, 1)
-    assert into_nobody(["export", "nothing"], environment, stderr_too=True)[0] == 2
     assert into_nobody(["bogus"], environment, stderr_too=True)[0] == 2
 
 

@@ -12,11 +12,8 @@ from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.measure.served_models import keeps_off
-from spectui.measure.servers import measuring_arguments
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
-from spectui.server.binary import examine
 from spectui.tune.studies.listing import list_studies
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -44,11 +41,10 @@ def option(words: list[str], flag: str) -> str:
     return [value for one, value in pairwise(words) if one == flag][-1]
 
 
-@pytest.mark.parametrize("turns", ["--keep-both", "--one-at-a-time"])
 def test_bench_says_that_the_verdict_turns(
-    run: Run, spectui: Spectui, served: tuple[object, ...], turns: str
+    run: Run, spectui: Spectui, served: tuple[object, ...]
 ) -> None:
-    found = run.document("bench", *served, turns, "-np", "1,2,4")
+    found = run.document("bench", *served, "-np", "1,2,4")
     assert [one["n_slots"] for one in found["slots"]] == [1, 2, 4]
     assert [one["answer"] for one in found["slots"]] == ["use", "use", "off"]
     assert [one["speedup"] for one in found["slots"]] == pytest.approx([1.25, 1.25, 0.8])
@@ -60,7 +56,7 @@ def test_bench_says_that_the_verdict_turns(
     assert found["slots"][0]["off_all_tokens_per_s"] == pytest.approx(12 / 0.111)
     assert (found["verdict_turns"], found["slots_verdict"]) == (True, TURNS)
     assert (found["speedup"], found["config"]["n_slots"]) == (pytest.approx(1.25), 1)
-    assert run("bench", *served, turns, "-np", "1,2,4") == 0
+    assert run("bench", *served, "-np", "1,2,4") == 0
     assert TURNS in " ".join(spectui.out.split())
 
 
@@ -70,13 +66,6 @@ def test_one_slot_is_measured_as_without_np(run: Run, served: tuple[object, ...]
     assert found["server"] == plain["server"]
     assert found["prompts"] == plain["prompts"]
     assert (found["speedup"], found["speedup_ci95"]) == (plain["speedup"], plain["speedup_ci95"])
-
-
-def test_each_slot_has_the_context_that_was_asked_for(run: Run, served: tuple[object, ...]) -> None:
-    found = run.document("bench", *served, "-np", "3")
-    for side in ("off", "on"):
-        words = found["server"]["arguments"][side]
-        assert (option(words, "-c"), option(words, "-np")) == ("768", "3")
 
 
 def test_the_command_of_from_says_how_many_slots_there_are(
@@ -180,14 +169,6 @@ def test_both_servers_need_room_for_the_caches_of_all_slots(
         assert keeps_off(setup.off, (request_of(setup),), wanted=not fits) is not fits
 
 
-@pytest.mark.parametrize("command", ["bench", "sweep", "tune"])
-def test_without_a_server_it_says_what_to_add(run: Run, spectui: Spectui, command: str) -> None:
-    assert run(command, "-np", "1,2") == 2
-    assert "-np: " in spectui.err
-    assert "add --backend server --server-bin PATH" in spectui.err
-    assert spectui.err.count("\n") == 1
-
-
 def test_a_server_that_fails_with_many_slots_costs_nothing_that_was_measured(
     run: Run, spectui: Spectui, tmp_path: Path
 ) -> None:
@@ -242,20 +223,3 @@ def test_the_real_server_drafts_in_every_slot(
     for found in (one, two):
         assert found["on_all_tokens_per_s"] > 0
         assert found["speedup_ci95"] is not None
-
-
-@pytest.mark.server
-def test_each_slot_of_the_real_server_has_the_context(
-    tiny: TinyPath, tmp_path: Path, llama_server_binary: Path
-) -> None:
-    setup = Setup(
-        target=ModelOptions(path=tiny(TARGET)),
-        draft=None,
-        context=ContextOptions(ctx_size=512, threads=1),
-        speculation=None,
-        n_slots=3,
-    )
-    arguments = measuring_arguments(setup, examine(str(llama_server_binary)))
-    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "server.log") as server:
-        identity = server.identity()
-    assert (identity.n_slots, identity.n_ctx) == (3, 512)

@@ -12,9 +12,6 @@ from typing import Any
 import psutil
 import pytest
 
-from spectui.cli.repeated_options import repeated_options
-from spectui.cli.tune import command as tune
-from spectui.errors import UsageError
 from spectui.tune.studies.conducting import study_arguments
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from tests.support.cli import Spectui
@@ -26,66 +23,13 @@ from tests.tune.test_workers import await_begin
 pytest_plugins = ["tests.support.cli_fixtures", "tests.support.fixtures"]
 
 
-def test_options_are_repeated_as_they_were_typed() -> None:
-    words = ["-m", "a b.gguf", "-md", "x.gguf", "-md", "y.gguf", "-c", "512", "--no-isolate"]
-    words += ["--prompts", "-odd.jsonl", "--temp", "0"]
-    with tune.make_context("tune", list(words)) as context:
-        given = context.meta["spectui.words"]
-        first = dict(context.params)
-    again = tune.words({**given, "model_draft": ["z.gguf"]})
-    with tune.make_context("tune", again) as context:
-        second = dict(context.params)
-    assert second.pop("model_draft") == (Path("z.gguf"),)
-    first.pop("model_draft")
-    assert second == first
-
-
-@pytest.mark.parametrize("command", ["tune", "verify", "export", "worker"])
-def test_a_password_on_the_command_line_is_refused(spectui: Spectui, command: str) -> None:
-    more = {"worker": ("s",), "verify": ("--server-bin", "x")}.get(command, ())
+def test_a_password_on_the_command_line_is_refused(spectui: Spectui) -> None:
     given = ("--storage", f"postgresql://u:{PASSWORD}@localhost/db")
-    assert spectui(command, *more, *given) == 2
-    assert "SPECTUI_STORAGE" in spectui.err
-    assert ".pgpass" in spectui.err
-    assert PASSWORD not in spectui.out + spectui.err
-
-
-def test_a_worker_waits_for_its_study_as_long_as_its_budget_says(
-    spectui: Spectui, tmp_path: Path
-) -> None:
-    given = ("--storage", f"sqlite:///{tmp_path / 'none.sqlite3'}", "--time-budget", "0.1s")
-    assert spectui("worker", "mine", *given) == 2
-    waiting = "waiting for the study mine, which spectui tune --study mine begins"
-    assert spectui.err.count(waiting) == 2
-    assert "none.sqlite3 has no studies" in spectui.err
-    assert "the time budget was spent waiting for" in spectui.err
-
-
-def test_a_study_is_joined_once_it_has_begun(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 's.sqlite3'}"
-    opened: list[TuningStudy] = []
-    waits: list[str] = []
-
-    def begin(name: str) -> None:
-        options = StudyOptions(storage=url, arguments={"trials": "3"})
-        opened.append(TuningStudy(name, options, spec={"machine": "m"}, space=SPACE))
-
-    def wait(reason: str) -> None:
-        waits.append(reason)
-        # One that has ended, of a name alike, is another study.
-        begin(["mine-of-old", "mine"][len(waits) - 1])
-        if len(waits) == 1:
-            opened[0].close()
-
-    assert study_arguments(url, "mine", wait) == ("mine", {"trials": "3"})
-    assert waits[1].endswith("has mine-of-old")
-    begin("their-new")
-    assert study_arguments(url, "their", wait)[0] == "their-new"
-    begin("their-other")
-    with pytest.raises(UsageError, match="their may mean their-new, their-other; give one"):
-        study_arguments(url, "their", wait)
-    for one in opened:
-        one.close()
+    for command in (("tune",), ("verify", "--server-bin", "x"), ("export",), ("worker", "s")):
+        assert spectui(*command, *given) == 2
+        assert "SPECTUI_STORAGE" in spectui.err
+        assert ".pgpass" in spectui.err
+        assert PASSWORD not in spectui.out + spectui.err
 
 
 @pytest.mark.parametrize(
@@ -109,12 +53,6 @@ def test_a_worker_starts_and_asks_nothing_that_a_storage_names(
     finally:
         study.close()
     assert said in " ".join(spectui.err.split())
-
-
-def test_a_worker_takes_no_place_to_write_and_nothing_it_was_given() -> None:
-    kept = {"model": "x.gguf", "server_bin": "/x", "json_path": "/etc/x", "isolate": False}
-    own = ["server_bin"]
-    assert repeated_options("mine", {**kept, "timeout": "9999"}, own) == {"model": "x.gguf"}
 
 
 @needs_postgres

@@ -85,7 +85,7 @@ def suppressed_write(file: FileIO) -> bool:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("n_kib", [0, 64, 112, 116, 120, 124, 128, 132, 136, 140, 144, 148])
+@pytest.mark.parametrize("n_kib", [0, 64, 120, 132, 144])
 def test_a_search_on_a_disk_that_fills_up(
     run: Run, spectui: Spectui, home: Path, n_kib: int
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_search_on_a_disk_that_fills_up(
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("n_kib", [0, 4, 8, 16])
+@pytest.mark.parametrize("n_kib", [0, 8])
 @pytest.mark.parametrize("command", ["sweep", "trace"])
 def test_what_measures_on_a_disk_that_fills_up(
     run: Run, spectui: Spectui, home: Path, command: str, n_kib: int

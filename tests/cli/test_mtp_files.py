@@ -35,11 +35,10 @@ def document(spectui: Spectui, *arguments: object) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("typed", [(), ("--spec-type", "draft-mtp")], ids=["by its file", "named"])
 def test_bench_drafts_with_the_layers_of_the_file(
-    spectui: Spectui, options: list[object], pair: tuple[Path, Path], typed: tuple[str, ...]
+    spectui: Spectui, options: list[object], pair: tuple[Path, Path]
 ) -> None:
-    found = document(spectui, "bench", *options, *typed)
+    found = document(spectui, "bench", *options)
     assert found["lossless"] is True
     assert found["draft"]["kind"] == "draft-mtp"
     assert found["draft"]["path"] == str(pair[1])
@@ -86,22 +85,12 @@ def test_tune_tries_the_targets_own_layers_and_those_of_a_file(
 ) -> None:
     options[1] = tmp_path / "whole.gguf"
     write_qwen35(Tiny(), tmp_path / "whole.gguf")
-    found = document(spectui, "tune", *options, "--trials", 4)
+    found = document(spectui, "tune", *options, "--trials", 3, "--spec-type", "draft-mtp")
     assert [one["name"] for one in found["drafts"]] == ["draft-mtp", "mtp-qwen35"]
     tried = {one["params"]["draft"] for one in found["trials"] if one["params"].get("mtp")}
     assert tried
     assert tried <= {"draft-mtp", "mtp-qwen35"}
     assert found["drafts"][1]["path"] == str(options[3])
-
-
-@pytest.mark.slow
-def test_what_tune_writes_names_the_file(
-    spectui: Spectui, options: list[object], pair: tuple[Path, Path]
-) -> None:
-    found = document(spectui, "tune", *options, "--trials", 3, "--spec-type", "draft-mtp")
-    assert [one["name"] for one in found["drafts"]] == ["mtp-qwen35"]
-    if found["best"]["params"].get("mtp"):
-        assert str(pair[1]) in found["best_command"]
 
 
 def test_a_replay_counts_what_bench_counts(

@@ -11,7 +11,7 @@ from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
-_SHORT = ("--trials", "2", "--quiet")
+_SHORT = ("--trials", "1", "--spec-type", "draft-simple", "--quiet")
 
 
 def next_words(spectui: Spectui) -> list[str]:
@@ -73,18 +73,6 @@ def test_lint_names_the_search_from_the_file(spectui: Spectui, tmp_path: Path) -
     script.write_text("llama-server -m a.gguf --draft-max 8\n")
     assert spectui("lint", script, "--no-models") == 3
     assert next_words(spectui) == ["tune", "--from", str(script)]
-
-
-def test_tune_names_verify_only_where_there_is_a_llama_server(
-    spectui: Spectui, pair: list[object], prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = ["tune", *pair, "--prompts", prompts, *_SHORT, "--ignore-eos", "--min-gain", 0]
-    for found in (None, Path("llama-server")):
-        monkeypatch.setattr("spectui.cli.tune_report.find_server", lambda found=found: found)
-        assert spectui(*run) == 0, spectui.err
-        is_decided = "Before, if you like" in spectui.out
-        assert ("llama.cpp/releases" in spectui.out) is (is_decided and found is None)
-        assert found is not None or "spectui verify" not in spectui.out
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tests.golden.support import (
     furnished,
     install_machine,
 )
+from tests.support.kept_planner import end_planners, keeping_planners
 
 EXPECTED = Path(__file__).parent / "expected"
 
@@ -62,6 +63,7 @@ def golden_models() -> Iterator[Path]:
     """Tiny models, built once."""
     with folder_of_models() as folder:
         yield folder
+    end_planners()
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def place(
 ) -> Iterator[Place]:
     """A folder with models and prompts, in which commands run in virtual time."""
     install_machine(monkeypatch)
-    with furnished(golden_models) as folder:
+    with furnished(golden_models) as folder, keeping_planners():
         monkeypatch.chdir(folder)
         monkeypatch.setenv("SPECTUI_HOME", str(folder / "home"))
         yield Place(folder, monkeypatch, capsys)

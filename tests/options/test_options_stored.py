@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +117,6 @@ def test_a_trial_of_the_target_alone() -> None:
 @table("kept", DAMAGED)
 def test_what_is_damaged_is_not_taken_for_something_else(kept: Mapping[str, Any]) -> None:
     assert from_plain({"draft": None, "speculation": kept}, Arm) is None
-
-
-def test_older_promises_measured_one_prompt_at_a_time() -> None:
-    stored = json.loads(json.dumps(to_plain(replace(PROMISE, streams=True))))
-    assert from_plain(stored, Promise) == replace(PROMISE, streams=True)
-    del stored["streams"]
-    assert from_plain(stored, Promise) == PROMISE
-    assert not PROMISE.streams
 
 
 def test_sweeps() -> None:

@@ -1,10 +1,12 @@
 """The command line as fixtures. Test modules take them with ``pytest_plugins``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import PROMPTS, Run, Searched, Spectui, searched
+from tests.support.kept_planner import end_planners, keeping_planners
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 
@@ -24,13 +26,23 @@ def prompts(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def _planners() -> Iterator[None]:
+    yield
+    end_planners()
+
+
 @pytest.fixture
 def spectui(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Spectui:
-    """The command line, below ``home``."""
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    _planners: None,
+) -> Iterator[Spectui]:
+    """The command line, below ``home``; what plans for it stays for the next one."""
     assert home.parent.is_dir()
-    return Spectui(monkeypatch, capsys)
+    with keeping_planners():
+        yield Spectui(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from spectui.demo.build import smollm2_path
+from tests.support.kept_planner import kept_pids
 from tests.support.models import Tiny, TinyPath, write_tiny
 from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
 
@@ -34,7 +35,8 @@ def no_process_is_left() -> Iterator[None]:
     before = psutil.Process().children(recursive=True)
     yield
     left = psutil.Process().children(recursive=True)
-    assert [process for process in left if process not in before] == []
+    kept = kept_pids()
+    assert [one for one in left if one not in before and one.pid not in kept] == []
 
 
 @pytest.fixture(scope="session")

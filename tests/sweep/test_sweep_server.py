@@ -62,34 +62,20 @@ def test_the_server_counts_what_the_engine_counts(
     assert "nothing is left to measure" in spectui.err
 
 
-def test_drafts_that_only_the_server_runs_take_part(
+def test_drafts_that_only_the_server_runs_or_refuses_take_part(
     spectui: Spectui, served: Arguments, tmp_path: Path
 ) -> None:
-    draft = tmp_path / "eagle3.gguf"
+    draft, broken = tmp_path / "eagle3.gguf", tmp_path / "broken.gguf"
     write_eagle3(TARGET, draft)
-    document = ran(spectui, *served, "-md", draft)
+    broken.write_bytes(b"GGUF" + bytes(64))
+    document = ran(spectui, *served, "-md", draft, "-md", broken)
     cells = {cell["config"]["drafter"]: cell for cell in document["cells"]}
     assert cells["eagle3"]["n_drafted"] > 0
-    assert cells["eagle3"]["state"] == "complete"
+    states = {name: cell["state"] for name, cell in cells.items()}
+    assert [name for name, state in states.items() if state == "failed"] == ["broken"]
     assert spectui(*served, "-md", draft, "--spec-type", "draft-eagle3", "--dry-run") == 0
     assert json.loads(spectui.out)["n_cells"] == 2
     assert "drafts as draft-simple, and not as draft-eagle3" in spectui.err
-
-
-@pytest.mark.ci
-def test_one_server_at_a_time_measures_the_same(spectui: Spectui, served: Arguments) -> None:
-    both = ran(spectui, *served, "--keep-both", "--name", "both")
-    single = ran(spectui, *served, "--one-at-a-time", "--name", "single")
-    assert counts(both) == counts(single)
-
-
-def test_a_binary_that_is_none_ends_it(
-    spectui: Spectui, sweep: Arguments, tmp_path: Path, llama_server_binary: Path
-) -> None:
-    gone = tmp_path / "gone"
-    assert spectui(*sweep, "--backend", "server", "--server-bin", gone) == 5
-    assert str(gone) in spectui.err
-    assert llama_server_binary.exists()
 
 
 def test_a_server_that_never_starts_ends_it(
@@ -100,18 +86,6 @@ def test_a_server_that_never_starts_ends_it(
     arguments = [target if served[index - 1] == "-m" else one for index, one in enumerate(served)]
     assert spectui(*arguments) == 5
     assert spectui.err.count("error: ") == 1
-
-
-def test_a_draft_that_the_server_refuses_is_a_row(
-    spectui: Spectui, served: Arguments, tmp_path: Path
-) -> None:
-    draft = tmp_path / "broken.gguf"
-    draft.write_bytes(b"GGUF" + bytes(64))
-    document = ran(spectui, *served, "-md", draft)
-    states = {cell["name"]: cell["state"] for cell in document["cells"]}
-    assert [name for name, state in states.items() if state == "failed"] == [
-        name for name in states if name.startswith("broken")
-    ]
 
 
 @pytest.mark.ci

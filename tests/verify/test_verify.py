@@ -4,7 +4,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from statistics import NormalDist
 
 import psutil
 import pytest
@@ -158,9 +157,8 @@ def test_a_narrower_interval_of_the_same_ratio_never_opens_what_was_decided(
         assert narrow not in {Agreement.LESS, Agreement.MORE} or abs(math.log(center)) > 0.04
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "found"),
-    [
+def test_agreement_follows_from_what_an_interval_excludes() -> None:
+    for low, high, found in (
         (0.96, 1.04, Agreement.HOLDS),
         (0.96, 0.99, Agreement.HOLDS),
         (0.92, 0.97, Agreement.OPEN),
@@ -169,21 +167,9 @@ def test_a_narrower_interval_of_the_same_ratio_never_opens_what_was_decided(
         (0.90, 1.10, Agreement.OPEN),
         (0.90, 0.951, Agreement.LESS),
         (1.051, 1.2, Agreement.MORE),
-    ],
-)
-def test_agreement_follows_from_what_an_interval_excludes(
-    low: float, high: float, found: Agreement
-) -> None:
-    ratio = speedup(math.sqrt(low * high), low, high)
-    assert agreement(speedup(1.2, 1.1, 1.3), speedup(1.2, 1.1, 1.3), ratio) is found
-
-
-@pytest.mark.parametrize(("deviation", "seen"), [(1.05, 0.17), (1.10, 0.50), (1.15, 0.80)])
-def test_the_widest_interval_sees_deviations_as_often_as_is_said(
-    deviation: float, seen: float
-) -> None:
-    error = math.log(1.10) / 1.96
-    assert NormalDist().cdf(math.log(deviation) / error - 1.96) == pytest.approx(seen, abs=0.02)
+    ):
+        ratio = speedup(math.sqrt(low * high), low, high)
+        assert agreement(speedup(1.2, 1.1, 1.3), speedup(1.2, 1.1, 1.3), ratio) is found
 
 
 OPEN = "whether the promise holds is open"

@@ -1,5 +1,6 @@
 """What a verification says besides its numbers."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.outcome import Outcome, advice_of
+from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.subject import Advice, Origin, subject
 
@@ -128,19 +130,6 @@ def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
     assert told.startswith("what was promised was measured on later text of these prompts")
 
 
-def test_what_moves_the_numbers_is_noted() -> None:
-    assert KEPT.promise is not None
-    found = replace(
-        KEPT,
-        promise=replace(KEPT.promise, schedule=Schedule.FAST),
-        repeated=("z",),
-    )
-    told = list(notes(found, {"LLAMA_ARG_THREADS": "3", "PATH": "/bin"}))
-    assert "fast schedule" in told[0]
-    assert told[1].startswith("z: left out")
-    assert told[2].startswith("LLAMA_ARG_THREADS: set in the environment")
-
-
 def test_a_promise_of_one_prompt_at_a_time_beside_others_is_noted() -> None:
     assert KEPT.promise is not None
     crowded = replace(KEPT, case=replace(KEPT.case, n_slots=4))
@@ -152,10 +141,12 @@ def test_a_promise_of_one_prompt_at_a_time_beside_others_is_noted() -> None:
     assert not replace(crowded, promise=None).is_alone
 
 
-def test_nothing_delivered_is_no_defect() -> None:
-    found = replace(KEPT, pairs=())
-    assert (found.summary, found.ratio) == (None, None)
-    assert list(warnings(found)) == list(notes(found, {})) == []
+def test_older_promises_measured_one_prompt_at_a_time() -> None:
+    assert KEPT.promise is not None
+    stored = json.loads(json.dumps(to_plain(replace(KEPT.promise, streams=True))))
+    assert from_plain(stored, Promise) == replace(KEPT.promise, streams=True)
+    del stored["streams"]
+    assert from_plain(stored, Promise) == KEPT.promise
 
 
 def outcome(speculation: Speculation | None) -> Outcome:

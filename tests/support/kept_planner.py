@@ -1,0 +1,75 @@
+"""A planner whose processes stay for the next test, which starts none of its own."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+
+import pytest
+
+from spectui.engine import planning
+from spectui.engine.planning import TIMEOUT_S, Planner
+from spectui.llama.planned import Plan, PlanRequest
+
+_USERS = ("engine.planning", "engine.guard", "engine.placing", "cli.lint_models")
+"""Modules that make planners."""
+
+
+class KeptPlanner(Planner):
+    """Ends its processes with ``end`` alone."""
+
+    def __init__(self) -> None:
+        super().__init__(has_drafts=True)
+        self._lock = RLock()
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """Plan for one thread at a time.
+
+        After an exception that is no answer the processes are busy with the old question.
+        """
+        with self._lock:
+            try:
+                return super().plan(request)
+            except (KeyboardInterrupt, SystemExit):
+                self.end()
+                raise
+
+    def close(self) -> None:
+        """Keep the processes."""
+
+    def end(self) -> None:
+        """End the processes."""
+        super().close()
+
+
+_kept: list[KeptPlanner] = []
+
+
+def kept_pids() -> set[int]:
+    """The processes that stay."""
+    return {pid for planner in _kept for pid in planner.pids}
+
+
+@contextmanager
+def keeping_planners() -> Iterator[None]:
+    """Let whoever plans without RPC servers share one planner, whose processes stay."""
+
+    def opened(
+        *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()
+    ) -> Planner:
+        if rpc or timeout_s != TIMEOUT_S:
+            return Planner(has_drafts=has_drafts, timeout_s=timeout_s, rpc=rpc)
+        if not _kept:
+            _kept.append(KeptPlanner())
+        return _kept[0]
+
+    assert planning.Planner is Planner
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _USERS:
+            patch.setattr(f"spectui.{name}.Planner", opened)
+        yield
+
+
+def end_planners() -> None:
+    """End all that were kept."""
+    while _kept:
+        _kept.pop().end()
