@@ -25,17 +25,17 @@ from tests.support.engine import ENDLESS
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
-pytestmark = [pytest.mark.models, pytest.mark.server]
+pytestmark = pytest.mark.server
 
 
+@pytest.mark.ci
+@pytest.mark.models
 @pytest.mark.parametrize(
     "config",
     [
-        pytest.param(Speculation(DraftSimple(draft_max=3)), marks=pytest.mark.ci),
+        Speculation(DraftSimple(draft_max=3)),
         Speculation(DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4)),
-        pytest.param(
-            Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)), marks=pytest.mark.ci
-        ),
+        Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)),
     ],
 )
 def test_drafts_and_output_equal_the_servers(
@@ -56,6 +56,7 @@ def test_drafts_and_output_equal_the_servers(
 
 
 @pytest.mark.ci
+@pytest.mark.models
 def test_what_is_drawn_equals_the_servers(
     served_engine: Engine,
     served_pair: tuple[ModelOptions, ModelOptions],
@@ -89,6 +90,8 @@ def test_what_is_drawn_equals_the_servers(
             assert one.n_accepted > 0
 
 
+@pytest.mark.ci
+@pytest.mark.models
 def test_prompts_are_rendered_and_tokenized_as_the_server_does(
     served_engine: Engine,
     served_pair: tuple[ModelOptions, ModelOptions],

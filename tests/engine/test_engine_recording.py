@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
 DEPTH = 12
-GRID = Grid(draft_max=(1, 2, 3, 5, 12), draft_min=(0, 2), draft_p_min=(0.0, 0.2, 0.5, 0.9))
+GRID = Grid(draft_max=(1, 3, 12), draft_min=(0, 2), draft_p_min=(0.0, 0.3, 0.9))
 DRAFTS = {"itself": TARGET, "close": CLOSE_DRAFT, "rough": ROUGH_DRAFT, "unrelated": OTHER}
 SAMPLING = {
     "greedy": SamplingConfig(temp=0.0),
@@ -92,7 +92,7 @@ def test_a_recording_predicts_every_setting(
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(DRAFTS[draft])))
     command = Generate(prompt=PROMPT, n_predict=48, sampling=SAMPLING[sampling])
-    for schedule in Schedule:
+    for schedule in Schedule if sampling == "endless" else [Schedule.SERVER]:
         assert_predicts(engine, command, schedule)
 
 

@@ -113,6 +113,7 @@ PAIRS = [
     ("mtp", "mtp", 4096),
 ]
 """(target, draft, ``-c``); ``mtp`` drafts for itself."""
+FEW_PAIRS = (("llama", None, 256), ("lfm2", "moe", 4096), ("mtp", "mtp", 4096))
 
 
 def request_for(models: dict[str, Path], target: str, draft: str | None, n: int) -> PlanRequest:
@@ -422,8 +423,14 @@ def thread(machine: Machine, lasting: Planner) -> Iterator[EngineThread]:
     made.close()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *FEW_PAIRS,
+        *(pytest.param(one, marks=pytest.mark.ci) for one in PAIRS if one not in FEW_PAIRS),
+    ],
+    ids=str,
+)
 def test_nothing_is_opened_that_is_refused(
     thread: EngineThread,
     machine: Machine,
@@ -431,7 +438,7 @@ def test_nothing_is_opened_that_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     pair: tuple[str, str | None, int],
 ) -> None:
-    """Thirty-five pairs that have no room, of which not a byte is allocated or read."""
+    """Of pairs that have no room not a byte is allocated or read."""
 
     def opened(*_arguments: object, **_options: object) -> None:
         raise AssertionError("weights were opened")

@@ -88,4 +88,4 @@ def test_a_model_trained_for_more_than_any_is_a_broken_header(
     assert spectui("doctor", "-m", path, "--quiet") == 3
     assert "it is trained for 134217729 tokens" in spectui.err
     path.write_bytes(trained.put(data, 10_485_760))
-    assert spectui("doctor", "-m", path, "-t", 1, "--quiet") == 0
+    assert spectui("doctor", "-m", path, "-c", 256, "-t", 1, "--quiet") == 0

@@ -228,7 +228,7 @@ def cgroup() -> Iterator[Path]:
     folder.rmdir()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_search_pauses_beside_a_program_that_takes_the_memory(
     cgroup: Path, tmp_path: Path
 ) -> None:

@@ -74,13 +74,50 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+BAD = {
+    "refuses by itself": "{{ raise_exception('roles must alternate') }}",
+    "is no template": "{% for %}",
+    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
+    "fails in Python": "{{ 1 + messages[0].content }}",
+    "divides by zero": "{{ 1 / 0 }}",
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.ci] * (kind == "a large power")) for kind in HOSTILE],
+)
 def test_a_hostile_template_is_refused(kind: str, templates: Templates) -> None:
+    assert_refused(templates, HOSTILE[kind])
+
+
+def test_templates_that_fail_are_bad_input(templates: Templates) -> None:
+    for source in BAD.values():
+        assert_refused(templates, source)
+
+
+def assert_refused(templates: Templates, source: str) -> None:
     with pytest.raises(BadInputError, match=r"chat template of m\.gguf refuses") as caught:
-        templates.render(model(HOSTILE[kind]), ASKED)
+        templates.render(model(source), ASKED)
     assert len(str(caught.value)) < 500
     # The next one is rendered as if nothing had been.
     assert templates.render(model("{{ messages[0].content }}"), ASKED) == "hello"
+
+
+def test_what_a_file_says_of_its_template_is_heeded(templates: Templates, tiny: TinyPath) -> None:
+    said = [("user", "<é> & 'x'")]
+    template = "{{ bos_token }}{{ messages[0].content | tojson }}{{ eos_token }}"
+    # BOS is left to the tokenizer, and JSON is not escaped for HTML.
+    for add_bos, bos in ((True, ""), (False, "<|im_start|>")):
+        recipe = Tiny(chat_template=template, add_bos=add_bos)
+        with Model(ModelOptions(path=tiny(recipe))) as loaded:
+            assert templates.render(loaded, said) == f"{bos}\"<é> & 'x'\"<|im_end|>"
+    message = "has no chat template; give raw text as 'prompt'"
+    with (
+        Model(ModelOptions(path=tiny(Tiny(chat_template=None)))) as loaded,
+        pytest.raises(BadInputError, match=message),
+    ):
+        templates.render(loaded, said)
 
 
 def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,46 +139,3 @@ def test_no_child_is_left() -> None:
         templates.render(model("a"), ASKED)
         assert {child.pid for child in psutil.Process().children()} != before
     assert {child.pid for child in psutil.Process().children()} == before
-
-
-def test_bos_of_the_template_is_left_to_the_tokenizer(templates: Templates, tiny: TinyPath) -> None:
-    template = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
-    for add_bos, expected in ((True, "Hi<|im_end|>"), (False, "<|im_start|>Hi<|im_end|>")):
-        recipe = Tiny(chat_template=template, add_bos=add_bos)
-        with Model(ModelOptions(path=tiny(recipe))) as loaded:
-            assert templates.render(loaded, [("user", "Hi")]) == expected
-
-
-def test_models_without_a_template_ask_for_raw_text(templates: Templates, tiny: TinyPath) -> None:
-    message = "has no chat template; give raw text as 'prompt'"
-    with (
-        Model(ModelOptions(path=tiny(Tiny(chat_template=None)))) as loaded,
-        pytest.raises(BadInputError, match=message),
-    ):
-        templates.render(loaded, [("user", "Hi")])
-
-
-def test_json_in_templates_is_not_escaped_for_html(templates: Templates, tiny: TinyPath) -> None:
-    recipe = Tiny(chat_template="{{ messages[0].content | tojson }}")
-    with Model(ModelOptions(path=tiny(recipe))) as loaded:
-        assert templates.render(loaded, [("user", "<é> & 'x'")]) == "\"<é> & 'x'\""
-
-
-BAD_TEMPLATES = {
-    "refuses by itself": "{{ raise_exception('roles must alternate') }}",
-    "is no template": "{% for %}",
-    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
-    "fails in Python": "{{ 1 + messages[0].content }}",
-    "divides by zero": "{{ 1 / 0 }}",
-}
-
-
-@pytest.mark.parametrize("template", BAD_TEMPLATES.values(), ids=BAD_TEMPLATES)
-def test_templates_that_fail_are_bad_input(
-    templates: Templates, tiny: TinyPath, template: str
-) -> None:
-    with (
-        Model(ModelOptions(path=tiny(Tiny(chat_template=template)))) as loaded,
-        pytest.raises(BadInputError, match=r"the chat template of .* refuses the messages"),
-    ):
-        templates.render(loaded, [("user", "Hi")])

@@ -143,6 +143,27 @@ def test_without_options_threads_are_as_they_were(plain: dict[str, Any]) -> None
     assert plain["locked_kib"] == 0
 
 
+def test_threads_have_their_processors_and_priority_and_weights_are_in_ram(
+    run: Run, plain: dict[str, Any], tiny: TinyPath
+) -> None:
+    first, *others = plain["cpus"]
+    second = others[0] if others else first
+    found = run(f"-Cr {first}-{second} --cpu-strict 1 --poll 0 --prio -1 --mlock")
+    if others:
+        assert sorted(cpus for cpus, *_ in found["threads"]) == sorted((str(first), str(second)))
+    wanted = [5, os.SCHED_BATCH]
+    assert [one[1:] for one in found["threads"]] == [wanted] * len(found["threads"])
+    # The rest of the process, with its screen, stays as it was.
+    assert found["niceness"] == plain["niceness"]
+    assert found["cpus"] == plain["cpus"]
+    sizes = [tiny(model).stat().st_size for model in (TARGET, CLOSE_DRAFT)]
+    if any("cannot be locked in RAM" in one for one in found["warned"]):
+        assert found["locked_kib"] == 0
+    else:
+        assert found["locked_kib"] << 10 > 0.5 * sum(sizes)
+    assert outcome(found) == outcome(plain)
+
+
 @pytest.mark.ci
 def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str, Any]) -> None:
     first = plain["cpus"][0]
@@ -154,15 +175,6 @@ def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str
     assert outcome(found) == outcome(plain)
     (warned,) = found["warned"]
     assert warned.startswith("--cpu-mask has 1 of the 2 processors that -t 2 asks for, and threads")
-
-
-def test_strict_threads_have_a_processor_each(run: Run, plain: dict[str, Any]) -> None:
-    if len(plain["cpus"]) < 2:
-        pytest.skip("one processor")
-    first, second, *_others = plain["cpus"]
-    found = run(f"-Cr {first}-{second} --cpu-strict 1 --poll 0")
-    assert sorted(cpus for cpus, *_ in found["threads"]) == sorted((str(first), str(second)))
-    assert outcome(found) == outcome(plain)
 
 
 OF_BATCHES = """
@@ -197,14 +209,6 @@ def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None
     subprocess.run([sys.executable, "-c", OF_BATCHES, tiny(TARGET)], check=True)
 
 
-def test_a_low_priority_is_that_of_compute_threads(run: Run, plain: dict[str, Any]) -> None:
-    found = run("--prio -1")
-    wanted = [5, os.SCHED_BATCH]
-    assert [one[1:] for one in found["threads"]] == [wanted] * len(found["threads"])
-    assert found["niceness"] == plain["niceness"]
-    assert outcome(found) == outcome(plain)
-
-
 def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict[str, Any]) -> None:
     found = run("--prio 2 --mlock -Cr 510-511", has_rights=False)
     assert found["locked_kib"] == 0
@@ -219,17 +223,6 @@ def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict
         assert warning.endswith("; allow it with ulimit -l unlimited, or leave out --mlock")
     assert found["threads"] == plain["threads"]
     assert outcome(found) == outcome(plain)
-
-
-def test_locked_weights_are_in_ram(run: Run, plain: dict[str, Any], tiny: TinyPath) -> None:
-    sizes = [tiny(model).stat().st_size for model in (TARGET, CLOSE_DRAFT)]
-    for words in ("--mlock", "--load-mode mlock"):
-        found = run(words)
-        if found["warned"]:
-            assert all("cannot be locked in RAM" in one for one in found["warned"])
-        else:
-            assert found["locked_kib"] << 10 > 0.5 * sum(sizes)
-        assert outcome(found) == outcome(plain)
 
 
 @pytest.mark.ci
@@ -265,32 +258,23 @@ def marks_of(task: Path) -> tuple[str, int, int]:
     return cpus, os.getpriority(os.PRIO_PROCESS, number), os.sched_getscheduler(number)
 
 
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
+def test_a_draft_may_have_other_threads(run: Run) -> None:
+    models = LoadedModels(AbortFlag())
+    for words, wanted in (
         ("", ((2, 2), (2, 2))),
-        ("-tb 3", ((2, 3), (2, 3))),
-        ("-td 1", ((2, 2), (1, 2))),
         ("-tb 3 -tbd 1", ((2, 3), (2, 1))),
         ("-td 1 -tbd 3", ((2, 2), (1, 3))),
-    ],
-)
-def test_a_draft_may_have_other_threads(
-    run: Run, words: str, wanted: tuple[tuple[int, int], ...]
-) -> None:
-    setup, models = (
-        take_over(read_command(run.command(words))).to_setup(),
-        LoadedModels(AbortFlag()),
-    )
-    assert setup.draft is not None
-    target = LoadTarget(options=setup.target, context=setup.context, max_draft=2)
-    models.load_target(target, lambda *_: None, lambda: False)
-    models.load_draft(LoadDraft(options=setup.draft), lambda *_: None, lambda: False)
-    found = tuple(
-        (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
-    )
+    ):
+        setup = take_over(read_command(run.command(words))).to_setup()
+        assert setup.draft is not None
+        target = LoadTarget(options=setup.target, context=setup.context, max_draft=2)
+        models.load_target(target, lambda *_: None, lambda: False)
+        models.load_draft(LoadDraft(options=setup.draft), lambda *_: None, lambda: False)
+        found = tuple(
+            (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
+        )
+        assert found == wanted
     models.close()
-    assert found == wanted
 
 
 OF_NODES = """
@@ -321,17 +305,12 @@ def test_nodes_are_used_in_one_way_for_as_long_as_the_process_runs() -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "words",
     [
-        *("--load-mode dio", "--no-repack"),
-        *(
-            pytest.param(words, marks=pytest.mark.ci)
-            for words in (
-                *("--numa distribute", "--numa isolate", "--load-mode none", "--lazy-mode on"),
-                *("--no-host", "--n-cpu-ffn 1"),
-            )
-        ),
+        *("--load-mode dio", "--no-repack", "--numa distribute", "--numa isolate"),
+        *("--load-mode none", "--load-mode mlock", "--lazy-mode on", "--no-host", "--n-cpu-ffn 1"),
     ],
 )
 def test_what_changes_no_result(run: Run, plain: dict[str, Any], words: str) -> None:

@@ -164,13 +164,48 @@ def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> Non
     watched.load(setup)
     loaded = [event for event in watched.events if isinstance(event, ModelLoaded)]
     assert [event.role for event in loaded] == [Role.TARGET, Role.DRAFT]
+    # Raw text is continued as it stands; the template adds tokens around it.
+    watched.session.send(setup, (), "in the on")
+    raw = watched.wait(PromptEvaluated)
+    watched.wait(GenerationFinished)
     watched.session.send(setup, QUESTION)
+    assert watched.wait(PromptEvaluated).n_tokens > raw.n_tokens
     result = watched.wait(GenerationFinished).result
     assert len(result.tokens) == 12
     assert result.counters.n_drafted > 0
 
+    def stop(event: object) -> None:
+        if isinstance(event, PromptEvaluated):
+            watched.session.stop()
 
-@pytest.mark.parametrize("arch", ["qwen35", "gemma4"])
+    watched.on_event = stop
+    watched.session.send(setup, QUESTION)
+    assert watched.wait(GenerationFinished).result.stop is Stop.CANCELLED
+
+
+def test_what_cannot_be_loaded_is_told_and_the_session_goes_on(
+    watched: Watched, setup: LiveSetup, tiny: TinyPath, tmp_path: Path
+) -> None:
+    other = ModelOptions(path=tiny(Tiny(renamed=(9, "other"))))
+    assert setup.draft is not None
+    # Drafts are compared while nothing is loaded.
+    for draft in (setup.draft, other):
+        watched.session.inspector.compare(replace(setup, draft=draft))
+        assert (watched.wait(ModelInspected).reason is None) is (draft is setup.draft)
+    path = tmp_path / "notes.gguf"
+    path.write_text("not a model")
+    watched.session.load(replace(setup, target=ModelOptions(path=path), draft=None))
+    assert isinstance(watched.wait(EngineFailed).error, BadInputError)
+    watched.session.load(setup)
+    watched.wait(ModelLoaded)
+    # An incompatible draft leaves the target usable.
+    watched.session.load_draft(other)
+    assert "token 9 differs" in str(watched.wait(EngineFailed).error)
+    watched.session.send(setup, QUESTION)
+    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
+
+
+@pytest.mark.parametrize("arch", ["qwen35", pytest.param("gemma4", marks=pytest.mark.ci)])
 def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
     watched: Watched, setup: LiveSetup, tmp_path: Path, arch: str
 ) -> None:
@@ -196,31 +231,7 @@ def _is_recorded(event: ChatRecorded) -> bool:
     return event.recording is not None and bool(event.recording.recordings)
 
 
-def test_without_a_draft_the_target_answers_alone(watched: Watched, setup: LiveSetup) -> None:
-    alone = LiveSetup(target=setup.target, draft=None, context=setup.context, n_predict=8)
-    watched.load(alone)
-    watched.session.send(alone, QUESTION)
-    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
-
-
-def test_raw_text_is_continued_as_it_stands(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    watched.session.send(setup, (), "in the on")
-    evaluated = watched.wait(PromptEvaluated)
-    watched.wait(GenerationFinished)
-    watched.session.send(setup, QUESTION)
-    # The template adds tokens around the same text.
-    assert watched.wait(PromptEvaluated).n_tokens > evaluated.n_tokens
-
-
-def test_the_baseline_is_measured_when_nobody_waits(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    watched.session.measure_baseline()
-    baseline = watched.wait(BaselineMeasured)
-    assert 0 < baseline.step_s < 1 / baseline.tokens_per_s * 1.01
-
-
-def test_a_baseline_tells_whether_others_had_the_machine(
+def test_the_baseline_is_measured_and_tells_whether_others_had_the_machine(
     watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.load(setup)
@@ -231,7 +242,9 @@ def test_a_baseline_tells_whether_others_had_the_machine(
         watched.session.measure_baseline()
         # One at a time.
         watched.session.measure_baseline()
-        assert watched.wait(BaselineMeasured).is_disturbed is is_disturbed
+        baseline = watched.wait(BaselineMeasured)
+        assert baseline.is_disturbed is is_disturbed
+        assert 0 < baseline.step_s < 1 / baseline.tokens_per_s * 1.01
     assert len([one for one in watched.events if isinstance(one, BaselineMeasured)]) == 3
 
 
@@ -253,52 +266,6 @@ def test_the_limit_of_ram_is_told_when_nobody_waits(
         assert watched.wait(RamMeasured) == first
     finally:
         watched.session.close()
-
-
-def test_an_answer_can_be_stopped(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-
-    def stop(event: object) -> None:
-        if isinstance(event, PromptEvaluated):
-            watched.session.stop()
-
-    watched.on_event = stop
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.stop is Stop.CANCELLED
-
-
-def test_a_file_that_is_no_model_is_told(
-    watched: Watched, setup: LiveSetup, tmp_path: Path
-) -> None:
-    path = tmp_path / "notes.gguf"
-    path.write_text("not a model")
-    watched.session.load(
-        LiveSetup(target=ModelOptions(path=path), draft=None, context=setup.context)
-    )
-    assert isinstance(watched.wait(EngineFailed).error, BadInputError)
-    # The session goes on.
-    watched.load(setup)
-
-
-def test_an_incompatible_draft_leaves_the_target_usable(
-    watched: Watched, setup: LiveSetup, tiny: TinyPath
-) -> None:
-    watched.session.load(setup)
-    watched.wait(ModelLoaded)
-    watched.session.load_draft(ModelOptions(path=tiny(Tiny(renamed=(9, "other")))))
-    assert "token 9 differs" in str(watched.wait(EngineFailed).error)
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
-
-
-def test_drafts_are_compared_while_nothing_is_loaded(
-    watched: Watched, setup: LiveSetup, tiny: TinyPath
-) -> None:
-    for draft in (CLOSE_DRAFT, Tiny(renamed=(9, "other"))):
-        options = ModelOptions(path=tiny(draft))
-        watched.session.inspector.compare(replace(setup, draft=options))
-    assert watched.wait(ModelInspected).reason is None
-    assert watched.wait(ModelInspected).reason is not None
 
 
 def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_gives_back(
@@ -343,30 +310,46 @@ def test_a_pair_without_room_is_refused_and_loaded_from_disk_if_that_is_wanted(
     watched.wait(ModelLoaded)
 
 
-@pytest.mark.parametrize("generation_submitted", [False, True])
 def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
-    watched: Watched, setup: LiveSetup, *, generation_submitted: bool
+    watched: Watched, setup: LiveSetup
 ) -> None:
     watched.load(setup)
     chat = watched.session._chat
     handle = chat.sink
+    for generation_submitted in (False, True):
 
-    def stop_in_between(event: Event) -> None:
-        chat.sink = handle
-        assert isinstance(event, Tokenized)
-        if generation_submitted:
-            handle(event)
-        watched.session.stop()
-        if not generation_submitted:
-            handle(event)
+        def stop_in_between(event: Event, *, late: bool = generation_submitted) -> None:
+            chat.sink = handle
+            assert isinstance(event, Tokenized)
+            if late:
+                handle(event)
+            watched.session.stop()
+            if not late:
+                handle(event)
 
-    chat.sink = stop_in_between
-    watched.session.send(setup, QUESTION)
-    assert isinstance(watched.wait(EngineFailed).error, CancelledError)
-    assert not any(isinstance(event, PromptEvaluated) for event in watched.events)
-    # Exactly one answer: the next one is the next turn's.
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.stop is Stop.LENGTH
+        watched.events.clear()
+        chat.sink = stop_in_between
+        watched.session.send(setup, QUESTION)
+        assert isinstance(watched.wait(EngineFailed).error, CancelledError)
+        assert not any(isinstance(event, PromptEvaluated) for event in watched.events)
+        # Exactly one answer: the next one is the next turn's.
+        watched.session.send(setup, QUESTION)
+        assert watched.wait(GenerationFinished).result.stop is Stop.LENGTH
+    # A sink that raises is told so, and the session goes on.
+    for kind in (PromptEvaluated, GenerationFinished):
+
+        def fail(event: object, kind: type[Event] = kind) -> None:
+            if isinstance(event, kind):
+                raise OSError("on purpose")
+
+        watched.on_event = fail
+        watched.session.send(setup, QUESTION)
+        failed = watched.wait(EngineFailed)
+        assert str(failed.error) == "OSError: on purpose"
+        assert failed.trace is not None
+        watched.on_event = lambda _event: None
+        watched.session.send(setup, QUESTION)
+        assert len(watched.wait(GenerationFinished).result.tokens) == 12
 
 
 def test_after_another_load_nothing_is_told_of_the_old_pair(
@@ -402,26 +385,6 @@ def test_after_another_load_nothing_is_told_of_the_old_pair(
     assert {e.path for e in told if isinstance(e, LoadProgress)} == {other.target.path}
 
 
-@pytest.mark.parametrize("kind", [PromptEvaluated, GenerationFinished])
-def test_a_sink_that_raises_is_told_so_and_the_session_goes_on(
-    watched: Watched, setup: LiveSetup, kind: type[Event]
-) -> None:
-    watched.load(setup)
-
-    def fail(event: object) -> None:
-        if isinstance(event, kind):
-            raise OSError("on purpose")
-
-    watched.on_event = fail
-    watched.session.send(setup, QUESTION)
-    failed = watched.wait(EngineFailed)
-    assert str(failed.error) == "OSError: on purpose"
-    assert failed.trace is not None
-    watched.on_event = lambda _event: None
-    watched.session.send(setup, QUESTION)
-    assert len(watched.wait(GenerationFinished).result.tokens) == 12
-
-
 def is_finished(event: TuningChanged) -> bool:
     return not event.state.is_running
 
@@ -431,15 +394,36 @@ def tuned(watched: Watched, setup: LiveSetup, n_trials: int = 2) -> TuningState:
     return watched.wait(TuningChanged, is_finished).state
 
 
-def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
-    watched: Watched, setup: LiveSetup, home: Path
+def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
+    watched: Watched,
+    setup: LiveSetup,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     watched.load(setup)
     own = replace(setup, extra=("--jinja",), schedule=Schedule.FAST)
+    order: list[str] = []
+
+    def ask_once(event: object) -> None:
+        match event:
+            case TuningChanged(state=state) if state.current is not None and not order:
+                order.append("asked")
+                watched.session.send(setup, QUESTION)
+            case GenerationFinished():
+                order.append("answered")
+            case TuningChanged(state=state) if state.phase is Phase.FINISHED:
+                order.append("tuned")
+            case _:
+                pass
+
+    watched.on_event = ask_once
     state = tuned(watched, own)
-    assert state.phase is Phase.FINISHED
+    # A turn of the chat goes first, and tuning goes on.
+    assert order == ["asked", "answered", "tuned"]
     assert state.result is not None
     assert state.result.speedup is not None
+    assert state.result.not_kept is None
     assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
     assert state.n_confirmed == state.n_to_confirm == 6
     [study] = list_studies(None)
@@ -457,24 +441,14 @@ def test_tuning_ends_with_a_verdict_that_is_kept_with_its_study(
     measured = watched.wait(BaselineMeasured)
     assert [event for event in watched.events if isinstance(event, BaselineMeasured)] == [measured]
     assert watched.events.index(TuningChanged(state=state)) < watched.events.index(measured)
-
-
-def test_a_search_does_not_measure_beside_another_spectui(
-    watched: Watched, setup: LiveSetup
-) -> None:
-    watched.load(setup)
-    core = min(os.sched_getaffinity(0))
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        state = tuned(watched, setup)
-        other.communicate()
-    assert state.phase is Phase.FAILED
-    assert state.error is not None
-    assert state.error.startswith(f"another spectui measures on core {core}")
-    assert tuned(watched, setup).phase is Phase.FINISHED
+    spectui = Spectui(monkeypatch, capsys)
+    assert spectui("report", "--format", "md") == 0, spectui.err
+    for section in ("A whole request", "Where the time goes", "Machine, models and versions"):
+        assert f"<summary>{section}</summary>" in spectui.out
+    assert spectui("studies", "show", "--json", "-") == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert found["study"] == state.study
+    assert found["verdict"]["reason"] == state.result.verdict.reason
 
 
 @pytest.mark.ci
@@ -503,30 +477,6 @@ def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes
     longest = Speculation(DraftSimple(draft_max=watched.session.max_draft))
     watched.session.send(replace(wanted, speculation=longest), QUESTION)
     assert watched.wait(GenerationFinished).result.counters.n_drafted > 0
-
-
-def test_a_turn_of_the_chat_goes_first_and_tuning_goes_on(
-    watched: Watched, setup: LiveSetup
-) -> None:
-    watched.load(setup)
-    order: list[str] = []
-
-    def ask_once(event: object) -> None:
-        match event:
-            case TuningChanged(state=state) if state.current is not None and not order:
-                order.append("asked")
-                watched.session.send(setup, QUESTION)
-            case GenerationFinished():
-                order.append("answered")
-            case TuningChanged(state=state) if state.phase is Phase.FINISHED:
-                order.append("tuned")
-            case _:
-                pass
-
-    watched.on_event = ask_once
-    state = tuned(watched, setup)
-    assert order == ["asked", "answered", "tuned"]
-    assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
 
 
 @pytest.mark.ci
@@ -609,6 +559,7 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     assert "spectui export and verify will not know of this verdict: the storage" in reason
 
 
+@pytest.mark.ci
 def test_a_defect_of_the_report_does_not_hide_the_verdict(
     watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -625,28 +576,6 @@ def test_a_defect_of_the_report_does_not_hide_the_verdict(
     [study] = list_studies(None)
     assert study.outcome is not None
     assert study.outcome.verdict == state.result.verdict
-
-
-def test_a_search_of_the_screen_has_a_report(
-    watched: Watched,
-    setup: LiveSetup,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    watched.load(setup)
-    state = tuned(watched, setup)
-    assert state.result is not None
-    assert state.result.not_kept is None
-    spectui = Spectui(monkeypatch, capsys)
-    assert spectui("report", "--format", "md") == 0, spectui.err
-    for section in ("A whole request", "Where the time goes", "Machine, models and versions"):
-        assert f"<summary>{section}</summary>" in spectui.out
-    assert spectui("studies", "show", "--json", "-") == 0, spectui.err
-    found = json.loads(spectui.out)
-    assert found["study"] == state.study
-    assert found["verdict"]["reason"] == state.result.verdict.reason
-    assert spectui("studies", "show") == 0, spectui.err
-    assert spectui.out.startswith(state.result.verdict.reason[:20])
 
 
 @pytest.mark.ci
@@ -701,19 +630,22 @@ def test_turns_of_a_chat_are_not_kept_for_a_promise(
 def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
     long = (Prompt(id="long", category="chat", text="the in on " * 500),)
-    watched.session.start_tuning(setup, long, 2)
-    state = watched.wait(TuningChanged, is_finished).state
+    room = "a depth of 9000 and 64 tokens to predict need a context of 9065"
+    for asked, depths, error in ((long, (), "prompt long has"), (prompts(6), (0, 9000), room)):
+        watched.session.start_tuning(setup, asked, 2, depths=depths)
+        state = watched.wait(TuningChanged, is_finished).state
+        assert state.phase is Phase.FAILED
+        assert error in str(state.error)
+    core = min(os.sched_getaffinity(0))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        state = tuned(watched, setup)
+        other.communicate()
     assert state.phase is Phase.FAILED
-    assert state.error is not None
-    assert "prompt long has" in state.error
-
-
-def test_a_depth_without_room_says_so(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6), 2, depths=(0, 9000))
-    state = watched.wait(TuningChanged, is_finished).state
-    assert state.phase is Phase.FAILED
-    assert "a depth of 9000 and 64 tokens to predict need a context of 9065" in str(state.error)
+    assert str(state.error).startswith(f"another spectui measures on core {core}")
 
 
 def test_loading_another_pair_ends_the_search(
@@ -790,15 +722,20 @@ def kill(watched: Watched) -> int:
     return pid
 
 
-def test_an_answer_dies_with_its_process_and_the_models_come_back_when_asked_for(
+def test_an_answer_dies_with_its_process_and_the_models_come_back(
     isolated: Watched, setup: LiveSetup
 ) -> None:
+    def lose() -> int:
+        """End the process within an answer."""
+        isolated.session.send(replace(setup, n_predict=-1), QUESTION)
+        isolated.wait(TokenEmitted)
+        pid = kill(isolated)
+        assert isinstance(isolated.wait(EngineFailed).error, EngineDiedError)
+        assert isolated.session.is_lost
+        return pid
+
     isolated.load(setup)
-    isolated.session.send(replace(setup, n_predict=-1), QUESTION)
-    isolated.wait(TokenEmitted)
-    first = kill(isolated)
-    assert isinstance(isolated.wait(EngineFailed).error, EngineDiedError)
-    assert isolated.session.is_lost
+    first = lose()
     # What works in idle time leaves the models alone.
     isolated.session.measure_baseline()
     isolated.session.inspector.compare(setup)
@@ -810,20 +747,20 @@ def test_an_answer_dies_with_its_process_and_the_models_come_back_when_asked_for
     isolated.wait(BaselineMeasured)
     again = isolated.events[n_before:]
     assert {one.role for one in again if isinstance(one, LoadProgress)} == set(Role)
-    # The answers so far are still there to be recorded, beside the next one.
-    isolated.session.send(setup, QUESTION)
-    isolated.wait(GenerationFinished)
-
-
-def test_the_next_prompt_brings_the_models_back_too(isolated: Watched, setup: LiveSetup) -> None:
-    isolated.load(setup)
-    isolated.session.send(replace(setup, n_predict=-1), QUESTION)
-    isolated.wait(TokenEmitted)
-    kill(isolated)
-    isolated.wait(EngineFailed)
+    # The next prompt brings them back too.
+    lose()
     isolated.session.send(setup, QUESTION)
     isolated.wait(ModelsRestored)
     assert len(isolated.wait(GenerationFinished).result.tokens) == 12
+    # A load that is stopped leaves them lost.
+    lose()
+    isolated.session.load_again()
+    isolated.session.stop()
+    assert isinstance(isolated.wait(EngineFailed).error, CancelledError)
+    assert isolated.session.is_lost
+    # Another pair does not ask what came of the old one.
+    isolated.load(setup)
+    assert not isolated.session.is_lost
 
 
 def test_a_process_that_dies_while_nobody_waits_is_told(
@@ -846,21 +783,6 @@ def test_a_process_that_dies_while_nobody_waits_is_told(
     assert isolated.session.is_lost
     isolated.session.load_again()
     isolated.wait(ModelsRestored)
-
-
-def test_a_load_that_is_stopped_leaves_the_models_lost(isolated: Watched, setup: LiveSetup) -> None:
-    isolated.load(setup)
-    isolated.session.send(replace(setup, n_predict=-1), QUESTION)
-    isolated.wait(TokenEmitted)
-    kill(isolated)
-    isolated.wait(EngineFailed)
-    isolated.session.load_again()
-    isolated.session.stop()
-    assert isinstance(isolated.wait(EngineFailed).error, CancelledError)
-    assert isolated.session.is_lost
-    # Another pair does not ask what came of the old one.
-    isolated.load(setup)
-    assert not isolated.session.is_lost
 
 
 @pytest.mark.ci

@@ -1,7 +1,8 @@
 """The attach screen over a script."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -73,17 +74,12 @@ class Watched:
             self.monitor.post(event)
         await shown(pilot)
 
-    def run(
-        self, scenario: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = (120, 40)
-    ) -> None:
-        """Drive it."""
-
-        async def drive() -> None:
-            async with self.app.run_test(size=size) as pilot:
-                await handled(pilot)
-                await scenario(pilot)
-
-        asyncio.run(drive())
+    @asynccontextmanager
+    async def running(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
+        """The app, which is drawn."""
+        async with self.app.run_test(size=size) as pilot:
+            await handled(pilot)
+            yield pilot
 
 
 async def shown(pilot: Pilot[None]) -> None:

@@ -40,7 +40,7 @@ from tests.support.attached import (
     sample,
     slot,
 )
-from tests.support.cockpit import Cockpit, launch, press_keys, ready
+from tests.support.cockpit import Cockpit, launch, press_keys, ready, resize
 from tests.tui.test_tui_snapshots import SnapCompare, with_gpu, without_gpu
 
 SIZES = [(40, 12), (80, 24), (120, 40), (200, 60)]
@@ -80,21 +80,18 @@ def test_a_busy_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None
     check(snap_compare, size, [*busy()], list(with_gpu()))
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_an_idle_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    check(snap_compare, size, [sample(step / 2) for step in range(20)], without_gpu(20))
+def test_an_idle_server(snap_compare: SnapCompare) -> None:
+    check(snap_compare, (80, 24), [sample(step / 2) for step in range(20)], without_gpu(20))
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_lost_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_a_lost_server(snap_compare: SnapCompare) -> None:
     events: list[object] = [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)]
-    check(snap_compare, size, events, without_gpu(20))
+    check(snap_compare, (120, 40), events, without_gpu(20))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_a_remote_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+def test_a_remote_server(snap_compare: SnapCompare) -> None:
     events: list[object] = [replace(each, whereabouts=ELSEWHERE) for each in busy()]
-    check(snap_compare, size, events, [])
+    check(snap_compare, (80, 24), events, [])
 
 
 def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
@@ -132,67 +129,46 @@ def is_shown(widget: Widget) -> bool:
     return bool(widget.display)
 
 
-def test_it_asks_when_it_is_drawn_and_says_what_it_does() -> None:
-    watched = Watched()
+TROUBLES = {
+    Trouble.UNREACHABLE: "no connection",
+    Trouble.SILENT: "no answer",
+    Trouble.LOADING: "loading its model",
+    Trouble.LOCKED: "locked",
+    Trouble.STRANGE: "no llama-server",
+}
 
-    async def scenario(pilot: Pilot[None]) -> None:
+
+async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None:
+    watched = Watched(settings=Settings(keys={"attach.retry": "r,f12"}))
+    async with watched.running() as pilot:
         assert watched.poller.n_started == 1
         assert status_of(pilot) == ("localhost:8080", "connecting")
         await watched.told(pilot, sample(0.0))
         assert status_of(pilot) == ("localhost:8080  Qwen3-8B", "connected")
-
-    watched.run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("trouble", "words"),
-    [
-        (Trouble.UNREACHABLE, "no connection"),
-        (Trouble.SILENT, "no answer"),
-        (Trouble.LOADING, "loading its model"),
-        (Trouble.LOCKED, "locked"),
-        (Trouble.STRANGE, "no llama-server"),
-    ],
-)
-def test_the_state_of_the_connection_in_words(trouble: Trouble, words: str) -> None:
-    watched = Watched()
-    failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]")
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        screen = pilot.app.screen
-        banner = screen.query_one("#trouble", Static)
-        assert not is_shown(banner)
-        await watched.told(pilot, lost(0.0, failure, retry_s=2.0))
-        assert status_of(pilot)[1] == words
-        assert is_shown(banner)
-        assert "it says [bold]so[/bold]" in str(banner.render())
-        assert "asked again after 2 s" in str(banner.render())
-        await watched.told(pilot, sample(3.0))
-        assert not is_shown(banner)
-        assert status_of(pilot)[1] == "connected"
-
-    watched.run(scenario)
-
-
-def test_an_answer_that_is_late_is_said() -> None:
-    watched = Watched()
-    late = replace(sample(0.0), slots=Late(None, "/slots was not answered"))
-
-    async def scenario(pilot: Pilot[None]) -> None:
+        banner = pilot.app.screen.query_one("#trouble", Static)
+        for n, (trouble, words) in enumerate(TROUBLES.items()):
+            assert not is_shown(banner)
+            failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]")
+            await watched.told(pilot, lost(2.0 * n + 1, failure, retry_s=2.0))
+            assert status_of(pilot)[1] == words
+            assert is_shown(banner)
+            assert "it says [bold]so[/bold]" in str(banner.render())
+            assert "asked again after 2 s" in str(banner.render())
+            await watched.told(pilot, sample(2.0 * n + 2))
+            assert status_of(pilot)[1] == "connected"
+        late = replace(sample(30.0), slots=Late(None, "/slots was not answered"))
         await watched.told(pilot, late)
         assert status_of(pilot)[1] == "connected, answers late"
         assert "/slots was not answered" in text_of(pilot.app.screen.query_one(SlotsPanel))
-
-    watched.run(scenario)
-
-
-def test_keys() -> None:
-    watched = Watched()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await watched.told(pilot, sample(0.0))
-        await press_keys(pilot, "r")
-        assert watched.poller.n_tries == 1
+        # Keys, and what the palette has of them.
+        await press_keys(pilot, "r", "f12")
+        assert watched.poller.n_tries == 2
+        titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
+        assert {"Pause (p)", "Quit (q)"} <= set(titles)
+        assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
+        named = [str(one.id).split(".")[0] for one in attach_actions(watched.app)]
+        places = [place for place, _ in groupby(named)]
+        assert len(places) == len(set(places))
         await press_keys(pilot, "f1")
         assert isinstance(pilot.app.screen, HelpScreen)
         await press_keys(pilot, "escape")
@@ -200,23 +176,10 @@ def test_keys() -> None:
         await press_keys(pilot, "q")
         assert watched.app._exit
 
-    watched.run(scenario)
 
-
-def test_keys_of_the_user() -> None:
-    watched = Watched(settings=Settings(keys={"attach.retry": "f12"}))
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await press_keys(pilot, "r", "f12")
-        assert watched.poller.n_tries == 1
-
-    watched.run(scenario)
-
-
-def test_a_held_picture_keeps_what_happens_meanwhile() -> None:
+async def test_a_held_picture_keeps_what_happens_meanwhile_and_a_restart_is_told() -> None:
     watched = Watched()
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with watched.running() as pilot:
         screen = pilot.app.screen
         await watched.told(pilot, *busy(10))
         before = text_of(screen.query_one(ServedPanel))
@@ -227,15 +190,17 @@ def test_a_held_picture_keeps_what_happens_meanwhile() -> None:
         await press_keys(pilot, "p")
         assert text_of(screen.query_one(ServedPanel)) != before
         assert status_of(pilot)[1] == "connected"
+        anew = replace(COUNTERS, started="2")
+        process = HostState(is_here=True, process=Known(replace(PROCESS, pid=12)))
+        await watched.told(pilot, sample(50.0), sample(51.0, counters=anew, where=process))
+        assert "restarted" in text_of(screen.query_one(ServerPanel))
+        assert "rate" in text_of(screen.query_one(DraftsPanel))
 
-    watched.run(scenario)
 
-
-def test_the_machine_is_shown_where_the_server_is() -> None:
+async def test_the_machine_is_shown_where_the_server_is() -> None:
     watched = Watched()
     watched.monitor.readings = without_gpu(3)
-
-    async def scenario(pilot: Pilot[None]) -> None:
+    async with watched.running() as pilot:
         panels = pilot.app.screen.query_one(AttachPanels)
         memory = panels.query_one(MemoryPanel)
         assert not is_shown(memory)
@@ -249,95 +214,45 @@ def test_the_machine_is_shown_where_the_server_is() -> None:
         assert "disk" in text_of(panels.query_one(MachinePanel))
         await watched.told(pilot, lost(3.0))
         assert is_shown(memory)
-
-    watched.run(scenario)
-
-
-def test_a_monitor_that_fails_says_why() -> None:
-    watched = Watched()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await watched.told(pilot, sample(0.0), MonitorFailed(reason="/proc is not there"))
-        assert "/proc is not there" in text_of(pilot.app.screen.query_one(MachinePanel))
-
-    watched.run(scenario)
+        await watched.told(pilot, sample(4.0), MonitorFailed(reason="/proc is not there"))
+        assert "/proc is not there" in text_of(panels.query_one(MachinePanel))
 
 
-@pytest.mark.parametrize("height", [10, 14, 24])
-def test_slots_at_work_come_first_where_not_all_fit(height: int) -> None:
-    watched = Watched()
-    slots = tuple(
-        slot(number, decoded=5, task=1, used=10 * number, is_processing=number == 61)
-        for number in range(64)
-    )
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await watched.told(pilot, sample(0.0, slots=slots), sample(1.0, slots=slots))
-        shown = text_of(pilot.app.screen.query_one(SlotsPanel))
-        assert "1 of 64 slots at work" in shown
-        assert "61 generating" in shown
-
-    watched.run(scenario, (100, height))
-
-
-def test_odd_facts_are_drawn() -> None:
-    watched = Watched()
+async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:
     facts = replace(
         FACTS,
         alias=None,
         model_path=None,
-        models=("[/bold]", "雨の模型" * 40),
         n_ctx=None,
         n_slots=None,
         n_params=None,
         size_bytes=None,
         quantization=None,
         build=None,
+        models=("[/bold]", "雨の模型" * 40),
         is_sleeping=True,
     )
     empty = replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        odd = sample(0.0, facts=facts, counters=empty, slots=())
-        await watched.told(pilot, odd, replace(odd, time_s=1.0))
+    slots = tuple(
+        slot(number, decoded=5, task=1, used=10 * number, is_processing=number == 61)
+        for number in range(64)
+    )
+    watched = Watched()
+    async with watched.running((100, 10)) as pilot:
+        await watched.told(pilot, sample(0.0, slots=slots), sample(1.0, slots=slots))
+        for height in (10, 14, 24):
+            # Those at work come first where not all fit.
+            await resize(pilot, 100, height)
+            shown = text_of(pilot.app.screen.query_one(SlotsPanel))
+            assert "1 of 64 slots at work" in shown
+            assert "61 generating" in shown
+        await resize(pilot, 120, 40)
+        odd = sample(2.0, facts=facts, counters=empty, slots=())
+        await watched.told(pilot, odd, replace(odd, time_s=3.0))
         panel = pilot.app.screen.query_one(ServerPanel)
         assert "[/bold]" in text_of(panel)
         assert "asleep" in text_of(panel)
         assert "0 of 0 slots" in text_of(pilot.app.screen.query_one(SlotsPanel))
-
-    watched.run(scenario)
-
-
-def test_a_restart_is_told() -> None:
-    watched = Watched()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        anew = replace(COUNTERS, started="2")
-        process = HostState(is_here=True, process=Known(replace(PROCESS, pid=12)))
-        events = (sample(0.0), sample(1.0, counters=anew, where=process))
-        await watched.told(pilot, *events)
-        assert "restarted 1 time" in text_of(pilot.app.screen.query_one(ServerPanel))
-        assert "rate" in text_of(pilot.app.screen.query_one(DraftsPanel))
-
-    watched.run(scenario)
-
-
-def test_the_palette_has_what_the_keys_do() -> None:
-    watched = Watched()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
-        assert {"Ask now (r)", "Pause (p)", "Quit (q)"} <= set(titles)
-        assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
-        places = [
-            place
-            for place, _ in groupby(
-                attach_actions(watched.app), lambda one: str(one.id).split(".")[0]
-            )
-        ]
-        assert len(places) == len(set(places))
-
-    watched.run(scenario)
 
 
 async def test_the_cockpit_knows_the_keys_of_this_screen() -> None:
@@ -349,13 +264,14 @@ async def test_the_cockpit_knows_the_keys_of_this_screen() -> None:
         assert told.startswith("[keys] names attach.nothing, which is no action")
 
 
-def test_a_defect_of_the_poller_ends_the_screen() -> None:
+async def test_a_defect_of_the_poller_ends_the_screen() -> None:
     watched = Watched()
 
-    async def scenario(pilot: Pilot[None]) -> None:
-        watched.monitor.post(ZeroDivisionError("asked nothing"))
-        await pilot.pause()
+    async def run() -> None:
+        async with watched.running() as pilot:
+            watched.monitor.post(ZeroDivisionError("asked nothing"))
+            await pilot.pause()
 
     with pytest.raises(ZeroDivisionError, match="asked nothing"):
-        watched.run(scenario)
+        await run()
     assert isinstance(watched.app.crash, ZeroDivisionError)

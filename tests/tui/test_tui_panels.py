@@ -1,9 +1,9 @@
 """The live panels: what they show at which size, in both sets of characters."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cache
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -42,6 +42,7 @@ from tests.support.live import NO_GPU, cpu_machine, draft_on_gpu, gpu_machine, m
 
 MACHINE = list(snapshots())[-1]
 SIZES = {"narrow": (31, 22), "usual": (48, 38), "wide": (92, 58), "tiny": (12, 7)}
+SIZES["tall"] = (48, 60)
 
 
 def without_draft() -> LiveState:
@@ -120,40 +121,28 @@ class PanelsApp(ColouredApp[None]):
         return [strip.text for strip in lines]
 
 
-def with_panels(
-    size: tuple[int, int], glyphs: Glyphs, check: Callable[[PanelsApp, Panels], Awaitable[None]]
-) -> None:
-    async def scenario() -> None:
-        app = PanelsApp(glyphs)
-        async with app.run_test(size=size) as pilot:
+Show = Callable[[LiveState, str], Awaitable[list[str]]]
+
+
+@asynccontextmanager
+async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
+    """Shows a state at a size, and returns the lines of each panel and of the screen."""
+    app = PanelsApp(glyphs)
+    async with app.run_test() as pilot:
+
+        async def show(state: LiveState, size: str) -> list[str]:
+            await resize(pilot, *SIZES[size])
+            panels = app.query_one(Panels)
+            panels.show(state)
             await handled(pilot)
-            await check(app, app.query_one(Panels))
+            lines = [
+                panel.render_line(y).text
+                for panel in panels.query(Panel)
+                for y in range(panel.size.height)
+            ]
+            return [*lines, *app.screen_lines()]
 
-    asyncio.run(scenario())
-
-
-def shown(state: LiveState, size: tuple[int, int], glyphs: Glyphs = UNICODE) -> list[str]:
-    lines: list[str] = []
-
-    async def show(app: PanelsApp, panels: Panels) -> None:
-        panels.show(state)
-        for panel in panels.query(Panel):
-            lines.extend(panel.render_line(y).text for y in range(panel.size.height))
-        lines.extend(app.screen_lines())
-
-    with_panels(size, glyphs, show)
-    return lines
-
-
-@pytest.mark.parametrize(
-    ("age_min", "text"), [(0, None), (1, "1 min ago"), (59, "59 min ago"), (125, "2 h ago")]
-)
-def test_an_old_baseline_says_how_old_it_is(age_min: int, text: str | None) -> None:
-    state = LiveTally().state()
-    throughput = replace(state.throughput, baseline_tokens_per_s=12.0, baseline_age_min=age_min)
-    lines = shown(replace(state, throughput=throughput), (48, 40))
-    (line,) = {line for line in lines if "12.0 tokens/s" in line and "│" not in line}
-    assert line.rstrip().endswith(text or "tokens/s")
+        yield show
 
 
 def on_schedule(schedule: Schedule) -> LiveState:
@@ -162,15 +151,6 @@ def on_schedule(schedule: Schedule) -> LiveState:
     tally.prompt_evaluated(PromptEvaluated(n_tokens=9, seconds=0.1, n_reused=0))
     tally.round_finished(make_round(4, 3, RoundTimes(draft_s=0.05, verify_s=0.1)))
     return tally.state()
-
-
-def test_the_schedule_is_named_and_what_tune_measures_is_told_apart() -> None:
-    text = " ".join(" ".join(shown(on_schedule(Schedule.SERVER), (48, 60))).split())
-    assert "schedule server fast, not in llama-server: up to 34.5 tokens/s" in text
-    text = " ".join(" ".join(shown(on_schedule(Schedule.FAST), (48, 60))).split())
-    assert "schedule fast" in text
-    assert "up to" not in text
-    assert "Tune measures the server schedule, and finds another speedup" in text
 
 
 # Charts
@@ -300,131 +280,111 @@ def test_the_right_side_gives_way() -> None:
 
 
 @pytest.mark.parametrize("glyphs", GLYPHS)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("state", STATES)
-def test_every_state_fits_every_size_in_the_characters_of_the_terminal(
-    state: str, size: str, glyphs: str
-) -> None:
-    lines = shown(STATES[state](), SIZES[size], GLYPHS[glyphs])
-    assert lines
-    assert all(len(line) <= SIZES[size][0] for line in lines)
-    # Around panels that do not fit there are Textual's scrollbars.
-    if glyphs == "ascii" and size != "tiny":
-        assert all(line.isascii() for line in lines)
+async def test_every_state_fits_every_size_in_the_characters_of_the_terminal(glyphs: str) -> None:
+    async with shown_panels(GLYPHS[glyphs]) as show:
+        for size, state in product(SIZES, STATES):
+            lines = await show(STATES[state](), size)
+            assert lines
+            assert all(len(line) <= SIZES[size][0] for line in lines), (size, state)
+            # Around panels that do not fit there are Textual's scrollbars.
+            if glyphs == "ascii" and size != "tiny":
+                assert all(line.isascii() for line in lines), (size, state)
 
 
-@cache
-def text_of(state: str, size: str) -> str:
-    return "\n".join(shown(STATES[state](), SIZES[size]))
-
-
-@pytest.mark.parametrize("size", ["narrow", "usual", "wide"])
-@pytest.mark.parametrize(
-    "word",
-    [
-        "tokens/s now",
-        "16.5 tokens/s",
-        "rate 0.",
-        "tokens/round",
-        "α 0.",
-        "limited by DRAM",
-        "V(6)/V(1) 1.43",
-        "VRAM",
-        "RAM",
-        "GB/s",
-        "ideal",
-        "measured",
-        "verify cost",
-    ],
+EVERYWHERE = (
+    *("tokens/s now", "16.5 tokens/s", "rate 0.", "tokens/round", "α 0.", "limited by DRAM"),
+    *("V(6)/V(1) 1.43", "VRAM", "RAM", "GB/s", "ideal", "measured", "verify cost"),
 )
-def test_what_matters_is_there_at_every_size(size: str, word: str) -> None:
-    assert word in text_of("gpu", size)
+WIDE = ("rollback", "V(n)/V(1)", "free", "gen 4 x16", "drafted per round", "prompt 412")
+TOLD = [
+    *(("gpu", size, EVERYWHERE) for size in ("narrow", "usual", "wide")),
+    ("gpu", "wide", WIDE),
+    ("two", "narrow", ("VRAM ", "↓", "RAM ")),
+    ("two", "usual", ("VRAM 0", "VRAM 1", "PCIe ↓")),
+    ("two", "wide", ("GPU 0 50 % busy", "GPU 1 100 % busy")),
+    ("remote", "usual", ("RPC0 ", "RPC1 ", "5.0 / 8 GB", "PCIe ↓")),
+    ("remote", "wide", ("RPC0, RPC1: measured after the load", "GPU 32 % busy")),
+    ("eight", "narrow", ("VRAM ", "↓", "RAM ")),
+    ("eight", "usual", ("VRAM ", "700 W, 57 °C", "GPU 7 is slowed by heat")),
+    ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
+    ("off", "usual", ("this turn runs without the draft",)),
+]
 
 
-def test_a_wide_screen_tells_all() -> None:
-    text = text_of("gpu", "wide")
-    for word in ("rollback", "V(n)/V(1)", "free", "gen 4 x16", "drafted per round", "prompt 412"):
-        assert word in text
-
-
-@pytest.mark.parametrize(
-    ("state", "size", "words"),
-    [
-        ("two", "narrow", ("VRAM ", "↓", "RAM ")),
-        ("two", "usual", ("VRAM 0", "VRAM 1", "PCIe ↓")),
-        ("two", "wide", ("GPU 0 50 % busy", "GPU 1 100 % busy")),
-        ("remote", "usual", ("RPC0 ", "RPC1 ", "5.0 / 8 GB", "PCIe ↓")),
-        ("remote", "wide", ("RPC0, RPC1: measured after the load", "GPU 32 % busy")),
-        ("eight", "narrow", ("VRAM ", "↓", "RAM ")),
-        ("eight", "usual", ("VRAM ", "700 W, 57 °C", "GPU 7 is slowed by heat")),
-        ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
-    ],
-)
-def test_several_gpus_have_a_line_each_where_there_is_room(
-    state: str, size: str, words: tuple[str, ...]
-) -> None:
-    text = text_of(state, size)
-    assert [word for word in words if word not in text] == []
-
-
-def test_one_gpu_tells_its_clocks_and_its_name_where_there_is_room() -> None:
-    text = "\n".join(shown(with_gpus(1, throttled_by=(Throttle.POWER,)), SIZES["wide"]))
-    for word in ("GPU 100 % busy", "100 W, 50 °C", "clock 2.52 GHz  memory 10.5"):
-        assert word in text
-    assert "at its power limit" in text
-    assert "Constructed GPU 24 GB" in text
-    assert "is slowed by" not in text
-
-
-@pytest.mark.parametrize("size", ["narrow", "usual", "wide"])
-def test_a_gpu_that_is_held_back_is_a_warning_at_every_size(size: str) -> None:
-    text = "\n".join(shown(with_gpus(1, throttled_by=(Throttle.HEAT,)), SIZES[size]))
-    assert "▲ the GPU is slowed by heat" in text
-
-
-@pytest.mark.parametrize(
-    ("measured", "text"), [(None, "best 143"), (2e11, "of 200 GB/s measured"), (9e9, "best 143")]
-)
-def test_the_limit_of_ram_is_the_measured_one_or_what_was_seen_beyond_it(
-    measured: float | None, text: str
-) -> None:
-    tally = gpu_machine()
-    if measured is not None:
-        tally.ram_measured(RamMeasured(bytes_per_s=measured))
-    assert text in "\n".join(shown(tally.state(), SIZES["wide"]))
-
-
-def test_without_a_gpu_two_panels_say_why() -> None:
-    words = NO_GPU.split()
-    text = text_of("cpu", "wide")
-    assert text.count(words[0] + " " + words[1]) >= 2
-
-
-def test_a_turn_without_the_draft_says_so() -> None:
-    assert "this turn runs without the draft" in text_of("off", "usual")
-
-
-@pytest.mark.parametrize("size", ["narrow", "usual", "wide"])
-def test_a_warning_is_seen_at_every_size_with_a_sign(size: str) -> None:
+async def test_what_is_told_where_there_is_room() -> None:
     state = gpu_machine().state()
     warned = replace(state.memory.pools[0], warning="VRAM is 95% full: the driver may spill")
     memory = replace(state.memory, pools=(warned, *state.memory.pools[1:]))
-    lines = shown(replace(state, memory=memory), SIZES[size], ASCII)
-    assert any("! VRAM is 95% full" in line for line in lines)
-    assert all(line.isascii() for line in lines)
+    hot = with_gpus(1, throttled_by=(Throttle.HEAT,))
+    async with shown_panels() as show:
+        for name, size, words in TOLD:
+            text = "\n".join(await show(STATES[name](), size))
+            assert [word for word in words if word not in text] == [], (name, size)
+        # Warnings are seen at every size, with a sign.
+        for size in ("narrow", "usual", "wide"):
+            assert "▲ VRAM is 95% full" in "\n".join(
+                await show(replace(state, memory=memory), size)
+            )
+            assert "▲ the GPU is slowed by heat" in "\n".join(await show(hot, size))
+        text = "\n".join(await show(with_gpus(1, throttled_by=(Throttle.POWER,)), "wide"))
+        for word in ("GPU 100 % busy", "100 W, 50 °C", "clock 2.52 GHz  memory 10.5"):
+            assert word in text
+        assert "at its power limit" in text
+        assert "Constructed GPU 24 GB" in text
+        assert "is slowed by" not in text
+        # The limit of RAM is the measured one, or what was seen beyond it.
+        for measured, word in (
+            (None, "best 143"),
+            (2e11, "of 200 GB/s measured"),
+            (9e9, "best 143"),
+        ):
+            tally = gpu_machine()
+            if measured is not None:
+                tally.ram_measured(RamMeasured(bytes_per_s=measured))
+            assert word in "\n".join(await show(tally.state(), "wide"))
+        # Without a GPU two panels say why.
+        text = "\n".join(await show(cpu_machine().state(), "wide"))
+        assert text.count(" ".join(NO_GPU.split()[:2])) >= 2
 
 
-def test_only_the_line_that_differs_is_repainted() -> None:
+async def test_an_old_baseline_and_the_schedule_are_told() -> None:
+    state = LiveTally().state()
+    ages = ((0, "tokens/s"), (1, "1 min ago"), (59, "59 min ago"), (125, "2 h ago"))
+    async with shown_panels() as show:
+        for age_min, end in ages:
+            throughput = replace(
+                state.throughput, baseline_tokens_per_s=12.0, baseline_age_min=age_min
+            )
+            lines = await show(replace(state, throughput=throughput), "usual")
+            (line,) = {one for one in lines if "12.0 tokens/s" in one and "│" not in one}
+            assert line.rstrip().endswith(end)
+        text = " ".join(" ".join(await show(on_schedule(Schedule.SERVER), "tall")).split())
+        assert "schedule server fast, not in llama-server: up to 34.5 tokens/s" in text
+        text = " ".join(" ".join(await show(on_schedule(Schedule.FAST), "tall")).split())
+        assert "schedule fast" in text
+        assert "up to" not in text
+        assert "Tune measures the server schedule, and finds another speedup" in text
+
+
+async def test_only_the_line_that_differs_is_repainted_and_a_resize_changes_the_detail() -> None:
     state = gpu_machine().state()
     other = replace(state.throughput, now_tokens_per_s=1.0)
     painted: list[tuple[str, int]] = []
-
-    async def watch(_app: PanelsApp, panels: Panels) -> None:
+    app = PanelsApp(UNICODE)
+    async with app.run_test(size=SIZES["usual"]) as pilot:
+        await handled(pilot)
+        panels = app.query_one(Panels)
         panels.show(state)
+        heights = []
+        for size in ("narrow", "wide", "usual", "narrow", "usual"):
+            await resize(pilot, *SIZES[size])
+            heights.append(sum(len(panel.lines()) for panel in panels.query(Panel)))
+        narrow, wide, usual, again, _ = heights
+        assert narrow < usual < wide
+        assert narrow == again
         for panel in panels.query(Panel):
             paint = panel.render_line
-            area = Region(0, 0, *panel.outer_size)
-            panel.render_lines(area)
+            panel.render_lines(Region(0, 0, *panel.outer_size))
 
             def spy(
                 y: int, panel: Panel[object] = panel, paint: Callable[[int], Strip] = paint
@@ -436,29 +396,8 @@ def test_only_the_line_that_differs_is_repainted() -> None:
         panels.show(replace(state, throughput=other))
         for panel in panels.query(Panel):
             panel.render_lines(Region(0, 0, *panel.outer_size))
-
-    with_panels(SIZES["usual"], UNICODE, watch)
     assert painted
     assert set(painted) <= {("Throughput", row) for row in range(3)}
-
-
-def test_a_resize_changes_the_detail() -> None:
-    state = gpu_machine().state()
-    heights: list[int] = []
-
-    async def scenario() -> None:
-        app = PanelsApp(UNICODE)
-        async with app.run_test(size=SIZES["narrow"]) as pilot:
-            panels = app.query_one(Panels)
-            panels.show(state)
-            for size in ("narrow", "wide", "usual", "narrow"):
-                await resize(pilot, *SIZES[size])
-                heights.append(sum(len(panel.lines()) for panel in panels.query(Panel)))
-
-    asyncio.run(scenario())
-    narrow, wide, usual, again = heights
-    assert narrow < usual < wide
-    assert narrow == again
 
 
 @pytest.mark.parametrize(("n", "end"), [(4, "0.50 "), (5, " +2")], ids=["fits", "does not"])

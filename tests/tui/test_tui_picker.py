@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -144,6 +145,12 @@ class Stage:
     def choices(self) -> list[Choice]:
         return [cast("Choice", wish[1]) for wish in self.app.told if wish[0] == "choose"]
 
+    def take(self) -> list[Choice]:
+        """What was chosen since the last look."""
+        chosen = self.choices
+        self.app.told.clear()
+        return chosen
+
     def lines(self) -> list[str]:
         strips = self.app.screen._compositor.render_strips()
         return ["".join(segment.text for segment in strip) for strip in strips]
@@ -167,6 +174,10 @@ class Stage:
 
     async def look_at(self, model: FoundModel) -> None:
         self.targets.highlight_model(model.path)
+        await handled(self.pilot)
+
+    async def go_to(self, draft: FoundModel) -> None:
+        self.drafts.highlighted = self.drafts.get_option_index(str(draft.path))
         await handled(self.pilot)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -209,224 +220,156 @@ async def picking(
             yield Stage(app, pilot)
 
 
-class TestChoosingAPair:
-    async def test_from_the_first_look_to_the_choice_with_enter_alone(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT))
-            await stage.press("enter")
-            assert stage.drafts.has_focus
-            await stage.press("enter")
-            assert stage.app.told == [
-                ("forget_comparisons",),
-                ("compare", BIG, (GOOD, LARGER_DRAFT)),
-                ("choose", Pair(target=BIG.path, draft=GOOD.path)),
-            ]
+async def test_from_the_first_look_to_the_choice_with_enter_alone() -> None:
+    async with picking() as stage:
+        await stage.show(*MODELS)
+        await stage.look_at(BIG)
+        await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT))
+        await stage.press("enter")
+        assert stage.drafts.has_focus
+        await stage.press("enter")
+        assert stage.app.told == [
+            ("forget_comparisons",),
+            ("compare", BIG, (GOOD, LARGER_DRAFT)),
+            ("choose", Pair(target=BIG.path, draft=GOOD.path)),
+        ]
 
-    async def test_the_list_that_has_the_keys_is_marked(self) -> None:
-        def marked(stage: Stage) -> list[str]:
-            titles = stage.picker.query(".title").results(Static)
-            return [str(title.content) for title in titles if title.rich_style.reverse]
 
-        async with picking() as stage:
-            seen = [marked(stage)]
-            for key in ("right", "left"):
-                await stage.press(key)
-                seen.append(marked(stage))
-            assert seen == [["Target"], ["Draft"], ["Target"]]
-
-    async def test_without_a_draft(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(GOOD))
-            await stage.press("enter", "home", "enter")
-            assert stage.choices == [Pair(target=BIG.path, draft=None)]
-
-    async def test_a_draft_that_is_still_being_checked_can_be_chosen(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.press("enter", "down")
-            assert "checking" in stage.text()
-            assert stage.detail.startswith("Is being checked.")
-            await stage.press("enter")
-            assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
-
-    @pytest.mark.parametrize("size", SIZES)
-    async def test_an_unfit_draft_cannot_be_chosen_and_its_reason_is_read_in_full(
-        self, size: tuple[int, int]
-    ) -> None:
-        async with picking(size=size) as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(GOOD, LONG_REASON), inspected(LARGER_DRAFT))
-            await stage.press("right", "down")
-            await stage.until(lambda: stage.drafts.key == str(GOOD.path))
+async def test_what_can_be_chosen_and_why_not() -> None:
+    why = "CUDA0 has no room: 3 GB are needed, 2 GB are free"
+    slowness = "1 GB of the weights have no room in RAM: they are read from disk again and again"
+    async with picking(n_ctx=100_000) as stage:
+        await stage.show(*MODELS)
+        await stage.look_at(BIG)
+        # One that is still being checked, and none.
+        await stage.press("enter", "down")
+        assert "checking" in stage.text()
+        assert stage.detail.startswith("Is being checked.")
+        await stage.press("enter", "home", "enter")
+        assert stage.take() == [
+            Pair(target=BIG.path, draft=GOOD.path),
+            Pair(target=BIG.path, draft=None),
+        ]
+        # An unfit one cannot be chosen, and its reason is read in full.
+        await stage.inspect(inspected(GOOD, LONG_REASON), inspected(LARGER_DRAFT))
+        await stage.go_to(GOOD)
+        for width, height in SIZES:
+            await resize(stage.pilot, width, height)
             assert "unfit" in stage.text()
-            shown = " ".join(stage.text().split())
-            assert f"Cannot be the draft: {LONG_REASON}." in shown
-            await stage.press("enter")
-            assert stage.choices == []
-            assert stage.app.n_bells == 1
-
-    async def test_too_little_memory_is_a_reason(self) -> None:
-        async with picking(n_ctx=2000) as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            why = "CUDA0 has no room: 3 GB are needed, 2 GB are free"
-            await stage.inspect(inspected(GOOD), inspected(LARGER_DRAFT, why))
-            await stage.press("right", "end", "up")
-            assert stage.detail == f"Cannot be the draft: {why}."
-
-    async def test_what_would_read_from_disk_is_slow_and_can_be_chosen(self) -> None:
-        why = "1 GB of the weights have no room in RAM: they are read from disk again and again"
-        async with picking(n_ctx=2000) as stage:
-            await stage.show(BIG, GOOD)
-            await stage.look_at(BIG)
-            await stage.inspect(replace(inspected(GOOD), slowness=why))
-            await stage.press("right", "end")
-            assert stage.detail.startswith("Slow: ")
-            assert stage.detail.endswith(f"{why}.")
-            await stage.press("enter")
-            assert stage.choices == [Pair(target=BIG.path, draft=GOOD.path)]
-
-    async def test_a_fitting_draft_shows_its_memory_and_what_its_file_says(self) -> None:
-        async with picking(n_ctx=100_000) as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(GOOD))
-            await stage.press("enter")
-            assert stage.detail == (
-                "Fits: 1.1 GB of memory with its cache, llama, 1B parameters, 16 layers, "
-                "trained for 8192 tokens"
-            )
-
-    async def test_an_incomplete_target_cannot_be_chosen(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BROKEN)
-            await stage.press("enter")
-            assert stage.targets.has_focus
-            assert stage.app.n_bells == 1
-            assert stage.detail == (
-                "Cannot be the target: is incomplete: of its 2 files "
-                "Broken-70B-Q2_K-00002-of-00002.gguf cannot be found."
-            )
-            await stage.press("right", "home", "enter")
-            assert stage.choices == []
-
-    async def test_a_target_whose_inspection_failed_cannot_be_chosen(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(BIG, "it is no language model"))
-            assert stage.detail == "Cannot be the target: it is no language model."
-            await stage.press("enter")
-            assert stage.targets.has_focus
+            assert f"Cannot be the draft: {LONG_REASON}." in " ".join(stage.text().split())
+        await stage.press("enter")
+        assert stage.take() == []
+        assert stage.app.n_bells == 1
+        await stage.inspect(inspected(GOOD, why))
+        assert stage.detail == f"Cannot be the draft: {why}."
+        await stage.inspect(replace(inspected(GOOD), slowness=slowness))
+        await stage.go_to(GOOD)
+        assert stage.detail.startswith("Slow: ")
+        assert stage.detail.endswith(f"{slowness}.")
+        await stage.press("enter")
+        assert stage.take() == [Pair(target=BIG.path, draft=GOOD.path)]
+        await stage.inspect(inspected(GOOD))
+        assert stage.detail == (
+            "Fits: 1.1 GB of memory with its cache, llama, 1B parameters, 16 layers, "
+            "trained for 8192 tokens"
+        )
 
 
-class TestHighlight:
-    async def test_the_best_draft_is_highlighted_as_results_arrive(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            assert stage.drafts.key == "alone"
-            await stage.inspect(inspected(LARGER_DRAFT))
-            assert stage.drafts.key == str(LARGER_DRAFT.path)
-            await stage.inspect(inspected(GOOD))
-            assert stage.drafts.key == str(GOOD.path)
-
-    async def test_a_target_of_experts_wants_a_draft_as_small_as_what_its_tokens_read(self) -> None:
-        async with picking() as stage:
-            thin = found("Thin-0.1B-Q8_0", GB // 10)
-            await stage.show(BIG, GOOD, thin)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(GOOD), inspected(thin))
-            assert stage.drafts.key == str(GOOD.path)
-            active = dataclasses.replace(facts(BIG), read_bytes_per_token=2 * GB)
-            await stage.inspect(dataclasses.replace(inspected(BIG), facts=active))
-            assert stage.drafts.key == str(thin.path)
-
-    async def test_it_stays_under_the_user_s_hands(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(BIG)
-            await stage.inspect(inspected(LARGER_DRAFT))
-            await stage.press("enter")
-            await stage.inspect(inspected(GOOD))
-            assert stage.drafts.key == str(LARGER_DRAFT.path)
-            stage.picker.add_model(found("Smaller-1B-Q4_0", GB // 2))
-            await handled(stage.pilot)
-            assert stage.drafts.key == str(LARGER_DRAFT.path)
-
-    async def test_results_for_another_target_change_nothing_here_and_are_kept(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.look_at(LARGER_DRAFT)
-            await stage.inspect(inspected(GOOD))
-            assert stage.drafts.key == "alone"
-            await stage.look_at(BIG)
-            assert stage.drafts.key == str(GOOD.path)
-            assert stage.app.told[-1] == ("compare", BIG, (LARGER_DRAFT,))
-
-    async def test_models_that_arrive_move_nothing(self) -> None:
-        async with picking(size=(80, 24)) as stage:
-            stage.picker.add_model(BIG)
-            await handled(stage.pilot)
-            await stage.look_at(BIG)
-            for index in range(100):
-                stage.picker.add_model(found(f"m{index}", GB))
-            await handled(stage.pilot)
-            stage.picker.scan_finished(())
-            await handled(stage.pilot)
-            assert stage.targets.key == str(BIG.path)
-            assert f"> {BIG.name}" in stage.text()
-
-    async def test_a_model_found_twice_is_one_row(self) -> None:
-        async with picking() as stage:
-            await stage.show(BIG, BIG)
-            assert stage.targets.models == (BIG,)
-            assert stage.status == "1 model"
-
-    def test_a_model_that_arrives_before_the_first_paint_is_not_lost(self) -> None:
-        async def main() -> None:
-            controller = Recorder()
-            picker = PickerScreen(cast("PickerController", controller), folders=())
-            picker.add_model(BIG)
-            picker.scan_finished(())
-            app = PickerApp(picker, controller, UNICODE)
-            async with app.run_test(size=(80, 24)) as pilot:
-                await handled(pilot)
-                assert BIG.name in Stage(app, pilot).text()
-
-        asyncio.run(main())
+async def test_targets_that_are_incomplete_or_no_language_model_cannot_be_chosen() -> None:
+    cut = dataclasses.replace(GOOD, cut=("Good-1B-Q8_0.gguf",))
+    async with picking() as stage:
+        await stage.show(*MODELS)
+        await stage.look_at(BROKEN)
+        await stage.press("enter")
+        assert stage.targets.has_focus
+        assert stage.app.n_bells == 1
+        assert stage.detail == (
+            "Cannot be the target: is incomplete: of its 2 files "
+            "Broken-70B-Q2_K-00002-of-00002.gguf cannot be found."
+        )
+        await stage.press("right", "home", "enter", "left")
+        assert stage.take() == []
+        await stage.look_at(BIG)
+        await stage.inspect(inspected(BIG, "it is no language model"))
+        assert stage.detail == "Cannot be the target: it is no language model."
+        await stage.press("enter")
+        assert stage.targets.has_focus
+    async with picking() as stage:
+        await stage.show(cut, BIG)
+        assert "incomplete" in next(line for line in stage.lines() if "Good-1B" in line)
+        await stage.look_at(cut)
+        reason = "is cut short: Good-1B-Q8_0.gguf ends before its tensors do; download it again"
+        assert stage.detail == f"Cannot be the target: {reason}."
+        await stage.press("enter")
+        assert stage.app.n_bells == 1
+        await stage.look_at(BIG)
+        (option,) = stage.drafts.ranked
+        assert option.reason == reason
+        # Nobody asks about it.
+        assert "compare" not in [wish[0] for wish in stage.app.told]
 
 
-class TestOtherChoices:
-    @pytest.mark.parametrize(
-        ("n_down", "choice"),
-        [
-            (0, RECENT),
-            (3, PRESET),
-            (4, DemoModel.DENSE),
-        ],
-    )
-    async def test_earlier_pairs_presets_and_the_demo_are_one_key_away(
-        self, n_down: int, choice: Choice
-    ) -> None:
-        does = "takes this chat up again" if choice is RECENT else "starts it with the draft"
-        async with picking(recent=[RECENT], presets=[PRESET]) as stage:
-            await stage.press(*["down"] * n_down, "enter")
-            assert stage.choices == [choice]
-            assert f"Enter {does}" in stage.text()
+async def test_the_best_draft_is_highlighted_as_results_arrive_until_the_user_goes_there() -> None:
+    async with picking() as stage:
+        await stage.show(*MODELS)
+        # Results for another target change nothing here and are kept.
+        await stage.look_at(LARGER_DRAFT)
+        await stage.inspect(inspected(BROKEN))
+        assert stage.drafts.key == "alone"
+        await stage.look_at(BIG)
+        assert stage.app.told[-1][:2] == ("compare", BIG)
+        await stage.inspect(inspected(LARGER_DRAFT))
+        assert stage.drafts.key == str(LARGER_DRAFT.path)
+        await stage.inspect(inspected(GOOD))
+        assert stage.drafts.key == str(GOOD.path)
+        await stage.press("enter", "down")
+        held = stage.drafts.key
+        assert held != str(GOOD.path)
+        await stage.inspect(inspected(BROKEN))
+        stage.picker.add_model(found("Smaller-1B-Q4_0", GB // 2))
+        await handled(stage.pilot)
+        assert stage.drafts.key == held
 
-    @pytest.mark.parametrize("size", SIZES)
-    async def test_an_earlier_pair_shows_its_files_its_first_line_and_when_it_was(
-        self, size: tuple[int, int]
-    ) -> None:
-        async with picking(recent=[RECENT], size=size) as stage:
+
+async def test_a_target_of_experts_wants_a_draft_as_small_as_what_its_tokens_read() -> None:
+    async with picking() as stage:
+        thin = found("Thin-0.1B-Q8_0", GB // 10)
+        await stage.show(BIG, GOOD, thin)
+        await stage.look_at(BIG)
+        await stage.inspect(inspected(GOOD), inspected(thin))
+        assert stage.drafts.key == str(GOOD.path)
+        active = dataclasses.replace(facts(BIG), read_bytes_per_token=2 * GB)
+        await stage.inspect(dataclasses.replace(inspected(BIG), facts=active))
+        assert stage.drafts.key == str(thin.path)
+
+
+async def test_models_that_arrive_move_nothing_and_are_one_row_each() -> None:
+    controller = Recorder()
+    picker = PickerScreen(cast("PickerController", controller), folders=())
+    # Before the first paint.
+    picker.add_model(BIG)
+    picker.add_model(BIG)
+    for _ in range(2):
+        picker.scan_finished(("/secret cannot be read (Permission denied)",))
+    app = PickerApp(picker, controller, UNICODE)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await handled(pilot)
+        stage = Stage(app, pilot)
+        assert stage.targets.models == (BIG,)
+        # What could not be read is said once.
+        assert stage.text().count("/secret cannot be read (Permission denied)") == 1
+        await stage.look_at(BIG)
+        for index in range(100):
+            stage.picker.add_model(found(f"m{index}", GB))
+        await handled(pilot)
+        assert stage.targets.key == str(BIG.path)
+        assert f"> {BIG.name}" in stage.text()
+
+
+async def test_earlier_pairs_presets_and_the_demo_are_one_key_away() -> None:
+    async with picking(recent=[RECENT], presets=[PRESET]) as stage:
+        for width, height in SIZES:
+            await resize(stage.pilot, width, height)
             (row,) = (line for line in stage.lines() if "> Big-30B-Q4_K_M" in line)
             assert "with Good-1B-Q8_0" in row
             assert "What does the" in row
@@ -434,121 +377,110 @@ class TestOtherChoices:
             assert f"{when:%m-%d %H:%M}" in row
             assert stage.detail.startswith(f"{when:%Y-%m-%d %H:%M}, 12 turns.")
             assert f"{BIG.path} + {GOOD.path}" in stage.text()
-
-    async def test_earlier_pairs_that_come_late_take_the_first_row(self) -> None:
-        async with picking() as stage:
-            seen = [stage.targets.value]
-            stage.targets.show_recent([RECENT])
-            seen.append(stage.targets.value)
-            await stage.press("down")
-            stage.targets.show_recent(
-                [RECENT, msgspec.structs.replace(RECENT, entries=RECENT.entries[:1])]
-            )
-            # Not where someone has gone elsewhere.
-            seen.append(stage.targets.value)
-            assert seen == [OPEN_FOLDER, RECENT, OPEN_FOLDER]
-
-    async def test_own_models_stand_before_all_else_that_was_not_used_yet(self) -> None:
-        async with picking(presets=[PRESET], size=(80, 24)) as stage:
-            await stage.show(*MODELS)
-            values = [entry.value for entry in stage.targets.entries]
-            assert values == [*MODELS, OPEN_FOLDER, PASTE, PRESET, DemoModel.DENSE]
-            assert stage.targets.value == BIG
-            text = stage.text()
-            assert all(model.name in text for model in MODELS)
-
-    async def test_the_row_behind_the_models_opens_a_folder(self) -> None:
-        async with picking() as stage:
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, FolderScreen))
+        for n_down, choice in ((0, RECENT), (3, PRESET), (4, DemoModel.DENSE)):
+            does = "takes this chat up again" if choice is RECENT else "starts it with the draft"
+            await stage.press("home", *["down"] * n_down, "enter")
+            assert stage.take() == [choice]
+            assert f"Enter {does}" in stage.text()
 
 
-class TestMouse:
-    async def test_a_click_looks_and_a_second_one_chooses(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.inspect(inspected(GOOD))
+async def test_own_models_stand_before_all_else_that_was_not_used_yet() -> None:
+    async with picking(presets=[PRESET], size=(80, 24)) as stage:
+        seen = [stage.targets.value]
+        # Earlier pairs that come late take the first row.
+        stage.targets.show_recent([RECENT])
+        seen.append(stage.targets.value)
+        await stage.press("down")
+        # Not where someone has gone elsewhere.
+        again = msgspec.structs.replace(RECENT, entries=RECENT.entries[:1])
+        stage.targets.show_recent([RECENT, again])
+        seen.append(stage.targets.value)
+        assert seen == [OPEN_FOLDER, RECENT, OPEN_FOLDER]
+        # The row behind the models opens a folder.
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.app.screen, FolderScreen))
+    async with picking(presets=[PRESET], size=(80, 24)) as stage:
+        await stage.show(*MODELS)
+        values = [entry.value for entry in stage.targets.entries]
+        assert values == [*MODELS, OPEN_FOLDER, PASTE, PRESET, DemoModel.DENSE]
+        assert stage.targets.value == BIG
+        assert all(model.name in stage.text() for model in MODELS)
 
-            async def click(list_: PickerList, key: str) -> None:
-                index = list_.get_option_index(key)
-                await stage.pilot.click(list_, offset=(4, list_._index_to_line[index]))
-                await handled(stage.pilot)
 
-            await click(stage.targets, str(BIG.path))
-            assert stage.targets.key == str(BIG.path)
-            await click(stage.drafts, str(LARGER_DRAFT.path))
-            assert stage.drafts.key == str(LARGER_DRAFT.path)
-            assert stage.choices == []
-            await click(stage.drafts, str(LARGER_DRAFT.path))
-            assert stage.choices == [Pair(target=BIG.path, draft=LARGER_DRAFT.path)]
+async def test_a_click_looks_and_a_second_one_chooses() -> None:
+    async with picking() as stage:
+        before = stage.targets.key
+        # A heading.
+        await stage.pilot.click(stage.targets, offset=(2, 0))
+        await handled(stage.pilot)
+        assert stage.targets.key == before
+        assert stage.app.told == []
+        await stage.show(*MODELS)
+        await stage.inspect(inspected(GOOD))
 
-    async def test_a_click_on_a_heading_does_nothing(self) -> None:
-        async with picking() as stage:
-            before = stage.targets.key
-            await stage.pilot.click(stage.targets, offset=(2, 0))
+        async def click(list_: PickerList, key: str) -> None:
+            index = list_.get_option_index(key)
+            await stage.pilot.click(list_, offset=(4, list_._index_to_line[index]))
             await handled(stage.pilot)
-            assert stage.targets.key == before
-            assert stage.app.told == []
+
+        await click(stage.targets, str(BIG.path))
+        assert stage.targets.key == str(BIG.path)
+        await click(stage.drafts, str(LARGER_DRAFT.path))
+        assert stage.drafts.key == str(LARGER_DRAFT.path)
+        assert stage.choices == []
+        await click(stage.drafts, str(LARGER_DRAFT.path))
+        assert stage.choices == [Pair(target=BIG.path, draft=LARGER_DRAFT.path)]
 
 
-class TestFilter:
-    async def test_typing_leaves_what_contains_every_word_and_escape_restores_all(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.press("slash", *"q8", "space", *"goo")
-            assert [e.id for e in stage.targets.entries] == [str(GOOD.path), "folder"]
-            await stage.press("escape")
-            assert stage.targets.has_focus
-            assert len(stage.targets.entries) == 3 + len(MODELS)
-
-    @pytest.mark.parametrize("key", ["enter", "down"])
-    async def test_enter_and_down_go_on_to_the_list(self, key: str) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
+async def test_the_filter_leaves_what_contains_every_word_and_escape_restores_all() -> None:
+    async with picking() as stage:
+        # A model that arrives obeys it.
+        await stage.press("slash", *"good")
+        await stage.show(*MODELS)
+        assert [entry.value for entry in stage.targets.entries] == [GOOD, OPEN_FOLDER]
+        await stage.press("escape", "slash", *"q8", "space", *"goo")
+        assert [entry.value for entry in stage.targets.entries] == [GOOD, OPEN_FOLDER]
+        await stage.press("escape")
+        assert stage.targets.has_focus
+        assert len(stage.targets.entries) == 3 + len(MODELS)
+        for key in ("enter", "down"):
             await stage.press("slash", *"broken", key)
             assert stage.targets.has_focus
             assert stage.targets.key == str(BROKEN.path)
-
-    async def test_nothing_left_says_how_to_get_all_back(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.press("slash", *"zzz")
-            assert "Escape shows all again." in stage.text()
-
-    async def test_a_model_that_arrives_obeys_the_filter(self) -> None:
-        async with picking() as stage:
-            await stage.press("slash", *"good")
-            stage.picker.add_model(BIG)
-            stage.picker.add_model(GOOD)
-            await handled(stage.pilot)
-            assert [entry.value for entry in stage.targets.entries] == [GOOD, OPEN_FOLDER]
+            await stage.press("slash", "escape")
+        await stage.press("slash", *"zzz")
+        assert "Escape shows all again." in stage.text()
 
 
-class TestLeaving:
-    async def test_escape_leads_from_the_drafts_to_the_targets(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            assert "Back" not in stage.lines()[-1]
+async def test_how_it_is_left() -> None:
+    def marked() -> list[str]:
+        titles = stage.picker.query(".title").results(Static)
+        return [str(title.content) for title in titles if title.rich_style.reverse]
+
+    async with picking() as stage:
+        await stage.show(*MODELS)
+        assert "Back" not in stage.lines()[-1]
+        # Escape leads from the drafts to the targets; the list that has the keys is marked.
+        for key in ("escape", "left"):
+            assert marked() == ["Target"]
             await stage.press("right")
+            assert marked() == ["Draft"]
             assert "Back" in stage.lines()[-1]
-            await stage.press("escape")
+            await stage.press(key)
             assert stage.targets.has_focus
-            await stage.press("right", "left")
-            assert stage.targets.has_focus
-            await stage.press("escape")
-            assert stage.app.screen is stage.picker
+        await stage.press("escape")
+        assert stage.app.screen is stage.picker
+        await stage.press("slash", "q")
+        assert stage.picker.query_one("#filter", Input).value == "q"
+        await stage.press("escape", "q")
+        assert stage.app._exit
+    async with picking(can_close=True) as stage:
+        await stage.press("escape")
+        assert stage.app.screen is not stage.picker
 
-    async def test_where_it_can_be_closed_escape_closes_it(self) -> None:
-        async with picking(can_close=True) as stage:
-            await stage.press("escape")
-            assert stage.app.screen is not stage.picker
 
-    async def test_q_quits_but_not_inside_the_filter(self) -> None:
-        async with picking() as stage:
-            await stage.press("slash", "q")
-            assert stage.picker.query_one("#filter", Input).value == "q"
-            await stage.press("escape", "q")
-            assert stage.app._exit
+def _says(label: Static, sentence: str) -> bool:
+    return sentence in str(label.content)
 
 
 def folder_names(dialog: FolderScreen) -> list[str | None]:
@@ -564,37 +496,31 @@ class TestOpeningAFolder:
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.chdir(tmp_path)
 
-    async def test_it_begins_in_the_working_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path / "alpha")
-        async with picking() as stage:
-            dialog = await stage.open_folder_dialog()
-            assert dialog.query_one(Input).value == f"{tmp_path}/alpha/"
-
     async def test_its_models_are_found_and_the_first_is_highlighted(self, tmp_path: Path) -> None:
         write_tiny(TARGET, tmp_path / "alpha" / "tiny.gguf")
+        (tmp_path / "beta" / "m.gguf").touch()
         async with picking() as stage:
             await stage.show()
-            await stage.open_folder_dialog()
+            # It begins in the working folder.
+            dialog = await stage.open_folder_dialog()
+            assert dialog.query_one(Input).value == f"{tmp_path}/"
             await stage.press(*"alpha", "enter")
-            await stage.until(lambda: len(stage.app.told) == 1)
-            assert stage.app.told == [("look_in", tmp_path / "alpha")]
+            await stage.until(lambda: stage.app.told == [("look_in", tmp_path / "alpha")])
             assert stage.status == "looking… 0 models"
             await stage.show(*Scan((tmp_path / "alpha",)))
             assert stage.targets.key == str(tmp_path / "alpha" / "tiny.gguf")
             assert stage.status == "1 model"
-
-    async def test_a_folder_without_models_is_said_to_be_one(self) -> None:
-        async with picking() as stage:
-            await stage.show(*MODELS)
-            await stage.open_folder_dialog()
-            await stage.press(*"beta", "enter")
-            await stage.until(lambda: stage.app.told[-1][0] == "look_in")
+            # The file of a model stands for its folder; one without models is said to be one.
+            dialog = await stage.open_folder_dialog()
+            dialog.query_one(Input).value = "~/beta/m.gguf"
+            await stage.press("enter")
+            await stage.until(lambda: stage.app.told[-1] == ("look_in", tmp_path / "beta"))
             await stage.show()
             assert stage.status == "no GGUF file in ~/beta"
 
-    async def test_what_is_typed_is_completed_with_tab(self, tmp_path: Path) -> None:
+    async def test_folders_are_completed_with_tab_and_entered_from_the_list(
+        self, tmp_path: Path
+    ) -> None:
         async with picking() as stage:
             dialog = await stage.open_folder_dialog()
             await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
@@ -605,9 +531,13 @@ class TestOpeningAFolder:
             assert dialog.query_one(Input).value == f"{tmp_path}/alpha/"
             await stage.press("tab")
             await stage.until(lambda: "No folder below this one." in stage.text())
-
-    async def test_the_list_leads_into_folders(self, tmp_path: Path) -> None:
-        async with picking() as stage:
+            # It can be left without a folder.
+            await stage.press("escape")
+            await stage.until(lambda: stage.app.screen is stage.picker)
+            await stage.open_folder_dialog()
+            await stage.pilot.click("#folder-cancel")
+            await stage.until(lambda: stage.app.screen is stage.picker)
+            assert stage.app.told == []
             dialog = await stage.open_folder_dialog()
             await stage.until(lambda: folder_names(dialog) == ["alpha", "beta"])
             await stage.press("down", "down", "enter")
@@ -616,27 +546,25 @@ class TestOpeningAFolder:
             await stage.pilot.click("#folder-open")
             await stage.until(lambda: len(stage.app.told) == 1)
 
-    @pytest.mark.parametrize(
-        ("typed", "sentence"),
-        [
-            ("nowhere", "nowhere cannot be opened (No such file or directory)"),
-            ("file.txt", "file.txt is a file, not a folder"),
-            ("a" * 300, "cannot be opened (File name too long)"),
-            ("../../../../../../../../../proc/self", "/proc/self holds no files; give the folder"),
-        ],
-    )
-    async def test_a_mistake_is_said_in_a_sentence_and_can_be_corrected(
-        self, typed: str, sentence: str
-    ) -> None:
+    async def test_a_mistake_is_said_in_a_sentence_and_can_be_corrected(self) -> None:
+        mistakes = {
+            "nowhere": "nowhere cannot be opened (No such file or directory)",
+            "file.txt": "file.txt is a file, not a folder",
+            "a" * 300: "cannot be opened (File name too long)",
+            "../../../../../../../../../proc/self": "/proc/self holds no files; give the folder",
+            " ": "Type the folder",
+        }
         async with picking() as stage:
             dialog = await stage.open_folder_dialog()
-            dialog.query_one(Input).value += typed
-            await stage.press("enter")
-            error = dialog.query_one("#folder-error", Static)
-            await stage.until(lambda: sentence in str(error.content))
-            assert stage.app.screen is dialog
-            await stage.press("x")
-            await stage.until(lambda: not str(error.content))
+            box, error = dialog.query_one(Input), dialog.query_one("#folder-error", Static)
+            before = box.value
+            for typed, sentence in mistakes.items():
+                box.value = typed if typed == " " else before + typed
+                await stage.press("enter")
+                await stage.until(partial(_says, error, sentence))
+                assert stage.app.screen is dialog
+                await stage.press("x")
+                await stage.until(lambda: not str(error.content))
 
     async def test_a_folder_may_be_read_to_its_end_after_the_list_is_gone(
         self, monkeypatch: pytest.MonkeyPatch
@@ -666,113 +594,48 @@ class TestOpeningAFolder:
             await removed
             assert stage.app.screen is dialog
 
-    async def test_an_empty_path_is_no_folder(self) -> None:
-        async with picking() as stage:
-            dialog = await stage.open_folder_dialog()
-            dialog.query_one(Input).value = " "
-            await stage.press("enter")
-            error = dialog.query_one("#folder-error", Static)
-            await stage.until(lambda: "Type the folder" in str(error.content))
-            assert stage.app.screen is dialog
-
-    async def test_the_file_of_a_model_stands_for_its_folder(self, tmp_path: Path) -> None:
-        (tmp_path / "beta" / "m.gguf").touch()
-        async with picking() as stage:
-            dialog = await stage.open_folder_dialog()
-            dialog.query_one(Input).value = "~/beta/m.gguf"
-            await stage.press("enter")
-            await stage.until(lambda: len(stage.app.told) == 1)
-            assert stage.app.told == [("look_in", tmp_path / "beta")]
-
-    @pytest.mark.parametrize("way", ["key", "mouse"])
-    async def test_it_can_be_left_without_a_folder(self, way: str) -> None:
-        async with picking() as stage:
-            await stage.open_folder_dialog()
-            if way == "key":
-                await stage.press("escape")
-            else:
-                await stage.pilot.click("#folder-cancel")
-            await stage.until(lambda: stage.app.screen is stage.picker)
-            assert stage.app.told == []
-
-
-class TestCutFiles:
-    CUT = dataclasses.replace(GOOD, cut=("Good-1B-Q8_0.gguf",))
-    REASON = "is cut short: Good-1B-Q8_0.gguf ends before its tensors do; download it again"
-
-    async def test_a_file_that_is_cut_short_is_no_target(self) -> None:
-        async with picking() as stage:
-            await stage.show(self.CUT, BIG)
-            row = next(line for line in stage.lines() if "Good-1B" in line)
-            assert "incomplete" in row
-            await stage.look_at(self.CUT)
-            assert stage.detail == f"Cannot be the target: {self.REASON}."
-            await stage.press("enter")
-            assert stage.app.n_bells == 1
-
-    async def test_nor_a_draft_and_nobody_asks_about_it(self) -> None:
-        async with picking() as stage:
-            await stage.show(self.CUT, BIG)
-            await stage.look_at(BIG)
-            (option,) = stage.drafts.ranked
-            assert option.reason == self.REASON
-            assert "compare" not in [wish[0] for wish in stage.app.told]
-
 
 class TestStates:
-    @pytest.mark.parametrize("size", SIZES)
-    async def test_without_models_it_says_where_it_looked_and_what_to_do(
-        self, size: tuple[int, int]
-    ) -> None:
-        async with picking(size=size, folders=[Path("/models"), Path("/srv/gguf")]) as stage:
+    async def test_without_models_it_says_where_it_looked_and_what_to_do(self) -> None:
+        async with picking(folders=[Path("/models"), Path("/srv/gguf")]) as stage:
             assert stage.status == "looking… 0 models"
             await stage.show()
-            text = " ".join(stage.text().split())
-            assert "No GGUF file was found. Looked in /models, /srv/gguf." in text
-            assert "take the demo pair" in text
-
-    async def test_without_folders_it_says_so(self) -> None:
+            for width, height in SIZES:
+                await resize(stage.pilot, width, height)
+                text = " ".join(stage.text().split())
+                assert "No GGUF file was found. Looked in /models, /srv/gguf." in text
+                assert "take the demo pair" in text
         async with picking(folders=()) as stage:
             await stage.show()
             assert "none of the folders exists in which models usually lie" in stage.text()
 
-    async def test_what_could_not_be_read_is_said_once(self) -> None:
-        async with picking() as stage:
-            stage.picker.add_model(BIG)
-            stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
-            stage.picker.scan_finished(("/secret cannot be read (Permission denied)",))
-            await handled(stage.pilot)
-            assert stage.text().count("/secret cannot be read (Permission denied)") == 1
-
-    @pytest.mark.parametrize("size", SIZES)
-    async def test_names_that_look_like_markup_or_worse_are_shown_and_obeyed_by_no_one(
-        self, size: tuple[int, int], tmp_path: Path
-    ) -> None:
+    async def test_names_of_any_kind_are_shown_and_obeyed_by_no_one(self, tmp_path: Path) -> None:
         names = (b"[bold]m[$x] [@a=q]-7B", b"\x1b[31mred\nline", b"caf\xe9\xff", "模型".encode())
         for name in names:
             path = os.fsencode(tmp_path) + b"/" + name + b".gguf"
             write_tiny(Tiny(), Path(os.fsdecode(path)))
-        async with picking(size=size) as stage:
+        async with picking() as stage:
             await stage.show(*Scan((tmp_path,)))
             await stage.press("end")
-            text = stage.text()
-            for shown in ("[bold]m[$x] [@a=q]-7B", "␛[31mred␊line", "caf\\xe9\\xff", "模型"):
-                assert shown in text
-            assert "\x1b" not in text
-            text.encode()
+            for width, height in SIZES:
+                await resize(stage.pilot, width, height)
+                text = stage.text()
+                for shown in ("[bold]m[$x] [@a=q]-7B", "␛[31mred␊line", "caf\\xe9\\xff", "模型"):
+                    assert shown in text
+                assert "\x1b" not in text
+                text.encode()
 
-    @pytest.mark.parametrize("size", SIZES)
-    async def test_names_of_any_length_leave_the_columns_where_they_are(
-        self, size: tuple[int, int]
-    ) -> None:
-        async with picking(size=size) as stage:
+    async def test_names_of_any_length_leave_the_columns_where_they_are(self) -> None:
+        async with picking() as stage:
             await stage.show(found("short-Q8_0", GB), found("x" * 300 + "-Q4_K_M", GB))
             # Away from a model, so that no draft is listed.
             await stage.press("end")
-            ends = {line.index("1 GB") for line in stage.lines() if "1 GB" in line}
-            rows = [line for line in stage.lines() if "Q4_K_M" in line]
-            assert len(ends) == 1
-            assert "…" in rows[0]
+            for width, height in SIZES:
+                await resize(stage.pilot, width, height)
+                ends = {line.index("1 GB") for line in stage.lines() if "1 GB" in line}
+                rows = [line for line in stage.lines() if "Q4_K_M" in line]
+                assert len(ends) == 1
+                assert "…" in rows[0]
 
     async def test_in_ascii_nothing_of_ours_is_anything_else(self) -> None:
         async with picking(glyphs=ASCII, recent=[RECENT], presets=[PRESET]) as stage:
