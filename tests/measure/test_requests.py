@@ -387,8 +387,8 @@ VERDICTS: list[tuple[list[Request], Answer, str]] = [
         [request(1000, 65)],
         Answer.OFF,
         (
-            f"Leave it off for requests of 1,000 + 65 tokens: X gains +25 % {DECODING}, but reading "
-            f"the prompt with the draft costs more than that saves (-14 %); {LATER}."
+            f"Leave it off for requests of 1,000 + 65 tokens: X gains +25 % {DECODING}, but "
+            f"reading the prompt with the draft costs more than that saves (-14 %); {LATER}."
         ),
     ),
     (
@@ -422,8 +422,8 @@ VERDICTS: list[tuple[list[Request], Answer, str]] = [
             [deep(draft_token_s)],
             Answer.OFF,
             (
-                f"Leave it off for requests of 1,000 + 301 tokens: X gains +25 % {DECODING}, but at "
-                f"that depth decoding gives -7 % (the whole request -{whole} %); it never pays."
+                f"Leave it off for requests of 1,000 + 301 tokens: X gains +25 % {DECODING}, but "
+                f"at that depth decoding gives -7 % (the whole request -{whole} %); it never pays."
             ),
         )
         for draft_token_s, whole in ((0.004, 14), (0.0, 5))
