@@ -69,27 +69,25 @@ def test_a_performance_core_without_hyperthreading_hides_the_next_as_in_llama_cp
     assert default_threads(root, anywhere) == 4
 
 
-def test_an_epyc_with_two_threads_a_core_has_one_per_core(tmp_path: Path) -> None:
-    siblings = {cpu: f"{1 << (cpu % 32) | 1 << (cpu % 32 + 32):016x}" for cpu in range(64)}
-    assert default_threads(tree(tmp_path, siblings, online="0-63"), nowhere) == 32
+def test_machines_of_equal_cores_have_a_thread_per_core(tmp_path: Path) -> None:
+    epyc = {cpu: f"{1 << (cpu % 32) | 1 << (cpu % 32 + 32):016x}" for cpu in range(64)}
+    arm = {cpu: f"{1 << cpu:x}" for cpu in range(8)}
+    # Processors behind one that is offline are not counted.
+    holed = {cpu: f"{1 << cpu:x}" for cpu in (0, 1, 3, 4, 5)}
+    for name, siblings, online, n in (
+        ("epyc", epyc, "0-63", 32),
+        ("arm", arm, "0-7", 8),
+        ("holed", holed, "0-1,3-5", 2),
+    ):
+        assert default_threads(tree(tmp_path / name, siblings, online=online), nowhere) == n
 
 
-def test_an_arm_machine_uses_all_cores_little_ones_included(tmp_path: Path) -> None:
-    siblings = {cpu: f"{1 << cpu:x}" for cpu in range(8)}
-    assert default_threads(tree(tmp_path, siblings, online="0-7"), nowhere) == 8
-
-
-def test_processors_behind_one_that_is_offline_are_not_counted(tmp_path: Path) -> None:
-    siblings = {cpu: f"{1 << cpu:x}" for cpu in (0, 1, 3, 4, 5)}
-    assert default_threads(tree(tmp_path, siblings, online="0-1,3-5"), nowhere) == 2
-
-
-@pytest.mark.parametrize(("n_logical", "expected"), [(None, 4), (1, 1), (4, 4), (5, 2), (16, 8)])
 def test_without_a_topology_it_is_half_of_many_processors(
-    n_logical: int | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: n_logical)
-    assert default_threads(tmp_path, nowhere) == expected
+    for n_logical, expected in ((None, 4), (1, 1), (4, 4), (5, 2), (16, 8)):
+        monkeypatch.setattr(os, "cpu_count", lambda n=n_logical: n)
+        assert default_threads(tmp_path, nowhere) == expected
 
 
 def test_asking_where_threads_may_run_leaves_this_one_where_it_was(tmp_path: Path) -> None:
@@ -166,12 +164,10 @@ def test_a_limit_that_is_none_is_passed_over(quota: str, tmp_path: Path) -> None
         assert watch.summary().notes == ()
 
 
-@pytest.mark.parametrize(
-    ("own", "usable", "expected"), [(8, 16, 0), (8, 8, 0), (8, 4, 4), (2, 1, 1), (1, 1, 0)]
-)
 def test_another_number_is_named_exactly_where_llama_server_would_not_take_it(
-    own: int, usable: int, expected: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cores, "default_threads", lambda: own)
-    monkeypatch.setattr(cores, "usable_processors", lambda: usable)
-    assert threads_to_take() == expected
+    for own, usable, expected in ((8, 16, 0), (8, 8, 0), (8, 4, 4), (2, 1, 1), (1, 1, 0)):
+        monkeypatch.setattr(cores, "default_threads", lambda n=own: n)
+        monkeypatch.setattr(cores, "usable_processors", lambda n=usable: n)
+        assert threads_to_take() == expected

@@ -343,13 +343,10 @@ def test_requests_and_depths_have_to_fit() -> None:
 # --- The verdict ------------------------------------------------------------------------------
 
 
-def test_the_verdict_tells_of_decoding_and_of_the_request() -> None:
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 601)])
-    assert found.answer is Answer.USE
-    assert found.reason == (
-        "Use it: X is worth +25 % ± 5 (95 % interval +20 % to +30 %, 16 prompts) in decoding, and "
-        "+13 % for requests of 1,000 + 601 tokens; it pays from answers of 201 tokens on."
-    )
+GAIN, LOSS = gain(1.2, 1.25, 1.3), gain(0.8, 0.85, 0.9)
+DECODING = "(95 % interval +20 % to +30 %, 16 prompts) in decoding"
+IN_USE = f"X is worth +25 % ± 5 {DECODING}"
+LATER = "it pays from answers of 201 tokens on"
 
 
 def going_on(n_answer: int, longest: int) -> Request:
@@ -357,131 +354,117 @@ def going_on(n_answer: int, longest: int) -> Request:
     return replace(request(), shape=shape)
 
 
-def test_what_was_cut_short_may_go_on_until_it_pays() -> None:
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[going_on(65, 201)])
-    assert found.answer is Answer.USE
-    assert found.reason == (
-        "Use it for answers of 201 tokens or more: X is worth +25 % ± 5 (95 % interval +20 % to "
-        f"+30 %, 16 prompts) in decoding, and {MINUS}14 % for requests of 1,000 + 65 tokens."
+def deep(draft_token_s: float = 0.004) -> Request:
+    return request(1000, 301, gain(0.9, 0.93, 0.96), draft_token_s)
+
+
+def without_interval(n_answer: int) -> Request:
+    unknown = replace(
+        gain(1.25, 1.25, 1.25), low=None, high=None, interval_reason="two prompts are too few"
     )
-    long = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[going_on(601, 700)])
-    assert long.reason.startswith("Use it: ")
+    return request(1000, n_answer, unknown)
 
 
-def test_an_answer_that_has_no_room_to_pay_turns_it_off() -> None:
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[going_on(65, 200)])
-    assert found.answer is Answer.OFF
-    assert found.reason.startswith("Leave it off for requests of 1,000 + 65 tokens: ")
-
-
-def test_a_request_that_loses_turns_the_answer() -> None:
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 65)])
-    assert found.answer is Answer.OFF
-    assert not found.use_speculation
-    assert found.reason == (
-        "Leave it off for requests of 1,000 + 65 tokens: X gains +25 % (95 % interval +20 % to "
-        "+30 %, 16 prompts) in decoding, but reading the prompt with the draft costs more than "
-        f"that saves ({MINUS}14 %); it pays from answers of 201 tokens on."
-    )
-
-
-def test_requests_that_lose_together_are_told_one_by_one() -> None:
-    requests = [request(1000, 65), request(1000, 241)]
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=requests)
-    assert found.answer is Answer.OFF
-    assert found.reason.startswith("Leave it off for these requests together: X gains +25 % ")
-    later = "it pays from answers of 201 tokens on"
-    each = [
-        f"{MINUS}14 % for 1,000 + 65 tokens ({later})",
-        f"+2.4 % for 1,000 + 241 tokens ({later})",
-    ]
-    assert found.reason.endswith(f": {', '.join(each)}.")
-
-
-def test_a_request_that_may_gain_is_not_decided() -> None:
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 241)])
-    assert found.answer is Answer.UNDECIDED
-    assert found.more_prompts is None
-    assert found.reason.startswith(
-        "Not decided for requests of 1,000 + 241 tokens, so leave it off"
-    )
-
-
-def unknown(estimate: float) -> Speedup:
-    one = gain(estimate, estimate, estimate)
-    return replace(one, low=None, high=None, interval_reason="two prompts are too few")
-
-
-def test_a_request_without_an_interval_is_not_decided() -> None:
-    for rest in ([], [request(1000, 2001)]):
-        requests = [request(1000, 601, unknown(1.25)), *rest]
-        whole = together(requests)
-        assert whole is not None
-        assert (whole.estimate > 1.1, whole.interval) == (True, None)
-        found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=requests)
-        assert (found.answer, found.use_speculation) == (Answer.UNDECIDED, False)
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=requests[:1])
-    assert found.reason == (
-        "Not decided for requests of 1,000 + 601 tokens, so leave it off: X gains +25 % (95 % "
-        "interval +20 % to +30 %, 16 prompts) in decoding, the whole request +13 % (two prompts "
-        "are too few); it pays from answers of 201 tokens on."
-    )
-
-
-def test_noise_at_depth_decides_nothing() -> None:
-    noise = replace(gain(1.6, 1.7, 1.8), ceiling=1.5)
-    found = judge(
-        gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 601, noise)]
-    )
-    assert found.answer is Answer.UNDECIDED
-    assert "this is the machine's noise)" in found.reason
-
-
-def test_decoding_that_loses_at_depth_is_what_turns_it_off() -> None:
-    """Whether anybody reads the prompt or not."""
-    for draft_token_s, whole in ((0.004, 14), (0.0, 5)):
-        deep = request(1000, 301, gain(0.9, 0.93, 0.96), draft_token_s)
-        found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[deep])
-        assert found.answer is Answer.OFF
-        assert found.reason == (
-            "Leave it off for requests of 1,000 + 301 tokens: X gains +25 % (95 % interval +20 % "
-            f"to +30 %, 16 prompts) in decoding, but at that depth decoding gives {MINUS}7 % (the "
-            f"whole request {MINUS}{whole} %); it never pays."
+NOISE = replace(gain(1.6, 1.7, 1.8), ceiling=1.5)
+VERDICTS: list[tuple[list[Request], Answer, str]] = [
+    (
+        [request(1000, 601)],
+        Answer.USE,
+        f"Use it: {IN_USE}, and +13 % for requests of 1,000 + 601 tokens; {LATER}.",
+    ),
+    # What was cut short may go on until it pays.
+    (
+        [going_on(65, 201)],
+        Answer.USE,
+        (
+            f"Use it for answers of 201 tokens or more: {IN_USE}, and -14 % for requests of "
+            "1,000 + 65 tokens."
+        ),
+    ),
+    ([going_on(601, 700)], Answer.USE, "Use it: "),
+    ([going_on(65, 200)], Answer.OFF, "Leave it off for requests of 1,000 + 65 tokens: "),
+    (
+        [request(1000, 65)],
+        Answer.OFF,
+        (
+            f"Leave it off for requests of 1,000 + 65 tokens: X gains +25 % {DECODING}, but "
+            f"reading the prompt with the draft costs more than that saves (-14 %); {LATER}."
+        ),
+    ),
+    (
+        [request(1000, 65), request(1000, 241)],
+        Answer.OFF,
+        "Leave it off for these requests together: X gains +25 % ",
+    ),
+    (
+        [request(1000, 65), request(1000, 241)],
+        Answer.OFF,
+        f": -14 % for 1,000 + 65 tokens ({LATER}), +2.4 % for 1,000 + 241 tokens ({LATER}).",
+    ),
+    (
+        [request(1000, 241)],
+        Answer.UNDECIDED,
+        "Not decided for requests of 1,000 + 241 tokens, so leave it off",
+    ),
+    (
+        [without_interval(601)],
+        Answer.UNDECIDED,
+        (
+            "Not decided for requests of 1,000 + 601 tokens, so leave it off: X gains +25 % "
+            f"{DECODING}, the whole request +13 % (two prompts are too few); {LATER}."
+        ),
+    ),
+    ([without_interval(601), request(1000, 2001)], Answer.UNDECIDED, "so leave it off"),
+    ([request(1000, 601, NOISE)], Answer.UNDECIDED, "this is the machine's noise)"),
+    # Decoding loses at that depth, whether anybody reads the prompt or not.
+    *(
+        (
+            [deep(draft_token_s)],
+            Answer.OFF,
+            (
+                f"Leave it off for requests of 1,000 + 301 tokens: X gains +25 % {DECODING}, but "
+                f"at that depth decoding gives -7 % (the whole request -{whole} %); it never pays."
+            ),
         )
-    both = [deep, request(1000, 65)]
-    several = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=both)
-    assert f"but at a depth of 1,000 tokens decoding gives {MINUS}7 % (the" in several.reason
+        for draft_token_s, whole in ((0.004, 14), (0.0, 5))
+    ),
+    (
+        [deep(), request(1000, 65)],
+        Answer.OFF,
+        "but at a depth of 1,000 tokens decoding gives -7 % (the",
+    ),
+    (
+        [request(1000, 5, None, 0.0)],
+        Answer.NO_DIFFERENCE,
+        "the prompt, which gains nothing, leaves too little of it (+1 %)",
+    ),
+    # Several are judged together.
+    (
+        [request(1000, 65), request(100, 2001)],
+        Answer.USE,
+        "+25 % for requests of 100 + 2,001 tokens (it pays from answers of 21",
+    ),
+    # Nothing that costs extra is no condition.
+    ([request(draft_token_s=0.0)], Answer.USE, "for requests of 1,000 + 301 tokens."),
+]
 
 
-def test_a_prompt_that_takes_most_of_the_time_leaves_no_gain() -> None:
-    found = judge(
-        gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(1000, 5, None, 0.0)]
-    )
-    assert found.answer is Answer.NO_DIFFERENCE
-    assert "the prompt, which gains nothing, leaves too little of it (+1 %)" in found.reason
+@pytest.mark.parametrize(("requests", "answer", "said"), VERDICTS)
+def test_the_verdict_on_requests(requests: list[Request], answer: Answer, said: str) -> None:
+    found = judge(GAIN, min_gain=0.02, what="X", requests=requests)
+    assert (found.answer, found.use_speculation) == (answer, answer is Answer.USE)
+    assert said.replace("-", MINUS) in found.reason
+    assert found.more_prompts is None
+    whole = together(requests)
+    assert whole is not None
+    off_s, on_s = sum(one.off_s for one in requests), sum(one.on_s for one in requests)
+    assert whole.estimate == pytest.approx(off_s / on_s)
+    assert (whole.interval is None) is any(one.interval is None for one in requests)
 
 
 def test_a_request_that_loses_changes_nothing_where_decoding_does() -> None:
-    loss = gain(0.8, 0.85, 0.9)
-    plain = judge(loss, min_gain=0.02, what="X")
-    assert judge(loss, min_gain=0.02, what="X", requests=[request(speedup=loss)]) == plain
-
-
-def test_several_requests_are_judged_together() -> None:
-    both = [request(1000, 65), request(100, 2001)]
-    found = judge(gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=both)
-    whole = together(both)
-    assert whole is not None
-    assert whole.estimate == pytest.approx(sum(r.off_s for r in both) / sum(r.on_s for r in both))
-    assert found.use_speculation
-    assert "+25 % for requests of 100 + 2,001 tokens (it pays from answers of 21" in found.reason
-
-
-def test_nothing_extra_is_no_condition() -> None:
-    found = judge(
-        gain(1.2, 1.25, 1.3), min_gain=0.02, what="X", requests=[request(draft_token_s=0.0)]
-    )
-    assert found.reason.endswith("for requests of 1,000 + 301 tokens.")
+    plain = judge(LOSS, min_gain=0.02, what="X")
+    assert judge(LOSS, min_gain=0.02, what="X", requests=[request(speedup=LOSS)]) == plain
 
 
 @given(st.integers(2, 4000), st.integers(2, 2000), st.floats(1.0, 1.5))

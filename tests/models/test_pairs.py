@@ -81,23 +81,13 @@ def test_equal_tokenizers_agree_in_all(engine: Engine) -> None:
     )
 
 
-def test_padding_costs_no_overlap(engine: Engine) -> None:
-    found = pair(engine, Tiny(n_extra=128), Tiny())
-    assert found.fits
-    assert (found.target.n_tokens, found.draft.n_tokens) == (N_TOKENS + 128, N_TOKENS)
-    assert found.overlap_percent == found.text_overlap_percent == 100
-    assert found.differences == ()
-
-
-def test_one_changed_token_is_shown_with_both_texts(engine: Engine) -> None:
+def test_a_changed_token_is_shown_with_both_texts(engine: Engine) -> None:
     found = pair(engine, Tiny(), Tiny(renamed=(9, "other")))
     text = vocabulary(Tiny())[9]
     assert found.reason == f"token 9 differs: {text!r} (target), 'other' (draft)"
     assert found.n_equal == found.n_equal_texts == N_TOKENS - 1
     assert found.differences == (TokenDifference(id=9, target=text, draft="other"),)
-
-
-def test_tokens_below_5_are_shown_though_llama_cpp_passes_over_them(engine: Engine) -> None:
+    # Llama.cpp passes over those below 5.
     found = pair(engine, Tiny(), Tiny(renamed=(4, "<|other|>")))
     assert found.fits
     assert [one.id for one in found.differences] == [4]
@@ -140,20 +130,14 @@ def test_tokens_that_end_the_text_of_one_only_are_told(engine: Engine) -> None:
     assert found.draft_ends == (Token(id=3, text="<|eot_id|>"),)
 
 
-@pytest.mark.parametrize(
-    ("target", "draft", "templates"),
-    [
+def test_templates_that_need_no_difference(engine: Engine) -> None:
+    for target, draft, templates in (
         (None, None, Templates.MISSING),
         (CHATML, None, Templates.MISSING_IN_DRAFT),
         (None, CHATML, Templates.MISSING_IN_TARGET),
-        (CHATML, CHATML, Templates.EQUAL),
-    ],
-)
-def test_templates_that_need_no_difference(
-    engine: Engine, target: str | None, draft: str | None, templates: Templates
-) -> None:
-    found = pair(engine, Tiny(chat_template=target), Tiny(chat_template=draft))
-    assert (found.templates, found.template_diff) == (templates, ())
+    ):
+        found = pair(engine, Tiny(chat_template=target), Tiny(chat_template=draft))
+        assert (found.templates, found.template_diff) == (templates, ())
 
 
 def test_different_templates_show_the_blocks_that_differ(engine: Engine) -> None:
@@ -191,7 +175,7 @@ def test_a_model_compared_with_itself_tells_its_facts(engine: Engine, tiny: Tiny
 
 
 SLOW_DISK = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -202,7 +186,10 @@ def test_padding_alone_is_always_accepted(engine: Engine, padded: tuple[int, boo
     models = (Tiny(n_extra=n_extra), Tiny())
     found = pair(engine, *(models if is_target else models[::-1]))
     assert found.fits
-    assert found.overlap_percent == 100
+    n_tokens = {found.target.n_tokens, found.draft.n_tokens}
+    assert n_tokens == {N_TOKENS, N_TOKENS + n_extra}
+    assert found.overlap_percent == found.text_overlap_percent == 100
+    assert found.differences == ()
 
 
 @SLOW_DISK

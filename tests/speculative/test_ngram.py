@@ -2,17 +2,12 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectui.options.drafters import NgramSimple
-from spectui.speculative.counters import count
-from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Draft, Drafter, NoDrafter
+from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram import NgramSimpleDrafter, ngram_drafter
-from tests.support.replay import Scene, repetitive_scenes
-from tests.support.scripted import FakeClock, ScriptedTarget
 
 tokens = st.lists(st.integers(1, 3), max_size=40)
 
@@ -75,29 +70,17 @@ def drafted(
     return drafter.draft(last, n_max).tokens
 
 
-def test_what_followed_before_is_proposed() -> None:
+def test_where_an_ngram_is_looked_for_and_what_is_copied() -> None:
     assert drafted(TEXT, 2) == (3, 4, 5, 6)
     assert drafted(TEXT, 3) == ()
-
-
-def test_the_bound_of_a_round_shortens_a_draft_and_never_drops_it() -> None:
+    # The bound of a round shortens a draft and never drops it.
     assert drafted(TEXT, 2, n_max=1) == (3,)
-
-
-def test_the_latest_place_counts() -> None:
+    # The latest place counts, but never the first token of a text.
     assert drafted((0, 1, 2, 7, 7, 7, 0, 1, 2, 8, 8, 8, 1), 2) == (8, 8, 8, 1)
-
-
-def test_the_first_token_of_a_text_is_never_found() -> None:
     assert drafted(TEXT[1:], 2, size_m=3) == ()
-
-
-def test_a_text_must_be_longer_than_both_sizes() -> None:
+    # A text must be longer than both sizes.
     assert drafted(TEXT, 2, size_m=6) == (3, 4, 5, 6, 7, 8)
     assert drafted(TEXT, 2, size_m=7) == ()
-
-
-def test_a_place_with_too_little_after_it_hides_earlier_ones() -> None:
     # The latest 1, 2 has one token after it, and a draft needs as many as the n-gram has.
     assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 1), 2) == ()
     assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 6, 1), 2) == (6, 1)
@@ -108,34 +91,3 @@ def test_another_prompt_begins_anew() -> None:
     drafter.begin(TEXT)
     drafter.begin((0,) * 3 + TEXT[3:])
     assert drafter.draft(2, 9) == Draft()
-
-
-def loop(scene: Scene, drafter: Drafter) -> tuple[list[int], Decoder]:
-    decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=FakeClock())
-    output = [decoder.start(scene.prompt)]
-    for finished in decoder.rounds(output[0]):
-        output += finished.tokens
-    return output, decoder
-
-
-@settings(max_examples=60, deadline=None)
-@given(scene=repetitive_scenes(), size_n=st.integers(1, 4), size_m=st.integers(1, 8))
-def test_the_output_is_the_targets(scene: Scene, size_n: int, size_m: int) -> None:
-    plain, plain_decoder = loop(scene, NoDrafter())
-    output, decoder = loop(scene, ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m)))
-    assert output == plain
-    assert decoder.stop is plain_decoder.stop
-
-
-@pytest.mark.parametrize("period", [2, 3, 5])
-def test_a_lookup_is_draft_time_and_no_step(period: int) -> None:
-    prompt = tuple(1 + place % period for place in range(20))
-    target = ScriptedTarget(200, lambda prefix: 1 + len(prefix) % period)
-    drafter = ngram_drafter(NgramSimple(size_n=2, size_m=4))
-    decoder = Decoder(target, drafter, n_predict=21, clock=FakeClock())
-    counters = count(decoder.rounds(decoder.start(prompt)))
-    assert counters.n_drafted == counters.n_accepted
-    # One period before stand as many tokens to copy as the period is long, less the one at hand.
-    assert (counters.n_drafted > 0) == (period - 1 >= 2)
-    assert (counters.n_steps, counters.chain_s, counters.draft_step_s) == (0, 0.0, None)
-    assert counters.times.draft_s > 0

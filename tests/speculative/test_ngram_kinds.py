@@ -73,7 +73,8 @@ def test_every_kind_drafts_what_repeats(kind: type[Ngram]) -> None:
     decoder = Decoder(target, drafter, n_predict=41, clock=FakeClock())
     counters = count(decoder.rounds(decoder.start(prompt)))
     assert counters.n_drafted == counters.n_accepted > 0
-    assert (counters.n_steps, counters.chain_s) == (0, 0.0)
+    assert (counters.n_steps, counters.chain_s, counters.draft_step_s) == (0, 0.0, None)
+    assert counters.times.draft_s > 0
 
 
 TEXT = (9, *(1, 2, 3, 4, 5, 6, 7, 8) * 2, 1)
@@ -96,34 +97,20 @@ def test_a_kind_takes_its_own_settings(config: Ngram, drafted: tuple[int, ...]) 
     assert drafter.draft(2, 99).tokens == drafted
 
 
-def test_no_draft_of_ngram_cache_is_longer_than_llama_servers() -> None:
-    drafter = ngram_drafter(NgramCache())
-    drafter.begin(TEXT)
-    assert len(drafter.draft(2, 99).tokens) == 8
-
-
-@pytest.mark.parametrize("kind", [NgramMapK, NgramMapK4V])
-def test_a_map_remembers_lengths_of_the_last_turn_only_in_a_chat(kind: type[Ngram]) -> None:
-    config = short(kind, 2, 2)
-    memory = NgramMemory()
-    first = ngram_drafter(config, memory)
-    first.begin(TEXT)
-    assert play(first, 2, 1) == (3, 4)
-    for known, drafted in ((None, (3, 4)), (memory, (3,))):
-        drafter = ngram_drafter(config, known)
-        drafter.begin((*TEXT, 2, 3))
-        say(drafter, 1)
-        assert drafter.draft(2, 9).tokens == drafted
-
-
-@pytest.mark.parametrize("kind", [NgramMod, NgramCache])
-def test_a_table_remembers_tokens_of_the_last_turn_only_in_a_chat(kind: type[Ngram]) -> None:
-    config = short(kind, 2, 2)
-    memory = NgramMemory()
-    first = ngram_drafter(config, memory)
-    first.begin(TEXT)
-    assert play(first, 2, 1)[:2] == (3, 4)
-    for known, drafted in ((None, ()), (memory, (3, 4))):
-        drafter = ngram_drafter(config, known)
-        drafter.begin((0, 0, 1))
-        assert drafter.draft(2, 2).tokens == drafted
+def test_what_is_remembered_of_the_last_turn_is_so_only_in_a_chat() -> None:
+    """Maps remember lengths of drafts, and tables the tokens."""
+    for kind, prompt, said, alone, chatting in (
+        (NgramMapK, (*TEXT, 2, 3), (1,), (3, 4), (3,)),
+        (NgramMapK4V, (*TEXT, 2, 3), (1,), (3, 4), (3,)),
+        (NgramMod, (0, 0, 1), (), (), (3, 4)),
+        (NgramCache, (0, 0, 1), (), (), (3, 4)),
+    ):
+        config, memory = short(kind, 2, 2), NgramMemory()
+        first = ngram_drafter(config, memory)
+        first.begin(TEXT)
+        assert play(first, 2, 1)[:2] == (3, 4)
+        for known, drafted in ((None, alone), (memory, chatting)):
+            drafter = ngram_drafter(config, known)
+            drafter.begin(prompt)
+            say(drafter, *said)
+            assert drafter.draft(2, 2).tokens == drafted
