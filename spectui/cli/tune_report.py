@@ -105,6 +105,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     result, setup = found.result, found.tuning.setup
     if found.alteration is not None:
         yield f"{found.alteration}."
+    if setup.workload.note is not None:
+        yield f"{setup.workload.note}."
     if result.off.n_cpu_moe is not None and result.speedup is not None:
         yield (
             f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "

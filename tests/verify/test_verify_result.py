@@ -137,7 +137,7 @@ def test_what_moves_the_numbers_is_noted() -> None:
     )
     told = list(notes(found, {"LLAMA_ARG_THREADS": "3", "PATH": "/bin"}))
     assert "fast schedule" in told[0]
-    assert told[1].startswith("z: left out")
+    assert told[1] == "left out, the same text as another prompt: z."
     assert told[2].startswith("LLAMA_ARG_THREADS: set in the environment")
 
 
