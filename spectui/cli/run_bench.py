@@ -123,7 +123,8 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         interrupts.hold()
     finally:
         progress.close()
-    run = replace(run, notes=(*unmeasured, *run.notes), requests=parsed["requests"])
+    left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
+    run = replace(run, notes=(*unmeasured, *run.notes, *left_out), requests=parsed["requests"])
     if not is_running:
         run = replace(run, next_words=tuple(tune_words()))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
@@ -165,7 +166,7 @@ class _Bench:
             schedule = effective_schedule(self.options.schedule, drafter.mtp_layers)
             if schedule is not self.options.schedule:
                 self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
-            workload = tokenized(engine, self.prompts, self.options, target)
+            workload = tokenized(engine, self.prompts, self.options, target, self.progress.say)
             workloads = self._varied(workload, target.n_ctx)
             found, ended = self._measure(_by(engine, workloads), speculation, schedule)
         return BenchRun(

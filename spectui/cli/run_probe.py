@@ -54,7 +54,7 @@ def probe_experts(shared: dict[str, Any]) -> None:
                     f"{models.target} ({target.info.arch}) has no experts to count; give a mixture "
                     "of experts"
                 )
-            workload = tokenized(engine, prompts, options, target)
+            workload = tokenized(engine, prompts, options, target, progress.say)
             texts = []
             for item in workload.items:
                 progress.say(f"counting experts on {item.id}")

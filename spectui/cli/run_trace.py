@@ -92,7 +92,7 @@ def _recorded(
         )
         target, found = load_models(engine, options, models, progress, command)
         candidates = tuple(c for c in found if c.error is None)
-        workload = tokenized(engine, prompts, options, target)
+        workload = tokenized(engine, prompts, options, target, progress.say)
         tracing = Tracer(
             workload,
             Loader(engine, candidates),

@@ -1,6 +1,6 @@
 """Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -80,9 +80,13 @@ def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[P
 
 
 def tokenized(
-    engine: Engine, prompts: Sequence[Prompt], options: RunOptions, target: ModelLoaded
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    options: RunOptions,
+    target: ModelLoaded,
+    say: Callable[[str], None],
 ) -> Workload:
-    """The prompts as tokens for this run.
+    """The prompts as tokens for this run; ``say`` is told which are left out.
 
     Raises:
         BadInputError: one does not fit in the context.
@@ -94,6 +98,7 @@ def tokenized(
         sampling=options.sampling_for(target.info.path),
         n_ctx=target.n_ctx,
         remedy=target.remedy,
+        say=say,
     )
 
 

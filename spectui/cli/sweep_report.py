@@ -148,6 +148,8 @@ def _all_remarks(sweep: Sweep, summaries: Sequence[CellSummary]) -> Iterator[str
     yield from remarks(summaries)
     if sweep.left_out:
         yield f"Left out: {'; '.join(sweep.left_out)}."
+    if sweep.prompts_note is not None:
+        yield f"Mind: {sweep.prompts_note}."
     is_served = sweep.setup.binary is not None
     if is_served and any(remembers(one.cell.speculation) for one in summaries):
         yield f"Mind that {REMEMBERS}."

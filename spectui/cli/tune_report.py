@@ -109,6 +109,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     library = found.tuning.library
     if library is not None and (note := price_note(library)) is not None:
         yield f"{note}."
+    if setup.workload.note is not None:
+        yield f"{setup.workload.note}."
     if result.off.n_cpu_moe is not None and result.speedup is not None:
         yield (
             f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "

@@ -100,7 +100,7 @@ class Search:
                 _alone(shared, command.options, given_extra()),
                 candidates,
                 _beginning_with(present, space),
-                tokenized(engine, self.prompts, shared, target),
+                tokenized(engine, self.prompts, shared, target, self.progress.say),
                 mtp_layers=target.mtp_layers,
             )
             tuning = Tuning(replace(setup, experts=experts), InProcess(engine, target, command))

@@ -20,6 +20,10 @@ WARM_UP_TOKENS = 8
 """Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
 
 
+_NAMED = 3
+"""Most duplicates that a note names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkItem:
     """One prompt, ready for the target."""
@@ -44,6 +48,11 @@ class Workload:
     """Tokens that every prompt was given; None where each has its own."""
     repeated: tuple[str, ...] = ()
     """Prompts that were left out, the same text as another one."""
+
+    @property
+    def note(self) -> str | None:
+        """Prompts that were left out, as a clause; None without any."""
+        return left_out_note(self.repeated)
 
     def first(self, n: int) -> "Workload":
         """This workload with the first ``n`` prompts only."""
@@ -75,8 +84,9 @@ def tokenize(
     sampling: SamplingConfig,
     n_ctx: int,
     remedy: str = "raise -c",
+    say: Callable[[str], None] = lambda _text: None,
 ) -> Workload:
-    """Tokenize every prompt with the loaded target, before anything is measured.
+    """The prompts as tokens of the loaded target, before anything is measured; each text once.
 
     Args:
         engine: tokenizes.
@@ -85,10 +95,11 @@ def tokenize(
         sampling: how they are chosen.
         n_ctx: tokens that the target has room for.
         remedy: what to do where there is too little.
+        say: told which prompts are left out.
 
     Raises:
         BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
-            or the chat template refuses it.
+            the chat template refuses it, or there is none.
     """
 
     def tokens_of(prompt: Prompt) -> tuple[int, ...]:
@@ -96,7 +107,7 @@ def tokenize(
         return engine.tokenize(Tokenize(text=prompt.text, messages=messages))
 
     items = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
-    return Workload(items=tuple(items), n_predict=n_predict, sampling=sampling)
+    return _each_text_once(items, n_predict, sampling, say)
 
 
 def served_workload(
@@ -134,13 +145,32 @@ def served_workload(
         return server.tokenize(text)
 
     remedy = f"{remedy} or leave it out"
-    found = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
-    items, repeated = distinct(found)
+    items = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
+    return _each_text_once(items, n_predict, sampling, say)
+
+
+def _each_text_once(
+    items: Sequence[WorkItem],
+    n_predict: int,
+    sampling: SamplingConfig,
+    say: Callable[[str], None],
+) -> Workload:
+    """A workload without duplicates: prompts count as independent of each other."""
     if not items:
         raise BadInputError("there are no prompts to measure; give --prompts")
-    if repeated:
-        say(f"left out, the same text as another prompt: {', '.join(repeated)}")
-    return Workload(items=items, n_predict=n_predict, sampling=sampling, repeated=repeated)
+    first: dict[tuple[int, ...], WorkItem] = {}
+    for item in items:
+        first.setdefault(item.tokens, item)
+    kept = tuple(first.values())
+    found = Workload(
+        items=kept,
+        n_predict=n_predict,
+        sampling=sampling,
+        repeated=tuple(item.id for item in items if item not in kept),
+    )
+    if found.note is not None:
+        say(found.note)
+    return found
 
 
 def _item(
@@ -156,13 +186,13 @@ def _item(
     return WorkItem(id=prompt.id, category=prompt.category, tokens=tokens)
 
 
-def distinct(items: Sequence[WorkItem]) -> tuple[tuple[WorkItem, ...], tuple[str, ...]]:
-    """The first prompt of each text, and the names of its duplicates."""
-    first: dict[tuple[int, ...], WorkItem] = {}
-    for item in items:
-        first.setdefault(item.tokens, item)
-    kept = tuple(first.values())
-    return kept, tuple(item.id for item in items if item not in kept)
+def left_out_note(repeated: Sequence[str]) -> str | None:
+    """Names of duplicates as a clause; None without any."""
+    if not repeated:
+        return None
+    n_more = len(repeated) - _NAMED
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f"left out, the same text as another prompt: {', '.join(repeated[:_NAMED])}{more}"
 
 
 def with_length(workload: Workload, n_tokens: int) -> Workload:

@@ -20,6 +20,7 @@ from spectui.errors import (
 from spectui.measure.arm import OFF
 from spectui.measure.comparable import found_again
 from spectui.measure.served_models import UNREAD, look_at
+from spectui.measure.workload import left_out_note
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
@@ -99,6 +100,13 @@ class Sweep:
     def summaries(self) -> tuple[CellSummary, ...]:
         """Results of the cells that have any, in their order."""
         return summarise(self.cells, self.records)
+
+    @property
+    def prompts_note(self) -> str | None:
+        """Prompts that no cell was measured on, the same text as others; None without any."""
+        measured = {run.prompt_id for record in self.records for run in record.runs}
+        repeated = [one.id for one in self.setup.prompts if one.id not in measured]
+        return left_out_note(repeated) if measured else None
 
     @property
     def n_decodes(self) -> int:
@@ -209,7 +217,7 @@ class Sweep:
             "interrupted": interrupted,
             "n_cells_left": len(self.cells) - len(summaries),
             "left_out": list(self.left_out),
-            "notes": list(notes),
+            "notes": [*notes, *filter(None, [self.prompts_note])],
             **or_reason("disturbance", seen and seen.document(), UNWATCHED),
             "cells": [one.document() for one in summaries],
             "best_per_drafter": [

@@ -21,7 +21,7 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.comparable import digest
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis
-from spectui.measure.workload import WorkItem, Workload, distinct
+from spectui.measure.workload import WorkItem, Workload
 from spectui.speculative.decoder import Stop
 
 JUDGES = 8
@@ -87,14 +87,12 @@ class Division:
 def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Division:
     """Divide the prompts of a search, the same ones always in the same way.
 
-    A text that comes twice is taken once: it must not both choose and judge.
-
     Args:
         workload: prompts of the search.
         n_trial: prompts that choose, at most.
         tried: names of the prompts that trials of the same study have measured; these choose.
     """
-    items, _repeated = distinct(workload.items)
+    items = workload.items
     n = len(items)
     n_choosing = min(n_trial, n - JUDGES if n >= FEWEST_FOR_BOTH else max(1, n // 2))
     by_category = list(chain.from_iterable(_categories(items)))

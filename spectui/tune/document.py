@@ -97,7 +97,7 @@ class Tuned:
             "interrupted": result.interrupted,
             "flags": list(advice.arguments),
             "command": advice.text,
-            "notes": list(unmeasured),
+            "notes": [*unmeasured, *filter(None, [setup.workload.note])],
             **self.backend,
             **({} if served is None else served.document()),
             **present_document(self.present, result),

@@ -15,6 +15,7 @@ from spectui.measure.promise import Case, Observed, Promise, observed_of
 from spectui.measure.servers import version_document
 from spectui.measure.statistics import NO_INTERVAL, Speedup
 from spectui.measure.verdict import Basis, doubt, judge
+from spectui.measure.workload import left_out_note
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.options.setup import Schedule
 from spectui.server.help_text import Version
@@ -217,8 +218,8 @@ def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Itera
         )
     elif found.promise is not None and found.summary is not None and found.ratio is None:
         yield "none of these prompts is one that the promise was made on."
-    if found.repeated:
-        yield f"{_named(found.repeated)}: left out, the same text as another prompt."
+    if (left_out := left_out_note(found.repeated)) is not None:
+        yield f"{left_out}."
     inherited = sorted(n for n in own_environment(environment) if n.startswith("LLAMA_ARG_"))
     if inherited:
         yield f"{_named(tuple(inherited))}: set in the environment, which both servers read."

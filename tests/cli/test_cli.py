@@ -446,6 +446,32 @@ def test_bench_says_that_a_speedup_without_drafts_is_noise(
     assert said not in spectui.out
 
 
+@pytest.mark.parametrize("command", ["bench", "sweep", "tune"])
+def test_the_same_prompt_six_times_is_one(
+    spectui: Spectui, pair: list[object], tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "same.jsonl"
+    rows = [{"id": name, "prompt": "the rain on the other"} for name in "abcdef"]
+    rows.append({"id": "g", "prompt": "all in one ring"})
+    path.write_text("\n".join(map(json.dumps, rows)))
+    more = {
+        "bench": ["--draft-max", 2],
+        "sweep": ["--draft-max", 2, "--name", "same"],
+        "tune": ["--trials", 2, "--tune", "draft_max", "--study", "same"],
+    }[command]
+    options = [*pair, "--prompts", path, *more, "--json", "-"]
+    assert spectui(command, *options) == 0, spectui.err
+    found = json.loads(spectui.out)
+    note = "left out, the same text as another prompt: b, c, d and 2 more"
+    assert note in found["notes"]
+    if command == "sweep":
+        assert {run["prompt"] for run in found["cells"][0]["runs"]} == {"a", "g"}
+    else:
+        assert {one["id"] for one in found["prompts"]} <= {"a", "g"}
+    assert spectui(command, *options[:-2]) == 0, spectui.err
+    assert note in " ".join(spectui.out.split())
+
+
 def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
     spectui: Spectui, pair: list[object], prompts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

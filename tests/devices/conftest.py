@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,3 +123,9 @@ def occupied() -> Iterator[Callable[[RpcServer], object]]:
     """Makes a server serve somebody else."""
     with ExitStack() as stack:
         yield lambda server: stack.callback(Connection(server.endpoint).close)
+
+
+def counts(side: dict[str, Any]) -> tuple[int, int, int]:
+    """What has to be equal of ``promised`` and ``delivered``, however long they took."""
+    done = side["speculative"]
+    return done["n_tokens"], done["n_drafted"], done["n_accepted"]

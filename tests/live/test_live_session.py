@@ -595,7 +595,7 @@ def test_a_promise_of_the_screen_is_verified(
     assert result.speedup is not None
     spectui = Spectui(monkeypatch, capsys)
     binary = write_server(tmp_path / "llama-server")
-    command = ["verify", "--server-bin", binary, "--no-counts", "--json", "-"]
+    command = ["verify", "--server-bin", binary, "--json", "-"]
     assert spectui(*command) == 0, spectui.err
     found = json.loads(spectui.out)
     assert found["promised"]["speedup"] == result.speedup.estimate
@@ -619,7 +619,7 @@ def test_turns_of_a_chat_are_not_kept_for_a_promise(
     tuned(watched, setup)
     assert not list(tmp_path.rglob("*.trace.json.gz"))
     spectui = Spectui(monkeypatch, capsys)
-    command = ["verify", "--server-bin", write_server(tmp_path / "llama-server"), "--no-counts"]
+    command = ["verify", "--server-bin", write_server(tmp_path / "llama-server")]
     assert spectui(*command) == 3
     assert "turns of a chat, whose text is not kept with it; give --prompts" in spectui.err
     path = tmp_path / "p.txt"

@@ -1,10 +1,18 @@
-"""Prompts of a chosen length."""
+"""Prompts as tokens: each text once, and of a chosen length."""
 
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.measure.workload import WorkItem, Workload, with_length
-from spectui.options.setup import SamplingConfig
+from spectui.engine.driver import Engine
+from spectui.errors import BadInputError
+from spectui.measure.workload import WorkItem, Workload, served_workload, tokenize, with_length
+from spectui.options.setup import GREEDY, SamplingConfig
+from spectui.prompts import Prompt
+from spectui.server import LlamaClient
 
 texts = st.lists(st.integers(0, 9), min_size=1, max_size=12)
 
@@ -33,3 +41,41 @@ def test_the_others_stand_before_a_prompt() -> None:
     one, two = with_length(workload, 7).items
     assert one.tokens == (1, 22, 2, 21, 22, 11, 12)
     assert two.tokens == (2, 12, 1, 11, 12, 21, 22)
+
+
+def workload_of(backend: str, texts: str, said: list[str]) -> Workload:
+    """The letters of ``texts`` as prompts, each of which is one token."""
+    prompts = [Prompt(id=f"p{n}", category="c", text=text) for n, text in enumerate(texts)]
+    if backend == "engine":
+        engine = SimpleNamespace(tokenize=lambda command: (ord(command.text),))
+        return tokenize(
+            cast("Engine", engine), prompts, n_predict=4, sampling=GREEDY, n_ctx=64, say=said.append
+        )
+    server = SimpleNamespace(tokenize=lambda text: (ord(text),))
+    return served_workload(
+        cast("LlamaClient", server),
+        prompts,
+        n_predict=4,
+        sampling=GREEDY,
+        n_ctx=64,
+        say=said.append,
+    )
+
+
+@pytest.mark.parametrize("backend", ["engine", "server"])
+def test_the_same_text_counts_once(backend: str) -> None:
+    said = list[str]()
+    found = workload_of(backend, "aaaaaab", said)
+    assert [item.id for item in found.items] == ["p0", "p6"]
+    assert found.repeated == ("p1", "p2", "p3", "p4", "p5")
+    assert said == ["left out, the same text as another prompt: p1, p2, p3 and 2 more"]
+    assert found.note == said[0]
+    said.clear()
+    assert workload_of(backend, "ab", said).note is None
+    assert said == []
+
+
+@pytest.mark.parametrize("backend", ["engine", "server"])
+def test_without_prompts_there_is_nothing_to_measure(backend: str) -> None:
+    with pytest.raises(BadInputError, match="no prompts"):
+        workload_of(backend, "", [])

@@ -62,14 +62,6 @@ def test_categories_have_their_share_and_take_turns() -> None:
     assert len({item.category for item in found.unseen[:8]}) == 8
 
 
-def test_a_text_that_comes_twice_does_not_do_both() -> None:
-    items = prompts(16)
-    twice = (*items, *(replace(item, id=f"again-{item.id}") for item in items))
-    found = division(twice)
-    assert len({item.tokens for item in (*found.trial_items, *found.unseen)}) == 16
-    assert len(found.trial_items) + len(found.unseen) == 16
-
-
 def test_what_an_older_study_tried_chooses() -> None:
     items = prompts(24)
     tried = tuple(item.id for item in items[:8])

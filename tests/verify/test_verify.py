@@ -18,7 +18,7 @@ from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting,
 from spectui.measure.served_models import keeps_off
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.measure.verdict import Answer, Basis, Verdict
-from spectui.measure.workload import WorkItem, distinct
+from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import (
@@ -291,12 +291,6 @@ def test_a_kept_promise_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.M
 @given(st.lists(st.integers(0, 100_000)), st.lists(st.integers(0, 100_000)))
 def test_digests_tell_prompts_apart(one: list[int], other: list[int]) -> None:
     assert (digest_of(one) == digest_of(other)) is (one == other)
-
-
-def test_the_same_text_counts_once() -> None:
-    same = replace(ITEM, id="b")
-    other = WorkItem(id="c", category="x", tokens=(1,))
-    assert distinct([ITEM, same, other]) == ((ITEM, other), ("b",))
 
 
 def test_what_is_observed_of_a_pair() -> None:
