@@ -385,8 +385,7 @@ class _Bench:
 
 
 def _of_library() -> tuple[str, ...]:
-    facts = known_library().value
-    note = None if facts is None else price_note(facts)
+    note = price_note(known_library().value)
     return () if note is None else (note,)
 
 

@@ -104,13 +104,9 @@ def _summary(found: Tuned) -> list[str]:
 def _notes(found: Tuned) -> Iterator[str]:
     """Notes on the measurement that a reader of the verdict has to know."""
     result, setup = found.result, found.tuning.setup
-    if found.alteration is not None:
-        yield f"{found.alteration}."
-    library = found.tuning.library
-    if library is not None and (note := price_note(library)) is not None:
-        yield f"{note}."
-    if setup.workload.note is not None:
-        yield f"{setup.workload.note}."
+    for note in (found.alteration, price_note(found.tuning.library), setup.workload.note):
+        if note is not None:
+            yield f"{note}."
     if result.off.n_cpu_moe is not None and result.speedup is not None:
         yield (
             f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "

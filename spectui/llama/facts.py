@@ -68,12 +68,17 @@ def wide_features() -> tuple[str, ...]:
     return tuple(name for flag, name in _WIDE.items() if flag in flags)
 
 
-def price_note(facts: LibraryFacts) -> str | None:
+def price_note(facts: LibraryFacts | None) -> str | None:
     """What a reader of a gain has to know of the library that it was measured with.
 
+    Args:
+        facts: None where a llama-server measured.
+
     Returns:
-        None where it is the user's own, and leaves nothing of the processor unused.
+        None where the library is the user's own, and leaves nothing of the processor unused.
     """
+    if facts is None:
+        return None
     server = None if facts.is_users else find_server()
     if server is not None:
         return (
