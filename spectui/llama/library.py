@@ -35,6 +35,12 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 _CHOSEN_VARIABLE = "SPECTUI_LIBRARY"
 """What a process of spectui's own hands to its children: the library that it has chosen."""
+_SYSTEM_PACKAGES = {
+    "libgomp.so.1": "libgomp1, on Fedora libgomp",
+    "libstdc++.so.6": "libstdc++6, on Fedora libstdc++",
+    "libvulkan.so.1": "libvulkan1, on Fedora vulkan-loader",
+}
+"""What bare containers lack of what libraries need."""
 _READING_S = 60.0
 """Seconds that a library may take to be opened: one for GPUs looks for drivers."""
 
@@ -163,6 +169,8 @@ def examine(place: Place) -> Library | Refused:
             why = f"{file} ends the process that opens it ({signal.Signals(-done.returncode).name})"
         elif done.returncode:
             why = (done.stderr.splitlines() or [f"{file} cannot be opened"])[-1]
+            needed = (package for name, package in _SYSTEM_PACKAGES.items() if name in why)
+            why += "".join(f" (install the system's package {package})" for package in needed)
         else:
             reading = layout.parsed(done.stdout)
             try:
