@@ -591,10 +591,12 @@ def test_a_verdict_of_the_fast_schedule_says_what_it_is(
 def test_a_short_time_budget_is_told(spectui: Spectui, pair: list[object], prompts: Path) -> None:
     options = ["--prompts", prompts, "--trials", 9, "--time-budget", "0.01s"]
     assert spectui("tune", *pair, *options, "--json", "-") == 0
-    time = json.loads(spectui.out)["time"]
+    found = json.loads(spectui.out)
+    time = found["time"]
     assert time["took_s"] > time["budget_s"] == 0.01
     assert time["ended_trials"]
-    assert time["left_out_recording"]
+    # However short it is, something is recorded.
+    assert found["n_replayed"] > 100
 
 
 def test_a_draft_given_twice_is_one_candidate(

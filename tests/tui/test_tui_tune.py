@@ -148,7 +148,6 @@ def tuned(
             n_trials=50,
             n_tried=len(records),
             ended_trials=False,
-            left_out_recording=False,
         ),
     )
 
@@ -567,17 +566,6 @@ def test_reasons_are_told_where_there_is_room(height: int, n_told: int) -> None:
         assert app.text().count("Use it") == 1
 
     drive(read, state, size=(120, height))
-
-
-def test_a_search_without_a_recording_says_so() -> None:
-    assert USE_IT.result is not None
-    spent = replace(USE_IT.result.spent, left_out_recording=True)
-    state = replace(USE_IT, result=replace(USE_IT.result, spent=spent))
-
-    async def read(app: Host, _pilot: Pilot[None]) -> None:
-        assert "the time budget had no room for a recording" in app.text()
-
-    drive(read, state, size=(120, 40))
 
 
 def test_a_race_that_was_decided_early_says_so() -> None:

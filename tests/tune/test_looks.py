@@ -31,6 +31,7 @@ def test_each_prompt_spends_as_much() -> None:
     assert spent(1 / 3) == pytest.approx(ERROR / 3)
     assert spent(2 / 3) == pytest.approx(ERROR * 2 / 3)
 
+
 def test_one_look_at_the_end_is_the_plain_interval() -> None:
     assert Looks().level(8, 1.0) == pytest.approx(1 - ERROR)
 
