@@ -394,8 +394,12 @@ class Forecasting:
         return outlook
 
     def has_text(self) -> bool:
-        """Whether the target has written as much text as there is time to record."""
-        return self._pace.left_of(_TEXT_SHARE) <= 0
+        """Whether the target has written as much text as there is time to record.
+
+        An answer that ends at once is none.
+        """
+        n_tokens = sum(len(one.tokens) for one in self._trials.outputs.values())
+        return n_tokens >= _SHORTEST and self._pace.left_of(_TEXT_SHARE) <= 0
 
     def _extent(self, forecaster: Forecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""

@@ -470,6 +470,24 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     assert result.spent.took_s <= 1.5 * 100.0 + 1 + on_s
 
 
+def test_answers_that_end_at_once_are_no_text(tmp_path: Path) -> None:
+    class Silent(Timed):
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+            done = super().decode(item, speculation)
+            return done if self.n_runs > 1 else replace(done, tokens=done.tokens[:1])
+
+    measurer, forecaster = Silent(off_s=90.0), ScriptedForecaster()
+    run(
+        open_study(tmp_path),
+        measurer,
+        time_budget_s=100.0,
+        forecaster=forecaster,
+        clock=measurer.clock,
+    )
+    (known,) = forecaster.known
+    assert len(known) == 2
+
+
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
     measurer = Timed(off_s=1.0)
 
