@@ -19,6 +19,8 @@ RESULTS = HERE / "results"
 _HEADER = ("what", "result", "script", "machine", "date")
 _NO_GPU = "–"
 _SIMULATED = "simulated"
+ESTIMATOR_SINCE, _OLD_ESTIMATOR = "2026-11-23", " ¹"
+"""The day of the present estimator, and the mark of what was measured with another one."""
 
 
 def page() -> str:
@@ -55,7 +57,9 @@ def _group(
         found = results[row["from"]]
         what, result = (templates.from_string(row[key]).render(found) for key in _HEADER[:2])
         letter = machines.get(_machine(found), _SIMULATED)
-        cells = (what, result, f"`{_command(row['from'], found)}`", letter, found["date"])
+        is_old = row.get("by_estimator", False) and found["date"] < ESTIMATOR_SINCE
+        date = found["date"] + _OLD_ESTIMATOR * is_old
+        cells = (what, result, f"`{_command(row['from'], found)}`", letter, date)
         lines.append(_line(" ".join(cell.split()) for cell in cells))
     return "\n".join([f"## {group['title']}\n", f"{group['text']}\n", *_table(_HEADER, lines)])
 

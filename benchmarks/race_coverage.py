@@ -1,9 +1,9 @@
 """How often a search advises what does not pay, and how often its interval contains the truth.
 
 ``spectui.tune.race`` itself, with the division of prompts and the verdict, on simulated
-measurements. The best two of many settings are chosen on the prompts that choose, by their exact
-gains, and raced on the text that judges; the race looks at growing data, stops when it is decided,
-and chooses its leader by the same data. All settings gain the same on average, so whatever makes
+measurements. The best of many settings is chosen on the prompts that choose, by their exact
+gains, and raced on the text that judges; the race looks at growing data, and stops when it is
+decided. All settings gain the same on average, so whatever makes
 the chosen one look better is luck: wrong is a verdict to use it where that gain is not above the
 least one. A miss is an interval that does not contain the gain over all prompts there could be.
 
@@ -57,7 +57,7 @@ MANY = 24
 SUITE = 48
 """As many as the built-in prompts, of which 40 judge: five looks."""
 N_TRIAL = 8
-ARMS = tuple(Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n))) for n in (6, 7))
+ARM = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=6)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class Simulated(Measurer):
     """Decodes whole answers on a simulated machine, as llama-servers do: without segments."""
 
     def __init__(self, rng: np.random.Generator, setting: Setting) -> None:
-        """Draw the prompts, and choose two settings by the gains of the trials' prompts."""
+        """Draw the prompts, and choose a setting by the gains of the trials' prompts."""
         super().__init__(cast("Backend", None), workload(setting.n_prompts), Schedule.SERVER)
         self._rng = rng
         self._noise = setting.noise
@@ -163,9 +163,9 @@ class Simulated(Measurer):
         lasting = self._drawn(LASTING, (setting.n_settings, n))
         first = lasting + self._drawn(1 - LASTING, lasting.shape)
         seconds = self._seconds * np.exp(-self._gain - first)
-        best = np.argsort(seconds[:, sorted(self._own)].sum(axis=1))[: len(ARMS)]
+        best = np.argmin(seconds[:, sorted(self._own)].sum(axis=1))
         self._first = first[best]
-        self._later = lasting[best] + self._drawn(1 - LASTING, (len(ARMS), n))
+        self._later = lasting[best] + self._drawn(1 - LASTING, (n,))
 
     def _drawn(self, share: float, shape: tuple[int, ...]) -> Array:
         return self._rng.normal(0, math.sqrt(share) * TASTE, shape)
@@ -194,9 +194,8 @@ class Simulated(Measurer):
         prompt = int(item.id)
         log_s = math.log(self._seconds[prompt]) + self._rng.normal(0, self._noise)
         if speculation is not None:
-            rank = [arm.speculation for arm in ARMS].index(speculation)
             taste = self._later if len(item.tokens) > 1 else self._first
-            log_s -= self._gain[prompt] + taste[rank, prompt]
+            log_s -= self._gain[prompt] + taste[prompt]
         return answer(1 + int(self._tokens[prompt]), self._clock.run(math.exp(log_s)))
 
 
@@ -218,7 +217,7 @@ def run(rng: np.random.Generator, setting: Setting, n_resamples: int) -> tuple[S
     """One search; return how its leader stands, and the verdict."""
     judged = setting.judged
     runs = race_runs(
-        Simulated(rng, setting), ARMS, load=lambda _arm: None, on_pair=lambda _pair: None
+        Simulated(rng, setting), (ARM,), load=lambda _arm: None, on_pair=lambda _pair: None
     )
     race = Race(
         runs,

@@ -35,7 +35,6 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.estimates import estimates, forecast_error
 from spectui.tune.outcome import advised
-from spectui.tune.pace import NO_RECORDING
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
@@ -170,8 +169,6 @@ def _time_notes(result: TuneResult) -> Iterator[str]:
     spent = result.spent
     if spent.budget_s is None or result.interrupted:
         return
-    if result.lacks_recording:
-        yield f"{NO_RECORDING}."
     if spent.ended_trials:
         yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
     took, budget = duration_text(spent.took_s), duration_text(spent.budget_s)

@@ -101,8 +101,7 @@ class Confirmation:
         setup, written = self._setup, dict(self._trials.outputs)
         if setup.division.takes_later_text:
             for item in setup.division.trial_items:
-                if item.id not in written:
-                    self._pace.check()
+                if item.id not in written and self._pace.left_s > 0:
                     written[item.id] = setup.measurer.decode(item, None)
                     self._on_decoded(item, written[item.id])
         judged = setup.division.judged(

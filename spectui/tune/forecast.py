@@ -1,7 +1,7 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from spectui.documents import Json
@@ -263,24 +263,36 @@ class Forecaster:
         """Prompts that can be recorded."""
         return len(self._workload.items)
 
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of an answer that can be recorded."""
+        return self._workload.n_predict
+
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits."""
         return n_tracing_steps(n_prompts, self._loader)
 
     def seconds(
-        self, n_prompts: int, tokens_per_s: float, prompt_token_s: float, *, n_written: int = 0
+        self,
+        n_prompts: int,
+        n_tokens: int,
+        tokens_per_s: float,
+        prompt_token_s: float,
+        *,
+        n_written: int = 0,
     ) -> float:
         """Estimate for ``run``, with costs measured on as few prompts as will do.
 
         Args:
             n_prompts: to record.
+            n_tokens: of each answer, to record.
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
             n_written: prompts that the target has continued already.
         """
         drafts, items = self._loader.drafts, self._workload.items
         n_drafts, alone = len(drafts), probes_without_draft(self._loader)
-        pass_s = self._workload.n_predict / tokens_per_s
+        pass_s = n_tokens / tokens_per_s
         reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
         draft_s = _RECORDING_PASSES * pass_s + _DRAFT_READING * reading_s
         n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (n_drafts + alone)
@@ -294,18 +306,22 @@ class Forecaster:
     def run(
         self,
         n_prompts: int,
+        n_tokens: int,
         on_event: Callable[[TracingEvent], None],
         *,
         outputs: Mapping[str, GenerationResult] | None = None,
         has_time: Callable[[], bool] = lambda: True,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> Outlook:
         """Record and replay.
 
         Args:
             n_prompts: to record, of those that there are.
+            n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
             outputs: existing outputs of the target, by prompt.
             has_time: asked whether costs may be measured on one prompt more.
+            is_late: asked whether no more is done than has to be.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
@@ -313,7 +329,7 @@ class Forecaster:
             MemoryShortError: memory stayed short.
         """
         tracer = Tracer(
-            self._workload.first(n_prompts),
+            replace(self._workload.first(n_prompts), n_predict=n_tokens),
             self._loader,
             depth=self._space.max_draft,
             n_ctx=self._n_ctx,
@@ -321,7 +337,7 @@ class Forecaster:
             schedule=self._schedule,
             on_event=on_event,
         )
-        tracing = tracer.run(has_time=has_time, outputs=outputs)
+        tracing = tracer.run(has_time=has_time, is_late=is_late, outputs=outputs)
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
@@ -332,10 +348,16 @@ class Forecaster:
                 self.not_kept = str(error)
         return self._outlook(tracing.recordings, tracing.costs)
 
-    def recall(self) -> Outlook | None:
-        """Replay what an earlier run of the study has recorded; None if it is not there."""
+    def recall(self, n_prompts: int) -> Outlook | None:
+        """Replay what an earlier run of the study has recorded; None if it is not there.
+
+        Nor is it where its time allowed less than ``n_prompts`` or a part of each answer.
+        """
         trace = None if self._kept is None else self._kept.read()
         if trace is None or not self._is_deep_enough(trace.recordings):
+            return None
+        whole = [one for one in trace.recordings if one.n_predict >= self.n_tokens]
+        if len(whole) < n_prompts:
             return None
         return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
 

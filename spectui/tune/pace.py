@@ -23,13 +23,6 @@ _GRACE = 0.5
 is no verdict."""
 
 
-NO_RECORDING = (
-    "the time budget had no room for a recording, on which every setting is replayed: mostly "
-    "defaults were tried, and a longer one may find a faster setting"
-)
-"""Note on a search that left out its recording."""
-
-
 class OutOfTimeError(Exception):
     """The time budget is used up; what was measured counts."""
 
@@ -48,8 +41,6 @@ class Spent:
     """Fewer than asked for, where time or the forecasts ended them."""
     ended_trials: bool
     """Whether time did."""
-    left_out_recording: bool
-    """Whether there was none for the recording that forecasts rest on."""
 
     def document(self) -> Json:
         """The time as JSON."""
@@ -57,7 +48,6 @@ class Spent:
             **or_reason("budget_s", self.budget_s, "no --time-budget was given"),
             "took_s": self.took_s,
             "ended_trials": self.ended_trials,
-            "left_out_recording": self.left_out_recording,
         }
 
 

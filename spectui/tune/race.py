@@ -206,9 +206,7 @@ class Race:
     def _is_beaten(self, arm: Arm) -> bool:
         """Whether it cannot be ahead of the leader by ``min_gain``.
 
-        Which finalists go on is no claim, so this interval does not share the looks' error. Nor
-        does the choice cost the leader's interval anything that ``benchmarks/race_coverage.py``
-        could see: finalists of one pair gain on the same prompts.
+        Which finalists go on is no claim, so this interval does not share the looks' error.
         """
         if arm == self.leader:
             return False

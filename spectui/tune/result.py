@@ -75,11 +75,6 @@ class TuneResult:
     """The study's earlier verdict, which stays since nothing was confirmed; None where this one is
     kept."""
 
-    @property
-    def lacks_recording(self) -> bool:
-        """Whether settings were chosen, and time for a recording might have found a better one."""
-        return self.spent.left_out_recording and self.best is not None
-
     def baseline_document(self) -> Json:
         """Throughput of the target alone as JSON."""
         if self.pairs:

@@ -6,7 +6,7 @@ that no choice was made by.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -166,22 +166,18 @@ class Search:
             n_trials=self._setup.limits.n_trials,
             n_tried=self._trials.n_tried,
             ended_trials=self._ended_trials,
-            left_out_recording=self._forecasting.left_out_recording,
         )
 
     def _forecast(self) -> None:
         """Record once, replay everything, and put what looks best before the sampler's choices.
 
-        The off trial comes first: what it decodes is the recording's output on its prompts.
+        The off trial comes first: what it decodes is the recording's text. Where time is short it
+        ends with fewer prompts, so that there is time to record the drafts along them.
         """
         goes_on = self._goes_on = bool(self._trials.records)
         self._setup.study.begin()
         if self._forecasting.is_asked_for and not self._trials.n_tried:
-            try:
-                self._pace.trial(self._trials.run)
-            except OutOfTimeError:
-                self._forecasting.left_out_recording = True
-                raise
+            self._pace.trial(partial(self._trials.run, ends=self._forecasting.has_text))
         self._forecasting.look_ahead(goes_on=goes_on)
         found = self._forecasting.forecasts
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
@@ -300,17 +296,21 @@ class Search:
         return max(0.0, min(left, self._pace.left_s))
 
 
-_SHARE = 0.4
-"""Share of the time budget, the off trial included: where that is too little for all prompts, fewer
-are recorded."""
+_TEXT_SHARE = 0.2
+"""Share of the time budget after which the target writes no more text to be recorded."""
+_SHARE = 0.5
+"""Share of the time budget, the text included: where that is too little for all of the text, less
+is recorded."""
 _MOST_SHARE = 0.7
-"""After it, a recording that takes longer than was estimated is given up: without a race there is
-no verdict."""
+"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
+without a race there is no verdict."""
 _COSTS_SHARE = 0.2
 """After it, costs of rounds are measured on no more prompts than they have to be: trials correct
 what is wrong with them, and the race has better use for the time."""
 _FEWEST = 4
-"""Prompts without which a forecast is not worth its time."""
+"""Prompts that are recorded rather with less of each answer than fewer of them."""
+_SHORTEST = 16
+"""Tokens of an answer that are recorded at least."""
 
 
 class Forecasting:
@@ -340,8 +340,6 @@ class Forecasting:
         """Best first."""
         self.costs: Mapping[str, Costs] = {}
         """Costs of rounds by drafter, from the recording."""
-        self.left_out_recording = False
-        """Whether there was no time for it."""
 
     @property
     def is_asked_for(self) -> bool:
@@ -362,9 +360,6 @@ class Forecasting:
             # Each trial has a process that is new again; the sampler chooses them alone.
             self._on_event(ForecastFailed(reason=str(error)))
             return
-        except OutOfTimeError:
-            self.left_out_recording = True
-            return
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
@@ -373,47 +368,58 @@ class Forecasting:
         forecaster = self._forecaster
         if forecaster is None:
             return None
-        if goes_on and (kept := forecaster.recall()) is not None:
+        few = min(_FEWEST, forecaster.n_prompts)
+        if goes_on and (kept := forecaster.recall(few)) is not None:
             return kept
-        n_prompts = self._n_to_record(forecaster)
-        if not n_prompts:
-            self.left_out_recording = True
-            return None
+        n_prompts, n_tokens = self._extent(forecaster)
+        if n_prompts < few or n_tokens < forecaster.n_tokens:
+            self._on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
 
         def on_step(step: TracingEvent) -> None:
             self._on_event(TraceProgress(step=step, n_steps=n_steps))
-            if self._pace.left_of(_MOST_SHARE) <= 0:
-                raise OutOfTimeError
 
         outlook = forecaster.run(
             n_prompts,
+            n_tokens,
             on_step,
             outputs=self._trials.outputs,
             has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
+            is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
             self._on_event(Notice(text=text))
         return outlook
 
-    def _n_to_record(self, forecaster: Forecaster) -> int:
-        """Prompts to record; 0 for no forecast."""
+    def has_text(self) -> bool:
+        """Whether the target has written as much text as there is time to record.
+
+        An answer that ends at once is none.
+        """
+        n_tokens = sum(len(one.tokens) for one in self._trials.outputs.values())
+        return n_tokens >= _SHORTEST and self._pace.left_of(_TEXT_SHARE) <= 0
+
+    def _extent(self, forecaster: Forecaster) -> tuple[int, int]:
+        """Prompts to record, and tokens of each answer."""
+        n_written = len(self._trials.outputs)
+        n_prompts = n_written or forecaster.n_prompts
         if not self._pace.is_bounded:
-            return forecaster.n_prompts
+            return n_prompts, forecaster.n_tokens
         tokens_per_s = self._measurer.anchor()
         left_s = self._pace.left_of(_SHARE)
-        for n in range(forecaster.n_prompts, 0, -1):
+        for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
             needs_s = forecaster.seconds(
                 n,
+                n_tokens,
                 tokens_per_s,
                 self._measurer.prompt_token_s,
-                n_written=len(self._trials.outputs),
+                n_written=n_written,
             )
             if needs_s <= left_s:
-                return n if n >= min(_FEWEST, forecaster.n_prompts) else 0
-        return 0
+                return n, n_tokens
+        return 1, min(_SHORTEST, forecaster.n_tokens)
 
     def forecast_tried(self) -> None:
         """Replay what the sampler has chosen outside the replayed settings."""
@@ -424,3 +430,19 @@ class Forecasting:
         if told:
             every = (*self.forecasts, *told)
             self.forecasts = tuple(sorted(every, key=lambda one: -one.speedup))
+
+
+def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
+    """Extents of a recording, the most text first: fewer prompts, less of each, fewer still."""
+    few = min(_FEWEST, n_prompts)
+    while True:
+        yield from ((n, n_tokens) for n in range(n_prompts, few - 1, -1))
+        if n_tokens <= _SHORTEST:
+            break
+        n_tokens = max(_SHORTEST, n_tokens // 2)
+    yield from ((n, n_tokens) for n in range(few - 1, 0, -1))
+
+
+def _short(n_prompts: int, n_tokens: int) -> str:
+    what = f"{n_tokens} tokens of {counted(n_prompts, 'answer')}"
+    return f"in this time {what} can be recorded; forecasts from more text are surer"

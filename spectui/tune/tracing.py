@@ -137,6 +137,7 @@ class Tracer:
         self._schedule = schedule
         self._on_event = on_event
         self._has_time: Callable[[], bool] = lambda: True
+        self._is_late: Callable[[], bool] = lambda: False
         self._outputs: Mapping[str, GenerationResult] = {}
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
@@ -148,6 +149,7 @@ class Tracer:
         self,
         *,
         has_time: Callable[[], bool] = lambda: True,
+        is_late: Callable[[], bool] = lambda: False,
         outputs: Mapping[str, GenerationResult] | None = None,
     ) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
@@ -157,12 +159,16 @@ class Tracer:
 
         Args:
             has_time: asked whether costs may be measured on one prompt more.
-            outputs: what the target has written already, by prompt; decoded as the workload says.
+            is_late: asked whether no more is done than has to be: the first prompt with each draft.
+            outputs: what the target has written already, by prompt, at least as long as the
+                workload says.
         """
-        self._has_time, self._outputs = has_time, outputs or {}
+        self._has_time, self._is_late, self._outputs = has_time, is_late, outputs or {}
         interrupted, failure = False, None
         try:
             for item in self._workload.items:
+                if self._recordings and self._is_late():
+                    break
                 self._record_output(item)
             if probes_without_draft(self._loader):
                 self._loader.load(None)
@@ -210,7 +216,7 @@ class Tracer:
         return result
 
     def _record_output(self, item: WorkItem) -> None:
-        result = self._outputs.get(item.id) or again_after_a_death(lambda: self._decode(item))
+        result = self._written(item) or again_after_a_death(lambda: self._decode(item))
         self._output_s[item.id] = result.decode_s
         self._recordings.append(
             Recording(
@@ -227,8 +233,24 @@ class Tracer:
         )
         self._on_event(OutputRecorded(prompt_id=item.id, result=result))
 
+    def _written(self, item: WorkItem) -> GenerationResult | None:
+        """What the target has written already, as much of it as is recorded."""
+        result, n = self._outputs.get(item.id), self._workload.n_predict
+        if result is None or len(result.tokens) <= n:
+            return result
+        return replace(
+            result,
+            tokens=result.tokens[:n],
+            decode_s=result.decode_s * n / len(result.tokens),
+            stop=Stop.LENGTH,
+        )
+
     def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):
+            if index and self._is_late():
+                # Every draft goes along the same text.
+                del self._recordings[index:]
+                break
             command = RecordChains(
                 prompt=recording.prompt,
                 output=recording.output,
@@ -267,6 +289,7 @@ class Tracer:
     def _probe(self, name: str, drafter: DrafterSetting) -> None:
         if self._schedule is None:
             return
+        items = self._workload.items[: len(self._recordings)]
         probe = CostProbe(
             self._engine,
             self._workload,
@@ -274,7 +297,7 @@ class Tracer:
             drafter=drafter,
         )
         probed = probe.run(
-            self._in_time(spread_out(self._workload.items, _n_probed(len(self._beside(name))))),
+            self._in_time(spread_out(items, _n_probed(len(self._beside(name))))),
             lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
@@ -283,7 +306,7 @@ class Tracer:
     def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n >= FEWEST_COST_PROMPTS and not self._has_time():
+            if n and (self._is_late() or (n >= FEWEST_COST_PROMPTS and not self._has_time())):
                 return
             yield item
 

@@ -1,6 +1,6 @@
 """Running trials: every one between two anchor runs of the target alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
@@ -20,7 +20,7 @@ from spectui.tune.events import Notice, TrialFinished, TrialStarted
 from spectui.tune.pace import OutOfTimeError
 from spectui.tune.setup import SearchSetup
 from spectui.tune.studies.study import Proposal
-from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState, n_measured, score
 
 _HOPELESS = 3
 """Settings that a server may fail with in the beginning before that ends the search."""
@@ -95,8 +95,13 @@ class TrialRunner:
         self._has_company = elsewhere > 0
         return elsewhere
 
-    def run(self, arm: Arm | None = None) -> None:
+    def run(self, arm: Arm | None = None, *, ends: Callable[[], bool] | None = None) -> None:
         """Measure the study's next proposal, or ``arm``.
+
+        Args:
+            arm: to measure; None for the next proposal.
+            ends: asked after each prompt whether those so far are enough, in place of whether
+                there is time for one more; None for all prompts.
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
@@ -110,7 +115,7 @@ class TrialRunner:
         )
         try:
             self._loader.load(proposal.arm.draft)
-            record = self._measure(proposal)
+            record = self._measure(proposal, ends)
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self._study.interrupt(proposal)
             raise KeyboardInterrupt from None
@@ -165,12 +170,12 @@ class TrialRunner:
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS
 
-    def _measure(self, proposal: Proposal) -> TrialRecord:
+    def _measure(self, proposal: Proposal, ends: Callable[[], bool] | None) -> TrialRecord:
         for _attempt in range(self._attempts):
             before = self._last_anchor()
             # After the anchor, which may take another server.
             self._measurer.warm_up(proposal.arm.speculation)
-            scores = tuple(score(item, self._decode(item, proposal.arm)) for item in self._items)
+            scores = tuple(self._scores(proposal.arm, ends))
             after = self._measure_anchor()
             noisy = drift((before, after)) > MAX_DRIFT
             if not noisy:
@@ -184,8 +189,17 @@ class TrialRunner:
             noisy=noisy,
         )
 
+    def _scores(self, arm: Arm, ends: Callable[[], bool] | None) -> Iterator[PromptScore]:
+        for n, item in enumerate(self._items, 1):
+            if ends is None:
+                self._check_time()
+            yield score(item, self._decode(item, arm))
+            if ends is not None and ends():
+                # Other settings are compared on the same prompts.
+                self._items = self._items[:n]
+                return
+
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
-        self._check_time()
         result = self._measurer.decode(item, arm.speculation)
         if arm.is_off:
             self.outputs[item.id] = result

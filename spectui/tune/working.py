@@ -107,7 +107,6 @@ class Worker:
                 n_trials=setup.limits.n_trials,
                 n_tried=self._n_run,
                 ended_trials=not self._has_time(),
-                left_out_recording=True,
             ),
         )
 

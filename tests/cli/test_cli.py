@@ -325,6 +325,17 @@ def test_a_small_batch_bounds_the_search(
     assert all(trial["params"].get("draft_max", 0) <= 7 for trial in trials)
 
 
+def test_a_short_time_budget_is_told(spectui: Spectui, pair: list[object], prompts: Path) -> None:
+    options = ["--prompts", prompts, "--trials", 9, "--time-budget", "0.01s"]
+    assert spectui("tune", *pair, *options, "--json", "-") == 0
+    found = json.loads(spectui.out)
+    time = found["time"]
+    assert time["took_s"] > time["budget_s"] == 0.01
+    assert time["ended_trials"]
+    # However short it is, something is recorded.
+    assert found["n_replayed"] > 100
+
+
 def test_a_preset_gives_defaults_and_the_command_line_wins(
     spectui: Spectui, pair: list[object], prompts: Path, home: Path
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.page import ESTIMATOR_SINCE
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
 from tests.support.markdown import DOCS, ROOT, Document
 
@@ -20,8 +21,9 @@ def _result(name: str) -> dict[str, Any]:
 
 
 def _row(name: str, result: str) -> tuple[str, str]:
-    """A row of the table, as it ends."""
-    return name, f"| {result} | {_result(name)['date']} |"
+    """A row of the table, as it ends; marked where it is not of the present estimator."""
+    date = _result(name)["date"]
+    return name, f"| {result} | {date}{' ¹' * (date < ESTIMATOR_SINCE)} |"
 
 
 def _stability() -> tuple[str, str]:

@@ -16,6 +16,7 @@ from spectui.engine.worker import Worker
 from spectui.errors import EngineDiedError
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
@@ -55,6 +56,8 @@ def trace(
     workload: Workload = WORKLOAD,
     outputs: Mapping[str, GenerationResult] | None = None,
     worker: Worker | None = None,
+    *,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> tuple[Tracing, list[TracingEvent]]:
     events: list[TracingEvent] = []
     with Engine(worker=worker) as engine:
@@ -68,7 +71,7 @@ def trace(
             schedule=Schedule.SERVER,
             on_event=events.append,
         )
-        return tracer.run(has_time=has_time, outputs=outputs), events
+        return tracer.run(has_time=has_time, is_late=is_late, outputs=outputs), events
 
 
 class Mortal(ProcessWorker):
@@ -136,6 +139,39 @@ def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
     assert tracing.recordings == alive.recordings
     assert set(tracing.costs) == {"draft"}
     assert len(probed(events)) == 3
+
+
+def test_a_recording_that_is_late_does_what_has_to_be(tiny: TinyPath) -> None:
+    tracing, events = trace(tiny, is_late=lambda: True)
+    assert [one.id for one in tracing.recordings] == ["p0"]
+    assert set(tracing.recordings[0].chains) == {"draft"}
+    assert list(map(type, events)) == [
+        OutputRecorded,
+        DraftRecorded,
+        PromptProbed,
+        CostsMeasured,
+    ]
+    assert not tracing.interrupted
+
+
+def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_along(
+    tiny: TinyPath,
+) -> None:
+    asked = iter([False] * 9 + [False] * 2 + [True] * 20)
+    tracing, _events = trace(tiny, is_late=lambda: next(asked))
+    assert [one.id for one in tracing.recordings] == ["p0", "p1", "p2"]
+    assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
+    assert set(tracing.costs) == {"draft"}
+
+
+def test_a_part_of_what_the_target_has_written_is_recorded(tiny: TinyPath) -> None:
+    workload = replace(WORKLOAD, items=WORKLOAD.items[:2])
+    whole, events = trace(tiny, workload=workload)
+    outputs = {e.prompt_id: e.result for e in events if isinstance(e, OutputRecorded)}
+    short, _events = trace(tiny, workload=replace(workload, n_predict=16), outputs=outputs)
+    for part, one in zip(short.recordings, whole.recordings, strict=True):
+        assert (part.output, part.stop, part.n_predict) == (one.output[:16], Stop.LENGTH, 16)
+        assert part.chains["draft"].tokens[:15] == one.chains["draft"].tokens[:15]
 
 
 def test_a_recording_whose_process_ends_twice_keeps_what_is_whole(tiny: TinyPath) -> None:

@@ -149,7 +149,6 @@ def tuned(
             n_trials=50,
             n_tried=len(records),
             ended_trials=False,
-            left_out_recording=False,
         ),
     )
 
@@ -443,10 +442,6 @@ async def test_the_facts_of_a_verdict_stand_below_it() -> None:
     unheard = Reading(None, "no sensor")
     met = conditions((), unheard, unheard, DISTURBED)
     told: list[tuple[dict[str, Any], str]] = [
-        (
-            {"spent": replace(USE_IT.result.spent, left_out_recording=True)},
-            "the time budget had no room for a recording",
-        ),
         ({"conditions": met}, "another process (cc1plus) took 40 % of a core for 31 s"),
         ({"conditions": met}, "the machine slept for 12 min 00 s"),
         (

@@ -196,9 +196,9 @@ def test_the_defaults_of_the_best_draft_keep_their_place() -> None:
 MODELS = (TARGET, {"draft": DRAFT})
 
 
-def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
+def forecaster(kept: KeptTrace, space: SearchSpace = SPACE, n_predict: int = 1) -> Forecaster:
     """One that cannot record: there is no engine."""
-    workload = Workload(items=(), n_predict=1, sampling=SamplingConfig(temp=0.0))
+    workload = Workload(items=(), n_predict=n_predict, sampling=SamplingConfig(temp=0.0))
     engine = cast("Engine", None)
     loader = Loader(engine, ())
     return Forecaster(
@@ -216,9 +216,9 @@ def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(tmp_path: Pa
     kept = KeptTrace(
         tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings), *MODELS
     )
-    assert forecaster(kept).recall() is None
+    assert forecaster(kept).recall(1) is None
     kept.keep(TRACING)
-    again = forecaster(kept).recall()
+    again = forecaster(kept).recall(1)
     assert again is not None
     assert again.forecasts == forecasts(TRACING.recordings, TRACING.costs, SPACE, has_text=False)
     assert again.costs == TRACING.costs
@@ -240,9 +240,12 @@ def test_a_kept_trace_that_is_damaged_or_too_short_is_as_good_as_none(tmp_path: 
     kept = KeptTrace(path, lambda found: trace_of(*found.recordings), *MODELS)
     kept.keep(TRACING)
     longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
-    assert forecaster(kept, longer).recall() is None
+    assert forecaster(kept, longer).recall(1) is None
+    assert forecaster(kept).recall(1) is not None
+    assert forecaster(kept).recall(2) is None
+    assert forecaster(kept, n_predict=25).recall(1) is None
     path.write_bytes(path.read_bytes()[:-20])
-    assert forecaster(kept).recall() is None
+    assert forecaster(kept).recall(1) is None
 
 
 def test_a_study_of_any_name_has_a_trace_in_the_data_folder(

@@ -88,7 +88,6 @@ def result(*, use: bool, best: Arm | None = BEST, speedup: Speedup | None = None
             n_tried=1,
             n_trials=1,
             ended_trials=False,
-            left_out_recording=False,
         ),
     )
 

@@ -37,6 +37,7 @@ from spectui.tune.categories import per_category
 from spectui.tune.division import divide
 from spectui.tune.events import (
     ForecastMade,
+    Notice,
     PromptMeasured,
     SearchDecided,
     TraceProgress,
@@ -115,24 +116,32 @@ class ScriptedForecaster:
         self._interrupted = interrupted
         self.keeps = False
         """Whether an earlier run's trace is there."""
-        self.recorded: list[int] = []
+        self.recorded: list[tuple[int, int]] = []
+        """Prompts and tokens of each answer."""
         self.known: list[set[str]] = []
         """Prompts whose output each recording was given."""
         self.in_time: list[bool] = []
         """Whether there was time at the begin of each recording."""
 
     n_prompts = 8
+    n_tokens = 33
 
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
 
     def seconds(
-        self, n_prompts: int, tokens_per_s: float, prompt_token_s: float, *, n_written: int
+        self,
+        n_prompts: int,
+        n_tokens: int,
+        tokens_per_s: float,
+        prompt_token_s: float,
+        *,
+        n_written: int,
     ) -> float:
         assert tokens_per_s > 0
         assert prompt_token_s >= 0
-        assert n_written == 8
-        return n_prompts * self._seconds_per_prompt
+        assert n_written >= n_prompts
+        return n_prompts * self._seconds_per_prompt * n_tokens / self.n_tokens
 
     def forecast(self, arm: Arm) -> None:
         """Nothing was recorded that tells of what the sampler chooses."""
@@ -140,20 +149,27 @@ class ScriptedForecaster:
     def run(
         self,
         n_prompts: int,
+        n_tokens: int,
         on_event: Callable[[TracingEvent], None],
         *,
         outputs: Mapping[str, GenerationResult],
         has_time: Callable[[], bool],
+        is_late: Callable[[], bool],
     ) -> Outlook:
         self.known.append(set(outputs))
         self.in_time.append(has_time())
-        self.recorded.append(n_prompts)
+        self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
         on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
+        self.go_on(is_late)
         return self._outlook()
 
-    def recall(self) -> Outlook | None:
+    def go_on(self, is_late: Callable[[], bool]) -> None:
+        """What else it does."""
+
+    def recall(self, n_prompts: int) -> Outlook | None:
+        assert n_prompts == 4
         return None if not self.keeps else self._outlook()
 
     def _outlook(self) -> Outlook:
@@ -270,11 +286,21 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
 
 
 @pytest.mark.parametrize(
-    ("seconds_per_prompt", "recorded"), [(1.0, [8]), (8.0, [5]), (10.0, [4]), (11.0, [])]
+    ("seconds_per_prompt", "extent"),
+    [
+        (1.0, (8, 33)),
+        (8.0, (6, 33)),
+        (12.0, (4, 33)),
+        # Rather less of each answer than fewer than four, and one at least.
+        (13.0, (7, 16)),
+        (30.0, (3, 16)),
+        (1000.0, (1, 16)),
+    ],
 )
-def test_a_forecast_records_what_the_time_budget_has_room_for(
-    tmp_path: Path, seconds_per_prompt: float, recorded: list[int]
+def test_something_is_recorded_however_short_the_time_is(
+    tmp_path: Path, seconds_per_prompt: float, extent: tuple[int, int]
 ) -> None:
+    events: list[TuneEvent] = []
     forecaster = ScriptedForecaster(seconds_per_prompt=seconds_per_prompt)
     result = run(
         open_study(tmp_path),
@@ -282,11 +308,37 @@ def test_a_forecast_records_what_the_time_budget_has_room_for(
         n_trials=3,
         time_budget_s=100.0,
         forecaster=forecaster,
+        on_event=events.append,
         clock=lambda: 0.0,
     )
-    assert forecaster.recorded == recorded
-    assert bool(result.forecasts) == bool(recorded)
-    assert result.spent.left_out_recording is not bool(recorded)
+    assert forecaster.recorded == [extent]
+    assert result.forecasts
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert len(told) == (extent[1] < forecaster.n_tokens)
+    assert all(f"16 tokens of {extent[0]} answer" in text for text in told)
+
+
+@pytest.mark.parametrize(("off_s", "n_written"), [(1.0, 8), (7.0, 3), (90.0, 1)])
+def test_the_target_writes_as_much_text_as_there_is_time_to_record(
+    tmp_path: Path, off_s: float, n_written: int
+) -> None:
+    """On a busy machine the target alone would take the whole budget for its trial."""
+    measurer, forecaster = Timed(off_s=off_s), ScriptedForecaster()
+    result = run(
+        open_study(tmp_path),
+        measurer,
+        n_trials=3,
+        time_budget_s=100.0,
+        forecaster=forecaster,
+        clock=measurer.clock,
+    )
+    written = [one.prompt_id for one in result.trials[0].prompts]
+    assert len(written) == n_written
+    assert forecaster.known == [set(written)]
+    assert result.forecasts
+    # What is tried as well is tried on the same prompts.
+    assert {len(one.prompts) for one in result.trials if one.prompts} == {n_written}
+    assert result.finalists
 
 
 @pytest.mark.parametrize(("second", "in_time"), [(19.0, True), (21.0, False)])
@@ -335,7 +387,7 @@ def test_a_resumed_study_without_a_trace_records_one(tmp_path: Path) -> None:
     run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2)
     again = ScriptedForecaster()
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
-    assert again.recorded == [8]
+    assert again.recorded == [(8, 33)]
     assert result.forecasts
 
 
@@ -377,16 +429,31 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     assert result.spent.took_s <= 1.5 * 100.0 + 1 + on_s
 
 
-def test_a_recording_that_takes_longer_than_estimated_is_given_up(tmp_path: Path) -> None:
+def test_answers_that_end_at_once_are_no_text(tmp_path: Path) -> None:
+    class Silent(Timed):
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+            done = super().decode(item, speculation)
+            return done if self.n_runs > 1 else replace(done, tokens=done.tokens[:1])
+
+    measurer, forecaster = Silent(off_s=90.0), ScriptedForecaster()
+    run(
+        open_study(tmp_path),
+        measurer,
+        time_budget_s=100.0,
+        forecaster=forecaster,
+        clock=measurer.clock,
+    )
+    (known,) = forecaster.known
+    assert len(known) == 2
+
+
+def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
     measurer = Timed(off_s=1.0)
 
     class Slow(ScriptedForecaster):
-        def run(self, *_args: object, **_options: object) -> Outlook:
-            on_event = cast("Callable[[object], None]", _args[1])
-            for _step in range(100):
+        def go_on(self, is_late: Callable[[], bool]) -> None:
+            while not is_late():
                 measurer.now_s += 10.0
-                on_event(None)
-            raise AssertionError("it was not given up")
 
     result = run(
         open_study(tmp_path),
@@ -395,7 +462,7 @@ def test_a_recording_that_takes_longer_than_estimated_is_given_up(tmp_path: Path
         forecaster=Slow(),
         clock=measurer.clock,
     )
-    assert result.spent.left_out_recording
+    assert result.forecasts
     assert result.speedup is not None
     assert result.spent.took_s <= 1.5 * 100.0
 

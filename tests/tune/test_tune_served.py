@@ -52,7 +52,6 @@ RESULT = TuneResult(
         n_trials=2,
         n_tried=2,
         ended_trials=False,
-        left_out_recording=False,
     ),
 )
 

@@ -9,7 +9,6 @@ from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune import estimates
 from spectui.tune.explain import explain_result
-from spectui.tune.pace import NO_RECORDING
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
@@ -141,8 +140,6 @@ def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline
 
 def ended_early(result: TuneResult) -> str | None:
     """Return why there was less than was asked for; None if there was not."""
-    if result.lacks_recording:
-        return NO_RECORDING
     spent = result.spent
     if spent.ended_trials:
         return f"time ended the trials after {spent.n_tried} of {spent.n_trials}"
