@@ -161,19 +161,6 @@ def test_a_samplers_rounding_error_is_not_shown() -> None:
 NGRAM = NgramSimple(size_n=12, size_m=48)
 
 
-@table("draft", [None, DRAFT])
-def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
-    draft: ModelOptions | None,
-) -> None:
-    off = arguments(draft=None, speculation=None)
-    found = arguments(draft=draft, speculation=Speculation(NGRAM))
-    assert found[: len(off)] == off
-    assert found[len(off) :] == [
-        *("--spec-type", "ngram-simple"),
-        *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
-    ]
-
-
 @table(
     ("config", "flags"),
     [
