@@ -209,11 +209,6 @@ def test_ik_llama_cpp_takes_two_stages_of_which_the_second_is_no_ngram_drafter()
             arguments(speculation=speculation, dialect=Dialect.IK)
 
 
-def test_speculation_without_a_draft_is_a_defect_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="no draft"):
-        arguments(draft=None)
-
-
 @ALL_DIALECTS
 def test_a_path_that_looks_like_an_option_is_no_option(dialect: Dialect) -> None:
     dashed = ModelOptions(path=Path("--help"))

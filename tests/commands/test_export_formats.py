@@ -20,7 +20,7 @@ from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
@@ -309,6 +309,12 @@ def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> Non
     assert (volume["source"], volume["target"]) == (str(blobs.resolve()), "/models")
     assert {"/models/one", "/models/two"} <= set(service["command"])
     assert text.startswith("# files in your own arguments have to be mounted too\n")
+
+
+def test_numbers_that_were_chosen_are_written_beside_those_that_a_command_gave() -> None:
+    chosen = Speculation(NgramSimple(size_n=12, size_m=9))
+    words = changed(speculation=chosen, extra=(), given=frozenset()).arguments(Dialect.LLAMA_CPP)
+    assert words[-4:] == ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-m", "9"]
 
 
 def test_a_path_that_is_no_text_is_an_error() -> None:

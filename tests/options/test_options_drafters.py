@@ -34,7 +34,6 @@ from spectui.options.drafters import (
     kind_of,
     model_class,
     numbers_of,
-    old_defaults,
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation, speculation_of
@@ -59,11 +58,6 @@ def test_defaults_are_llama_servers() -> None:
     assert NgramMod().numbers == {"n_match": 24, "n_min": 48, "n_max": 64}
     assert NgramCache().numbers == {}
     assert Speculation() == Speculation(DraftSimple())
-
-
-def test_defaults_of_before_spring_2026() -> None:
-    assert old_defaults(DraftSimple) == DraftSimple(draft_max=16, draft_p_min=0.75)
-    assert old_defaults(NgramMod) == NgramMod()
 
 
 @pytest.mark.server
