@@ -24,7 +24,7 @@ from spectui.server.kept import KeptProcess
 from tests.commands.test_export import hostile
 from tests.commands.test_shell_scripts import parts
 from tests.support.commands import typed, variables
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -61,14 +61,6 @@ def test_a_compose_file_with_a_list(word: str, tmp_path_factory: pytest.TempPath
     assert words_of(path) == ("--alias", word, "-v")
 
 
-@given(word=printable.filter(lambda text: "${" not in text))
-def test_a_llama_swap_file_with_quotes(word: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    command = shlex.join(["llama-server", "--alias", word, "-v"])
-    text = yaml.safe_dump({"models": {"a": {"cmd": command}}}, allow_unicode=True)
-    path = in_file(tmp_path_factory.getbasetemp(), "swap.yaml", text)
-    assert words_of(path) == ("--alias", word, "-v")
-
-
 def test_a_hostile_path_in_a_file_of_every_kind(tmp_path: Path) -> None:
     script = in_file(tmp_path, "a.sh", f"llama-server -m {shlex.quote(HOSTILE)} -c 5\n")
     unit = in_file(tmp_path, "a.service", f'[Service]\nExecStart=llama-server -m "{HOSTILE}" -c 5')
@@ -82,29 +74,7 @@ def test_a_hostile_path_in_a_file_of_every_kind(tmp_path: Path) -> None:
 # Shell
 
 
-@table(
-    ("text", "reason"),
-    [
-        ("", "has no arguments"),
-        ("llama-server -c 5 -cd", "-cd lacks its value; write it"),
-        ("llama-server --control-vector-layer-range 5", "lacks its values; write both"),
-        ("LLAMA_ARG_CONT_BATCHING=perhaps llama-server", "CONT_BATCHING is 'perhaps'"),
-        ("/nowhere/compose.yaml:llama", "does not exist"),
-        ("pid:99999999999", "there is no process"),
-        ("pid:one", "pid:one names no process"),
-        (f"pid:{os.getpid()}", f"process {os.getpid()} is no llama-server but"),
-        ("/", "/ is a folder"),
-        ("llama-server -m a\0", "holds a NUL character"),
-        ("/dev/null", "/dev/null is no regular file"),
-        ("bash serve-other.bash", "starts bash, which is no llama-server"),
-        ("docker exec server llama-server -m x", "starts a container"),
-        ("hello world", "'hello' is no file here, and no program"),
-        ("llama-server -hf user/repo", "from the hub .-hf user/repo.*-m FILE"),
-        ("llama-server -hfd user/draft -m m", "-md FILE"),
-        ("llama-server --models-preset x.ini", "starts a router .--models-preset x.ini"),
-        ("llama-server --fim-qwen-7b-spec", "stands for a model of the hub"),
-    ],
-)
+@table(("text", "reason"), rules()["unreadable"])
 def test_what_cannot_be_read(text: str, reason: str) -> None:
     with pytest.raises(BadInputError, match=reason) as caught:
         take_over(read_command(text))

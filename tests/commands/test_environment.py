@@ -145,19 +145,15 @@ def test_the_home_folder_is_put_in_place_where_files_are_opened(
     assert opened_here(plain) is plain
 
 
-@table(
-    "text",
-    [
+def test_a_home_folder_that_cannot_be_kept_is_refused() -> None:
+    for text in (
         "llama-server --alias ~/a -m b",
         "llama-server -m x$HOME/a",
-        "A='~/x' llama-server -m a",
         "export A='~'\nllama-server -m a",
         "cd ~/..\nllama-server -m a",
-    ],
-)
-def test_a_home_folder_that_cannot_be_kept_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="home folder"):
-        read_command(text)
+    ):
+        with pytest.raises(BadInputError, match="home folder"):
+            read_command(text)
 
 
 def test_a_folder_called_so_is_none() -> None:

@@ -161,19 +161,6 @@ def test_a_samplers_rounding_error_is_not_shown() -> None:
 NGRAM = NgramSimple(size_n=12, size_m=48)
 
 
-@table("draft", [None, DRAFT])
-def test_an_ngram_drafter_is_written_with_its_sizes_and_no_draft(
-    draft: ModelOptions | None,
-) -> None:
-    off = arguments(draft=None, speculation=None)
-    found = arguments(draft=draft, speculation=Speculation(NGRAM))
-    assert found[: len(off)] == off
-    assert found[len(off) :] == [
-        *("--spec-type", "ngram-simple"),
-        *("--spec-ngram-simple-size-n", "12", "--spec-ngram-simple-size-m", "48"),
-    ]
-
-
 @table(
     ("config", "flags"),
     [
@@ -220,11 +207,6 @@ def test_ik_llama_cpp_takes_two_stages_of_which_the_second_is_no_ngram_drafter()
     for speculation in (Speculation(mod, (NGRAM,)), SPECULATION.after([NGRAM, mod])):
         with pytest.raises(BadInputError, match="it takes one drafter, and one n-gram drafter"):
             arguments(speculation=speculation, dialect=Dialect.IK)
-
-
-def test_speculation_without_a_draft_is_a_defect_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="no draft"):
-        arguments(draft=None)
 
 
 @ALL_DIALECTS

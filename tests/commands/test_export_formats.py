@@ -20,13 +20,13 @@ from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.commands.test_export import contexts, hostile, models, speculations
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.tables import table
+from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -279,22 +279,10 @@ def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:
     assert "jinja" in text.lower()
 
 
-@table(
-    ("extra", "ports", "command"),
-    [
-        ((), "127.0.0.1:8080:8080", "8080"),
-        (("--port", "9000"), "127.0.0.1:9000:9000", "9000"),
-        (("--host", "0.0.0.0"), "8080:8080", "8080"),  # noqa: S104 - the user's own choice
-        (("--host", "::1,::"), "8080:8080", "8080"),
-        (("--host", "::1"), "[::1]:8080:8080", "8080"),
-        (("--host", "192.168.1.5"), "192.168.1.5:8080:8080", "8080"),
-        (("--host", "localhost", "--port", "0"), "127.0.0.1:8080:8080", "8080"),
-    ],
-)
-def test_compose_publishes_what_the_user_opened(
-    extra: tuple[str, ...], ports: str, command: str
-) -> None:
-    [service] = yaml.safe_load(current(changed(extra=extra), Format.COMPOSE))["services"].values()
+@table(("extra", "ports", "command"), rules()["ports"])
+def test_compose_publishes_what_the_user_opened(extra: str, ports: str, command: str) -> None:
+    text = current(changed(extra=tuple(extra.split())), Format.COMPOSE)
+    [service] = yaml.safe_load(text)["services"].values()
     assert service["ports"] == [ports]
     assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
 
@@ -321,6 +309,12 @@ def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> Non
     assert (volume["source"], volume["target"]) == (str(blobs.resolve()), "/models")
     assert {"/models/one", "/models/two"} <= set(service["command"])
     assert text.startswith("# files in your own arguments have to be mounted too\n")
+
+
+def test_numbers_that_were_chosen_are_written_beside_those_that_a_command_gave() -> None:
+    chosen = Speculation(NgramSimple(size_n=12, size_m=9))
+    words = changed(speculation=chosen, extra=(), given=frozenset()).arguments(Dialect.LLAMA_CPP)
+    assert words[-4:] == ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-m", "9"]
 
 
 def test_a_path_that_is_no_text_is_an_error() -> None:
@@ -360,27 +354,6 @@ def served(tiny: TinyPath, tmp_path: Path) -> ExportSetup:
         extra=("-np", "1", "--no-webui"),
         name="a pair",
     )
-
-
-@pytest.mark.server
-def test_the_real_server_takes_the_variables(
-    served: ExportSetup,
-    llama_server_binary: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    start, *lines = current(served, Format.ENV).splitlines()
-    for assignment in lines:
-        monkeypatch.setenv(*shlex.split(assignment)[0].split("=", 1))
-    arguments = shlex.split(start.partition("llama-server")[2])
-    assert arguments == []
-    log = tmp_path / "server.log"
-    with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
-        properties = get(server, "/props").json()
-        completion = server.complete("one ring", n_predict=16, ignore_eos=True)
-    assert properties["model_path"] == str(served.target.path)
-    assert properties["default_generation_settings"]["n_ctx"] == 512
-    assert completion.n_drafted > 0
 
 
 @pytest.mark.server

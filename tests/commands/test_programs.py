@@ -46,19 +46,10 @@ def test_an_option_of_another_program_is_told_as_its() -> None:
         assert error.replacement == ""
 
 
-@table(
-    "text",
-    [
-        "llama-bench -m a -p 512",
-        "llama-bench",
-        "numactl -N 0 ./build/bin/llama-bench -m a",
-        "llama-run a.gguf hi",
-        "./quantize a.gguf b.gguf Q4_K_M",
-    ],
-)
-def test_a_program_with_other_options_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="whose options are not llama-server's"):
-        read_command(text)
+def test_a_program_with_other_options_is_refused() -> None:
+    for text in ("numactl -N 0 ./bin/llama-bench -m a", "llama-run a.gguf hi", "./quantize a b Q8"):
+        with pytest.raises(BadInputError, match="whose options are not llama-server's"):
+            read_command(text)
 
 
 # A server without a model, and variables that nobody reads

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.commands.formats import Format
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.paths import STORAGE_VARIABLE
@@ -45,16 +46,12 @@ def test_a_composed_service_keeps_no_secret(tmp_path: Path) -> None:
 
 
 @table("text", COMMANDS)
-@table("verb", [("lint", "--no-models"), ("lint", "--no-models", "--fix")])
-def test_what_is_printed_has_no_secret(spectui: Spectui, text: str, verb: tuple[str, ...]) -> None:
-    spectui(*verb, text)
-    assert KEPT not in spectui.out + spectui.err
-    assert "secret" in spectui.err
-
-
-@table("text", COMMANDS)
-def test_what_is_exported_has_no_secret(spectui: Spectui, text: str) -> None:
-    for format_ in ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json"):
+def test_what_is_printed_has_no_secret(spectui: Spectui, text: str) -> None:
+    for more in ((), ("--fix",)):
+        spectui("lint", "--no-models", *more, text)
+        assert KEPT not in spectui.out + spectui.err
+        assert "secret" in spectui.err
+    for format_ in Format:
         spectui("export", "--from", text, "--format", format_)
         assert KEPT not in spectui.out + spectui.err
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-from pathlib import Path
 
 import click
 import pytest
@@ -12,17 +11,15 @@ from hypothesis import strategies as st
 
 from spectui.cli.bench import command as bench
 from spectui.commands.arguments import server_arguments
-from spectui.commands.launch import ExportSetup
 from spectui.commands.server_options import server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError, UsageError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import HIDDEN_STATE_KINDS, DraftSimple
-from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions, Numa
-from spectui.options.speculation import Speculation
-from tests.commands.test_export import contexts, hostile, models, speculations
+from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.options.setup import CpuOptions, Numa
+from tests.commands.test_export import hostile
 from tests.support.tables import rules, table
 
 NOT_LLAMA_SERVERS = {
@@ -72,39 +69,6 @@ def test_no_two_options_share_a_name() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("dialect", list(Dialect))
-@settings(deadline=None)
-@given(target=models(), draft=models(moe=False), context=contexts, speculation=speculations)
-def test_an_exported_command_is_read_back(
-    dialect: Dialect,
-    target: ModelOptions,
-    draft: ModelOptions,
-    context: ContextOptions,
-    speculation: Speculation,
-) -> None:
-    assume(not any(str(m.path).startswith("~/") for m in (target, draft)))
-    arguments = server_arguments(target, draft, context, speculation, dialect=dialect)
-    command = shlex.join(["llama-server", *arguments])
-    takeover, own = take_over(read_command(command)), speculation.own
-    assert isinstance(own, DraftSimple)
-    assert takeover.extra == ()
-    again = taken(command)
-    for name, wanted in (
-        ("draft-max", str(own.draft_max)),
-        ("draft-min", str(own.draft_min)),
-        ("ctx-size", str(context.ctx_size)),
-        ("flash-attn", str(context.flash_attn)),
-    ):
-        assert again[name] == (wanted,)
-    assert float(again["draft-p-min"][0]) == pytest.approx(own.draft_p_min, abs=1e-6)
-    assert Path(again["model"][0]) == target.path
-    assert Path(again["model-draft"][0]) == draft.path
-    assert ("no-mmap" in again) == (not target.mmap)
-    assert ("cpu-moe" in again) == target.cpu_moe
-    assert again.get("cache-type-k", ("f16",)) == (target.cache_type_k,)
-    assert again.get("cache-type-v-draft", ("f16",)) == (draft.cache_type_v,)
-
-
 @settings(deadline=None)
 @given(words=st.lists(hostile, max_size=4))
 def test_what_is_unknown_travels_as_it_stands(words: list[str]) -> None:
@@ -116,11 +80,6 @@ def test_what_is_unknown_travels_as_it_stands(words: list[str]) -> None:
 def test_the_last_of_a_switch_and_its_negation_counts() -> None:
     assert only("-nkvo --kv-offload --no-op-offload") == {"no-op-offload": ()}
     assert only("-kvo -nkvo --no-op-offload --op-offload") == {"no-kv-offload": ()}
-
-
-def test_a_split_that_only_the_server_has_travels() -> None:
-    assert only("-sm row") == {"split-mode": ("row",)}
-    assert (only("-sm tensor"), extra("-sm tensor")) == ({}, ("-sm", "tensor"))
 
 
 def test_sampling_is_taken_and_travels_since_the_export_does_not_write_it() -> None:
@@ -158,20 +117,9 @@ def test_how_models_are_loaded(words: str, load_mode: str) -> None:
     assert taken.extra == ()
 
 
-@table(
-    ("words", "cpus"),
-    [
-        ("-C f", (0, 1, 2, 3)),
-        ("--cpu-mask 0x0105 --cpu-range 4-5", (0, 2, 4, 5, 8)),
-        ("-C 1 -C 4", (0, 2)),
-        ("-Cr -2", (0, 1, 2)),
-        ("-Cr 509-", (509, 510, 511)),
-        ("-Cr 3-1", ()),
-        ("-C 0", ()),
-        (f"-C {'0' * 127}1ffff", (0,)),
-    ],
-)
-def test_processors_of_masks_and_ranges(words: str, cpus: tuple[int, ...]) -> None:
+@table(("words", "told"), rules()["processors"])
+def test_processors_of_masks_and_ranges(words: str, told: str) -> None:
+    cpus = tuple(map(int, told.split()))
     context = take_over(read_command(f"llama-server -m t {words}")).to_setup().context
     assert context.cpu.cpus == cpus
     words = words.replace("-Cr", "-Crb").replace("-C ", "-Cb ")
@@ -180,18 +128,7 @@ def test_processors_of_masks_and_ranges(words: str, cpus: tuple[int, ...]) -> No
     assert (context.cpu.cpus, context.cpu_batch.cpus) == ((), cpus)
 
 
-@table(
-    ("words", "said"),
-    [
-        ("-C 0xg", "--cpu-mask 0xg: write hexadecimal digits, such as 0xff"),
-        ("-Cr 3", "--cpu-range 3: write the first and the last processor, up to 511"),
-        ("-Cr 0-512", "--cpu-range 0-512: "),
-        ("--prio 4", "--prio: 4 is out of range"),
-        ("--poll x", "--poll: 'x' is no whole number"),
-        ("--numa everywhere", "--numa: 'everywhere' is not one of distribute, isolate, numactl"),
-        ("--load-mode 7", "--load-mode: '7' is not one of auto, none, mmap, "),
-    ],
-)
+@table(("words", "said"), rules()["threads"])
 def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
@@ -232,14 +169,6 @@ def test_every_option_of_threads_and_loading_comes_back() -> None:
     assert take_over(read_command(shlex.join(["llama-server", *written]))).to_setup() == setup
 
 
-@table(
-    ("given_", "value"),
-    [("-fa", "on"), ("-fa 1", "on"), ("-fa off", "off"), ("-fa auto", "auto"), ("-fa -t 2", "on")],
-)
-def test_flash_attention_with_and_without_its_value(given_: str, value: str) -> None:
-    assert only(given_)["flash-attn"] == (value,)
-
-
 def test_the_last_of_two_wins_except_for_tensor_overrides() -> None:
     found = only("-c 1 -ot a=CPU -c 2 -ot b=CPU,c=CPU")
     assert found == {"ctx-size": ("2",), "override-tensor": ("a=CPU", "b=CPU,c=CPU")}
@@ -267,27 +196,6 @@ def test_ngram_drafters_are_taken_over_with_their_options() -> None:
     }
     assert extra("--spec-type ngram-cache") == ()
     assert only("--spec-type draft-mtp") == {"spec-type": ("draft-mtp",)}
-
-
-def test_placement_of_a_draft_is_taken_and_dropped_with_the_draft() -> None:
-    words = "-m m -md d -cmoed -otd exps=RPC0 -devd none --jinja"
-    found = take_over(read_command(f"llama-server {words}"))
-    assert found.extra == ("--jinja",)
-    setup = found.to_setup()
-    assert setup.draft is not None
-    assert (setup.draft.cpu_moe, setup.draft.devices.names) == (False, ())
-    assert [one.buffer for one in setup.draft.override_tensor] == ["CPU", "RPC0"]
-    launch = ExportSetup(
-        target=setup.target,
-        draft=setup.draft,
-        context=setup.context,
-        speculation=None,
-        extra=found.extra,
-        name="m",
-    ).launch(Dialect.LLAMA_CPP)
-    again = take_over(read_command(launch.text))
-    assert again.to_setup().draft is None
-    assert again.extra == ("--jinja",)
 
 
 def test_variables_are_options_and_arguments_win_over_them() -> None:

@@ -34,8 +34,6 @@ from spectui.options.drafters import (
     kind_of,
     model_class,
     numbers_of,
-    old_defaults,
-    with_kind,
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation, speculation_of
@@ -60,11 +58,6 @@ def test_defaults_are_llama_servers() -> None:
     assert NgramMod().numbers == {"n_match": 24, "n_min": 48, "n_max": 64}
     assert NgramCache().numbers == {}
     assert Speculation() == Speculation(DraftSimple())
-
-
-def test_defaults_of_before_spring_2026() -> None:
-    assert old_defaults(DraftSimple) == DraftSimple(draft_max=16, draft_p_min=0.75)
-    assert old_defaults(NgramMod) == NgramMod()
 
 
 @pytest.mark.server
@@ -202,11 +195,3 @@ def test_kinds_of_options_are_asked_in_the_servers_order() -> None:
     assert alone.model is None
     assert not Speculation(NgramSimple(), (NgramMod(),)).has_server_order
     assert not Speculation(NgramMod(), (NgramMod(n_max=8),)).has_server_order
-
-
-@table("model", MODELS)
-def test_numbers_are_handed_to_another_kind(model: type[ModelDrafter]) -> None:
-    setting = DraftSimple(draft_max=9, draft_min=2, draft_p_min=0.25)
-    other = with_kind(setting, kind_of(model))
-    assert isinstance(other, model)
-    assert other.numbers == setting.numbers

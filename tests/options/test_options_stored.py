@@ -18,7 +18,6 @@ from spectui.options.drafters import (
     HiddenStateDrafter,
     ModelDrafter,
     NgramDrafter,
-    NgramMod,
     NgramSimple,
     numbers_of,
 )
@@ -39,18 +38,8 @@ _NGRAM = {"kind": "ngram-simple", "size_n": 12, "min_hits": 1, "n_match": 24, "n
 """What every n-gram drafter was kept with."""
 _MODEL = {"draft_max": 3, "draft_min": 0, "draft_p_min": 0.0}
 _FLAT: dict[str, Any] = {**_MODEL, "ngram": None, "mtp": False, "reader": None, "ahead": []}
-SIMPLE = {**_FLAT, "draft_max": 8, "ngram": {**_NGRAM, "size_n": 4}}
-MOD = {**_FLAT, "draft_max": 16, "ngram": {**_NGRAM, "kind": "ngram-mod", "n_min": 0}}
 FLAT: list[tuple[Mapping[str, Any], Speculation]] = [
-    ({**_FLAT, "draft_max": 2, "mtp": True}, Speculation(DraftMtp(draft_max=2))),
     ({**_FLAT, "reader": "draft-eagle3"}, Speculation(DraftEagle3())),
-    (
-        {**_FLAT, "draft_max": 5, "ahead": [SIMPLE, MOD]},
-        Speculation(
-            DraftSimple(draft_max=5),
-            (NgramSimple(size_n=4, size_m=8), NgramMod(n_min=0, n_max=16)),
-        ),
-    ),
     # Versions that knew neither MTP layers nor readers, nor drafters ahead, nor n-grams.
     ({**_MODEL, "ngram": None, "mtp": False, "ahead": []}, Speculation()),
     (

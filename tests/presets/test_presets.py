@@ -226,13 +226,6 @@ def test_a_split_model_is_found_once_all_its_parts_are_there(models: Path) -> No
     assert find_preset("mine").find_target() == models / "Target-00001-of-00003.gguf"
 
 
-def test_a_shown_preset_is_the_file(spectui: Spectui, shipped: Preset) -> None:
-    assert spectui("presets", "show", shipped.name) == 0
-    first, _, rest = spectui.out.partition("\n")
-    assert first == f"# {find_preset(shipped.name).path}"
-    assert rest == shipped.path.read_text(encoding="utf-8")
-
-
 def test_the_others_are_listed_beside_one_that_is_broken(spectui: Spectui, mine: Path) -> None:
     broken = mine.with_name("broken.toml")
     broken.write_text("name = 3")

@@ -23,6 +23,7 @@ from tests.support.pull import (
     FIRST,
     GOES_ON,
     MIB,
+    MINE,
     SECOND,
     SMALL,
     TARGET,
@@ -52,6 +53,9 @@ def test_what_is_fetched_makes_the_preset_ready_and_is_not_fetched_again(
     assert preset.is_ready
     assert preset.find_target() == paths[0]
     assert not list(folder.rglob("*.part"))
+    # Where the hub sends for the bytes is another's server.
+    assert set(hub.authorizations) == {f"Bearer {MINE}"}
+    assert {request.authorization for request in hub.fetched} == {None}
 
     assert pull("mine") == 0, pull.err
     assert len(hub.fetched) == 3

@@ -5,10 +5,10 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -67,21 +67,13 @@ class Hub:
         self.repos: dict[str, dict[str, Served]] = {}
         self.listing_refused: Refusal | None = None
         self.file_refused: Refusal | None = None
-        self.knows_ranges = True
         self.sent_first: deque[Refusal] = deque()
         """What comes instead of bytes, for one request after the other."""
-        self.warning: str | None = None
-        """For the library to tell its user, with every answer."""
         self.drops_after: deque[int] = deque()
         """Bytes after which the connection of one request after the other is closed."""
-        self.holds_after: int | None = None
-        """Bytes after which nothing more comes until ``released``."""
-        self.released = Event()
         self.authorizations: list[str | None] = []
         """Of requests to the hub itself."""
         self.fetched: list[Fetched] = []
-        self.left_unread = Event()
-        """Whether somebody was gone before an answer was sent."""
         self.strange: list[str] = []
         """Paths of requests that fetching has no need of."""
 
@@ -91,10 +83,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        try:
+        # Somebody may be gone before an answer was sent.
+        with suppress(BrokenPipeError, ConnectionResetError):
             self._answer(path)
-        except (BrokenPipeError, ConnectionResetError):
-            self.hub.left_unread.set()
 
     def _answer(self, path: str) -> None:
         if path.startswith("/api/models/"):
@@ -144,20 +135,15 @@ class _Handler(BaseHTTPRequestHandler):
         if self.hub.sent_first:
             self._refuse(self.hub.sent_first.popleft())
             return
-        rest = content[asked.start : asked.stop] if self.hub.knows_ranges else content
+        rest = content[asked.start : asked.stop]
         budget = self.hub.drops_after.popleft() if self.hub.drops_after else len(rest)
         if budget == 0:
             return
-        self.send_response(206 if self.hub.knows_ranges else 200)
-        if self.hub.knows_ranges:
-            span = f"{asked.start}-{asked.stop - 1}/{len(content)}"
-            self.send_header("Content-Range", f"bytes {span}")
+        self.send_response(206)
+        span = f"{asked.start}-{asked.stop - 1}/{len(content)}"
+        self.send_header("Content-Range", f"bytes {span}")
         self.send_header("Content-Length", str(len(rest)))
         self.end_headers()
-        if self.hub.holds_after is not None:
-            self.wfile.write(rest[: self.hub.holds_after])
-            self.hub.released.wait()
-            return
         self.wfile.write(rest[:budget])
 
     def _asked(self, size_bytes: int) -> range:
@@ -165,11 +151,6 @@ class _Handler(BaseHTTPRequestHandler):
         assert found is not None
         last = int(found[2]) if found[2] else size_bytes - 1
         return range(int(found[1]), min(last + 1, size_bytes))
-
-    def end_headers(self) -> None:
-        if self.hub.warning is not None:
-            self.send_header("X-HF-Warning", self.hub.warning)
-        super().end_headers()
 
     def _refuse(self, refusal: Refusal) -> None:
         self.send_response(refusal.status)
@@ -196,6 +177,5 @@ def serving() -> Iterator[Hub]:
         try:
             yield hub
         finally:
-            hub.released.set()
             server.shutdown()
             thread.join()

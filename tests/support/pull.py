@@ -1,12 +1,8 @@
 """What pulls are tested with: a preset of one's own, and the command that fetches it."""
 
-import fcntl
 import hashlib
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -35,9 +31,6 @@ _AMBIENT = re.compile(
     r"HF_.*|HUGGING_FACE_HUB_TOKEN|TRANSFORMERS_OFFLINE|.*_PROXY|SSL_CERT_.*|GITHUB_ACTIONS",
     re.IGNORECASE,
 )
-
-Start = Callable[..., "subprocess.Popen[str]"]
-"""``spectui models pull`` as a program."""
 
 
 class Pull(Spectui):
@@ -81,8 +74,3 @@ def starts(hub: Hub, name: str) -> list[int]:
 def put(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-
-
-def lock(file: BinaryIO) -> None:
-    """Keep other processes out, or fail at once."""
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

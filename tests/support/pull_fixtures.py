@@ -4,8 +4,6 @@ Test modules take them with ``pytest_plugins``, with those of the command line.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,11 +24,8 @@ from tests.support.pull import (
     SMALL,
     TARGET,
     Pull,
-    Start,
     is_ambient,
 )
-
-MODULE = ["-m", "spectui", "models", "pull", "mine"]
 
 
 @pytest.fixture
@@ -90,22 +85,3 @@ def pull(
     close_session()
     yield pull
     close_session()
-
-
-@pytest.fixture
-def start(preset_path: Path, home: Path, hub: Hub) -> Start:
-    """As a program, with the variables of huggingface_hub that are given."""
-    assert preset_path.is_file()
-    kept = {name: value for name, value in os.environ.items() if not is_ambient(name)}
-    kept |= {"HF_HOME": str(home / "huggingface"), "HF_ENDPOINT": hub.url}
-
-    def start(*before: str, token: str = "") -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, *before, *MODULE],
-            env=kept | {"HF_TOKEN": token},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
