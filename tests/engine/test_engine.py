@@ -239,7 +239,7 @@ def test_greedy_output_does_not_depend_on_the_draft(
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(draft)))
     for sampling in (SamplingConfig(temp=0.0), ENDLESS):
-        command = request(n_predict=120, sampling=sampling)
+        command = request(n_predict=60, sampling=sampling)
         plain = engine.generate(command)
         for config in (
             speculation(1),

@@ -42,6 +42,10 @@ CONTEXTS = {
     "usual": ContextOptions(threads=1),
     "odd": ContextOptions(ctx_size=1000, batch_size=200, threads=1),
 }
+MTP_CONTEXTS = [
+    pytest.param(context, id=name, marks=[pytest.mark.ci] * (name != "odd"))
+    for name, context in CONTEXTS.items()
+]
 ALIVE_S = 30.0
 """A process that was told to end has ended long before."""
 
@@ -81,7 +85,7 @@ def test_a_plan_is_what_a_load_allocates(
     assert plan.draft is None
 
 
-@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+@pytest.mark.parametrize("context", MTP_CONTEXTS)
 @pytest.mark.parametrize("arch", WRITERS)
 def test_a_plan_with_mtp_layers_is_what_they_allocate(
     planner: Planner, tmp_path: Path, arch: str, context: ContextOptions
@@ -104,7 +108,7 @@ def test_a_plan_with_mtp_layers_is_what_they_allocate(
     assert without.target.info.mtp_layers == plan.target.info.mtp_layers > 0
 
 
-@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+@pytest.mark.parametrize("context", MTP_CONTEXTS)
 @pytest.mark.parametrize("arch", [*WRITERS, "gemma4"])
 def test_a_plan_with_a_file_of_mtp_layers_is_what_both_allocate(
     planner: Planner, tmp_path: Path, arch: str, context: ContextOptions
@@ -149,6 +153,7 @@ def test_a_draft_has_its_own_cache_types(
     assert plan.incompatibility is None
 
 
+@pytest.mark.ci
 @pytest.mark.models
 @pytest.mark.parametrize(("ctx_size", "cache_type"), [(512, "f16"), (4096, "q8_0")])
 def test_a_real_models_plan_is_what_it_allocates(

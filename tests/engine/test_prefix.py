@@ -74,7 +74,7 @@ def generated(
 
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize(("n_prefix", "n_rest"), [(20, 1), (70, 30), (64, 64), (150, 90)])
+@pytest.mark.parametrize(("n_prefix", "n_rest"), [(20, 1), (64, 64), (150, 30)])
 def test_going_on_from_a_kept_prompt_changes_no_bit(
     engine: Engine, architecture: str, number: int, n_prefix: int, n_rest: int
 ) -> None:
@@ -82,7 +82,7 @@ def test_going_on_from_a_kept_prompt_changes_no_bit(
     speculation = drafting(architecture)[number]
     command = Generate(
         prompt=text,
-        n_predict=24,
+        n_predict=12,
         sampling=ENDLESS,
         speculation=speculation,
         n_prefix=n_prefix,
@@ -103,7 +103,7 @@ def test_a_kept_prompt_changes_no_bit(engine: Engine, architecture: str, number:
     text = tuple((5 * n * n + 11 * n + number) % 200 + 20 for n in range(200))
     command = Generate(
         prompt=text,
-        n_predict=24,
+        n_predict=12,
         sampling=ENDLESS,
         speculation=drafting(architecture)[number],
         reuse_prompt=True,

@@ -29,7 +29,6 @@ AMD_CARD = "amdgpu: a card behind its own bridge"
 AMD_PROCESSOR = "amdgpu: a processor's GPU"
 XE_CARD = "xe: a card"
 I915_PROCESSOR = "i915: a processor's GPU"
-I915_CARD = "i915: a card of an older kernel"
 NO_TRAFFIC = Reading(None, "the kernel does not report PCIe traffic")
 
 
@@ -164,32 +163,6 @@ def test_an_intel_card_of_xe_tells_what_takes_no_root(tree: Tree) -> None:
     # The card's own end of the link says 2.5 GT/s, one lane.
     assert gpu.pcie_limit_bytes_per_s == Reading(8 * 1.969e9)
     assert gpu.pcie_rx_bytes_per_s == NO_TRAFFIC
-
-
-def test_the_gpu_of_an_intel_processor_tells_its_clock_and_its_heat(tree: Tree) -> None:
-    tree.add(I915_PROCESSOR)
-    tree.after()
-    (gpu,) = tree.after()
-    assert gpu.in_ram
-    assert (gpu.source, gpu.address) == (GpuSource.I915, "0000:00:02.0")
-    assert gpu.clock_hz == Reading(1.5e9)
-    assert gpu.throttled_by == Known((Throttle.HEAT,))
-    assert gpu.utilisation == Reading(1.0)
-    assert gpu.memory_total_bytes == Reading(
-        None, "the kernel does not report the size of the memory"
-    )
-    assert gpu.power_w == Reading(None, "the kernel does not report power")
-
-
-def test_older_kernels_have_the_same_in_other_files(tree: Tree) -> None:
-    tree.add(I915_CARD)
-    (gpu,) = tree.after()
-    assert not gpu.in_ram
-    assert gpu.memory_total_bytes == Reading(16 * GIB)
-    assert gpu.clock_hz == Reading(2.1e9)
-    assert gpu.power_w == MEASURING
-    assert gpu.utilisation == MEASURING
-    assert gpu.throttled_by == Known(None, "the kernel does not report why the clock is low")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """The export screen, driven by keys and seen as text."""
 
-import asyncio
 import base64
 import dataclasses
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -78,23 +78,18 @@ class Host(ColouredApp[None]):
         return [note.message for note in self._notifications]
 
 
-Scenario = Callable[[Host, Pilot[None]], Awaitable[None]]
-
-
-def drive(
-    scenario: Scenario,
+@asynccontextmanager
+async def exporting(
     *,
     choices: tuple[ExportChoice, ...] = CHOICES,
     size: tuple[int, int] = (80, 24),
     glyphs: Glyphs = UNICODE,
-) -> None:
-    async def run() -> None:
-        app = Host(choices, glyphs)
-        async with app.run_test(size=size) as pilot:
-            await handled(pilot)
-            await scenario(app, pilot)
-
-    asyncio.run(run())
+) -> AsyncIterator[tuple[Host, Pilot[None]]]:
+    """The screen with what can be exported."""
+    app = Host(choices, glyphs)
+    async with app.run_test(size=size) as pilot:
+        await handled(pilot)
+        yield app, pilot
 
 
 def lines(app: App[None]) -> list[str]:
@@ -106,44 +101,35 @@ def on_screen(app: App[None]) -> str:
     return "\n".join(line.rstrip() for line in lines(app))
 
 
-async def press(app: Host, pilot: Pilot[None], *keys: str) -> None:
-    del app
-    await press_keys(pilot, *keys)
-
-
 def rendered(choice: int, dialect: Dialect, format_: Format) -> str:
     return render(CHOICES[choice].setup.launch(dialect), format_)
 
 
-def test_every_format_of_every_choice_is_reached_with_the_arrows() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "down")
+async def test_every_format_of_every_choice_is_reached_with_the_arrows() -> None:
+    async with exporting() as (app, pilot):
+        await press_keys(pilot, "down", "down")
         for format_ in Format:
             assert app.export.text == rendered(0, Dialect.LLAMA_CPP, format_)
             assert f"[{format_}]" in on_screen(app)
-            await press(app, pilot, "right")
+            await press_keys(pilot, "right")
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
-        await press(app, pilot, "left")
+        await press_keys(pilot, "left")
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.JSON)
-        await press(app, pilot, "up", "up", "left")
+        await press_keys(pilot, "up", "up", "left")
         assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.JSON)
 
-    drive(scenario)
 
-
-def test_every_dialect_is_reached_with_the_arrows() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down")
+async def test_every_dialect_is_reached_with_the_arrows() -> None:
+    async with exporting() as (app, pilot):
+        await press_keys(pilot, "down")
         for dialect in Dialect:
             assert app.export.text == rendered(0, dialect, Format.LLAMA_SERVER)
             assert f"[{dialect}]" in on_screen(app)
-            await press(app, pilot, "l")
-
-    drive(scenario)
+            await press_keys(pilot, "l")
 
 
-def test_an_option_is_chosen_by_a_click() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
+async def test_an_option_is_chosen_by_a_click() -> None:
+    async with exporting() as (app, pilot):
         column = lines(app)[2].index(" compose ")
         await pilot.click("#format", offset=(column + 2, 0))
         await handled(pilot)
@@ -152,95 +138,81 @@ def test_an_option_is_chosen_by_a_click() -> None:
         await handled(pilot)
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.COMPOSE)
 
-    drive(scenario)
 
-
-def test_the_note_belongs_to_the_choice_and_is_no_markup() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_note_belongs_to_the_choice_and_is_no_markup() -> None:
+    async with exporting() as (app, pilot):
         assert "1.42× ± 0.1, [b]sure[/b]" in on_screen(app)
-        await press(app, pilot, "right")
+        await press_keys(pilot, "right")
         assert "sure" not in on_screen(app)
         assert not app.export.query_one("#note").display
-        await press(app, pilot, "right")
+        await press_keys(pilot, "right")
         assert "The target alone." in on_screen(app)
         assert "# speculation off" in on_screen(app)
 
-    drive(scenario)
 
-
-def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "right", "down", "left")
+async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
+    async with exporting() as (app, pilot):
+        await press_keys(pilot, "right", "down", "left")
         assert app.export.text is None
         screen = " ".join(on_screen(app).split())
         assert f"{UNICODE.warning} ik cannot place parts of a draft (--cpu-moe-draft of" in screen
         assert not app.export.query_one(TextArea).display
-        await press(app, pilot, "c", "s")
+        await press_keys(pilot, "c", "s")
         assert app.clipboard == ""
         assert not app.bar.display
         reasons = [toast.message for toast in app._notifications]
         for what, reason in zip(("copy", "save"), reasons, strict=True):
             assert reason.startswith(f"There is nothing to {what}: ik cannot place parts of a")
-        await press(app, pilot, "left")
+        await press_keys(pilot, "left")
         assert app.export.query_one(TextArea).display
         assert "cannot place" not in on_screen(app)
 
-    drive(scenario)
 
-
-def test_copying_writes_osc_52_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
+async def test_copying_writes_osc_52_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with exporting() as (app, pilot):
         driver = app._driver
         assert driver is not None
         monkeypatch.setattr(driver, "write", app.written.append)
-        await press(app, pilot, "c")
+        await press_keys(pilot, "c")
         text = rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER).removesuffix("\n")
         code = base64.b64encode(text.encode()).decode()
         assert f"\x1b]52;c;{code}\a" in "".join(app.written)
         assert app.clipboard == text
         assert any("OSC 52" in toast for toast in app.toasts)
 
-    drive(scenario)
 
-
-def test_saving_asks_for_a_path_and_writes_the_file(
+async def test_saving_asks_for_a_path_and_writes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "s")
+    async with exporting() as (app, pilot):
+        await press_keys(pilot, "s")
         assert Path(app.field.value) == tmp_path / "big-one.sh"
         assert app.focused is app.field
-        await press(app, pilot, "enter")
+        await press_keys(pilot, "enter")
         written = (tmp_path / "big-one.sh").read_text("utf-8")
         assert written == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
         assert not app.bar.display
         assert any("big-one.sh" in toast for toast in app.toasts)
         assert app.focused_id == "choice"
 
-    drive(scenario)
 
-
-def test_a_file_is_overwritten_only_after_a_second_enter(tmp_path: Path) -> None:
+async def test_a_file_is_overwritten_only_after_a_second_enter(tmp_path: Path) -> None:
     path, other = tmp_path / "flags", tmp_path / "other"
     for file in (path, other):
         file.write_text("mine")
-
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "s")
+    async with exporting(size=(120, 40)) as (app, pilot):
+        await press_keys(pilot, "s")
         app.field.value = str(path)
-        await press(app, pilot, "enter")
+        await press_keys(pilot, "enter")
         assert path.read_text() == "mine"
         assert "press Enter again" in " ".join(on_screen(app).split())
         app.field.value = str(other)
-        await press(app, pilot, "enter")
+        await press_keys(pilot, "enter")
         assert (path.read_text(), other.read_text()) == ("mine", "mine")
-        await press(app, pilot, "enter")
+        await press_keys(pilot, "enter")
         assert path.read_text() == "mine"
         assert other.read_text("utf-8") == app.export.text
-
-    drive(scenario, size=(120, 40))
 
 
 @pytest.mark.parametrize(
@@ -253,113 +225,99 @@ def test_a_file_is_overwritten_only_after_a_second_enter(tmp_path: Path) -> None
         ("~nobody-of-that-name/x", "is no path"),
     ],
 )
-def test_a_path_that_cannot_be_written_is_explained(
+async def test_a_path_that_cannot_be_written_is_explained(
     tmp_path: Path, typed: str, problem: str
 ) -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "s")
+    async with exporting(size=(200, 60)) as (app, pilot):
+        await press_keys(pilot, "s")
         app.field.value = typed.format(tmp_path)
-        await press(app, pilot, "enter")
+        await press_keys(pilot, "enter")
         assert problem in " ".join(on_screen(app).split())
         assert app.bar.display
-        await press(app, pilot, "x")
+        await press_keys(pilot, "x")
         assert problem not in " ".join(on_screen(app).split())
-
-    drive(scenario, size=(200, 60))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_escape_leaves_the_question_then_the_screen() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "s", "escape")
+async def test_escape_leaves_the_question_then_the_screen() -> None:
+    async with exporting() as (app, pilot):
+        await press_keys(pilot, "s", "escape")
         assert isinstance(app.screen, ExportScreen)
         assert not app.bar.display
-        await press(app, pilot, "escape")
+        await press_keys(pilot, "escape")
         assert not isinstance(app.screen, ExportScreen)
 
-    drive(scenario)
 
-
-def test_another_choice_closes_the_question() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "s")
+async def test_another_choice_closes_the_question() -> None:
+    async with exporting() as (app, pilot):
+        await press_keys(pilot, "s")
         await pilot.click("#format", offset=(28, 0))
         await handled(pilot)
         assert app.export.query_one("#format", ChoiceRow).index != 0
         assert not app.bar.display
 
-    drive(scenario)
+
+async def test_everything_is_in_sight_at_every_size() -> None:
+    options = (*(c.label for c in CHOICES), *Dialect, *Format)
+    async with exporting() as (app, pilot):
+        for size in SIZES:
+            await resize(pilot, *size)
+            screen = on_screen(app)
+            assert [option for option in options if option not in screen] == []
+            assert "llama-server -m" in screen
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_everything_is_in_sight_at_every_size(size: tuple[int, int]) -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await handled(pilot)
-        screen = on_screen(app)
-        options = (*(c.label for c in CHOICES), *Dialect, *Format)
-        assert [option for option in options if option not in screen] == []
-        assert "llama-server -m" in screen
-
-    drive(scenario, size=size)
-
-
-def test_long_lines_wrap_and_stay_readable_to_their_end() -> None:
+async def test_long_lines_wrap_and_stay_readable_to_their_end() -> None:
     path = Path("/models") / ("x" * 200) / "end of the path.gguf"
     setup = dataclasses.replace(OFF, target=ModelOptions(path=path))
-
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot)
+    async with exporting(choices=(ExportChoice(label="x", setup=setup, note=None),)) as (
+        app,
+        pilot,
+    ):
+        await handled(pilot)
         inner = [line.strip("│ ") for line in lines(app) if line.startswith("│")]
         assert "end of the path.gguf' -ngl all" in " ".join(" ".join(inner).split())
         assert app.export.query_one(TextArea).max_scroll_x == 0
 
-    drive(scenario, choices=(ExportChoice(label="x", setup=setup, note=None),))
 
-
-def test_a_live_resize_keeps_the_choice() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
-        await press(app, pilot, "down", "down", "right")
+async def test_a_live_resize_keeps_the_choice() -> None:
+    async with exporting(size=(120, 40)) as (app, pilot):
+        await press_keys(pilot, "down", "down", "right")
         await resize(pilot, 40, 20)
         assert "[args]" in on_screen(app)
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.ARGS)
 
-    drive(scenario, size=(120, 40))
 
-
-def test_control_characters_of_a_path_are_shown_and_copied_as_they_are() -> None:
+async def test_control_characters_of_a_path_are_shown_and_copied_as_they_are() -> None:
     path = Path("/m/\x1b[31mred\u202egnp.gguf")
     setup = dataclasses.replace(OFF, target=ModelOptions(path=path))
-
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
+    async with exporting(choices=(ExportChoice(label="x", setup=setup, note=None),)) as (
+        app,
+        pilot,
+    ):
         screen = on_screen(app)
         assert "\x1b" not in screen
         assert "␛[31mred<U+202E>gnp.gguf" in screen
-        await press(app, pilot, "c")
+        await press_keys(pilot, "c")
         assert str(path) in app.clipboard
 
-    drive(scenario, choices=(ExportChoice(label="x", setup=setup, note=None),))
 
-
-def test_ascii_mode_has_no_other_character_of_ours(tmp_path: Path) -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
+async def test_ascii_mode_has_no_other_character_of_ours(tmp_path: Path) -> None:
+    async with exporting(glyphs=ASCII) as (app, pilot):
         for keys in ((), ("s",), ("enter",), ("enter",), ("escape",), ("down", "left", "down")):
-            await press(app, pilot, *keys)
+            await press_keys(pilot, *keys)
             if keys == ("s",):
                 app.field.value = str(tmp_path)
             # The footer is Textual's.
             assert [line for line in lines(app)[:-1] if not line.isascii()] == []
 
-    drive(scenario, glyphs=ASCII)
 
-
-def test_the_text_cannot_be_edited() -> None:
-    async def scenario(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_text_cannot_be_edited() -> None:
+    async with exporting() as (app, pilot):
         before = app.export.query_one(TextArea).text
         app.export.query_one(TextArea).focus()
-        await press(app, pilot, "x", "enter", "backspace", "delete")
+        await press_keys(pilot, "x", "enter", "backspace", "delete")
         assert app.export.query_one(TextArea).text == before
-
-    drive(scenario)
 
 
 def test_the_actions_keep_their_ids() -> None:
@@ -367,13 +325,10 @@ def test_the_actions_keep_their_ids() -> None:
     assert ids == {"export.copy", "export.save", "export.back"}
 
 
-def test_every_option_stands_on_a_line_of_its_own_with_its_meaning() -> None:
+async def test_every_option_stands_on_a_line_of_its_own_with_its_meaning() -> None:
     shown: list[str] = []
-
-    async def look(app: Host, pilot: Pilot[None]) -> None:
+    async with exporting(size=(120, 50)) as (app, pilot):
         await handled(pilot)
         shown.extend(line.strip() for line in lines(app))
-
-    drive(look, size=(120, 50))
     (longest,) = [line for line in shown if line.startswith("--spec-draft-n-max")]
     assert longest.endswith("Most tokens per draft")

@@ -318,6 +318,9 @@ async def test_the_best_draft_is_highlighted_as_results_arrive_until_the_user_go
         assert stage.drafts.key == "alone"
         await stage.look_at(BIG)
         assert stage.app.told[-1][:2] == ("compare", BIG)
+        # One that would be slow is none.
+        await stage.inspect(replace(inspected(LARGER_DRAFT), slowness="it is read from disk"))
+        assert stage.drafts.key == "alone"
         await stage.inspect(inspected(LARGER_DRAFT))
         assert stage.drafts.key == str(LARGER_DRAFT.path)
         await stage.inspect(inspected(GOOD))

@@ -236,6 +236,7 @@ def test_a_terminal_that_is_closed_ends_everything(
     assert UserTurn(text="hello there") in session.entries
 
 
+@pytest.mark.ci
 def test_ctrl_c_quits_when_nothing_runs_and_nothing_native_is_drawn(
     arguments: list[str], tmp_path: Path
 ) -> None:
@@ -473,6 +474,7 @@ def test_wrong_options_are_told_as_those_of_the_program(tmp_path: Path) -> None:
     assert "cockpit" not in rest
 
 
+@pytest.mark.ci
 def test_an_unknown_look_is_named_and_the_default_taken(
     arguments: list[str], tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """The transcript on screen: who said what, where the view is, and what a resize may cost."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
@@ -30,20 +30,18 @@ class TranscriptApp(ColouredApp[None]):
         yield self.transcript
 
 
-def run(
-    scenario: Callable[[Transcript, Pilot[None]], Awaitable[None]],
+@asynccontextmanager
+async def shown(
     *,
     glyphs: Glyphs = UNICODE,
     transcript: Callable[[], Transcript] = Transcript,
     size: tuple[int, int] = (60, 12),
-) -> None:
-    async def main() -> None:
-        app = TranscriptApp(transcript(), glyphs)
-        async with app.run_test(size=size) as pilot:
-            await handled(pilot)
-            await scenario(app.transcript, pilot)
-
-    asyncio.run(main())
+) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
+    """A transcript on the screen."""
+    app = TranscriptApp(transcript(), glyphs)
+    async with app.run_test(size=size) as pilot:
+        await handled(pilot)
+        yield app.transcript, pilot
 
 
 def rows(transcript: Transcript) -> list[str]:
@@ -66,8 +64,8 @@ async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
         await handled(pilot)
 
 
-def test_turns_are_marked_and_notes_stand_below_them() -> None:
-    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+async def test_turns_are_marked_and_notes_stand_below_them() -> None:
+    async with shown() as (transcript, _pilot):
         say(transcript, "What is\nthis?")
         transcript.conversation.append_tokens(tokens("An", " answer"))
         transcript.conversation.end_turn("2 tokens, 24.1 tokens/s, stopped")
@@ -85,12 +83,10 @@ def test_turns_are_marked_and_notes_stand_below_them() -> None:
         ]
         assert transcript.conversation.last_answer == "An answer"
 
-    run(scenario)
-
 
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark", "ansi-light"])
-def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> None:
+    async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens("target"))
         pilot.app.theme = theme
         await handled(pilot)
@@ -102,11 +98,9 @@ def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> Non
         assert (bool(target.underline), bool(draft.underline)) == (False, True)
         assert target.color != draft.color
 
-    run(scenario)
 
-
-def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
+    async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens("one"))
         transcript.conversation.append_rejected([b" three", b" four"])
         transcript.conversation.append_tokens(tokens(" two"))
@@ -123,8 +117,6 @@ def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
         await renewed(transcript, pilot)
         assert rows(transcript)[0] == "• one two"
 
-    run(scenario)
-
 
 @pytest.mark.parametrize(
     ("said", "expected"),
@@ -135,8 +127,8 @@ def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
         ("\u202egnp.exe", "• <U+202E>gnp.exe"),
     ],
 )
-def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -> None:
-    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+async def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -> None:
+    async with shown() as (transcript, _pilot):
         data = said.encode()
         transcript.conversation.append_tokens(
             [(data[i : i + 1], i % 2 == 0) for i in range(len(data))]
@@ -146,21 +138,17 @@ def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -
         assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
         assert transcript.conversation.last_answer == said
 
-    run(scenario)
 
-
-def test_characters_split_between_tokens_are_painted_whole() -> None:
-    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+async def test_characters_split_between_tokens_are_painted_whole() -> None:
+    async with shown() as (transcript, _pilot):
         for part, from_draft in (("ae", False), ("\u0301b👩", True), ("\u200d🔬", False)):
             transcript.conversation.append_tokens(tokens(part, from_draft=from_draft))
         texts = [part.text for part in transcript.render_line(0)]
         assert texts[1:4] == ["a", "e\u0301b", "👩\u200d🔬"]
 
-    run(scenario)
 
-
-def test_ascii_mode_adds_no_other_characters() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_ascii_mode_adds_no_other_characters() -> None:
+    async with shown(glyphs=ASCII) as (transcript, pilot):
         say(transcript, "a\x1bb")
         transcript.conversation.append_tokens([(b"bad \xff\x9b", True)])
         transcript.conversation.append_rejected([b"no\n"])
@@ -175,11 +163,12 @@ def test_ascii_mode_adds_no_other_characters() -> None:
         assert "* bad ??[-no^J-]" in painted
         assert "! gone" in painted
 
-    run(scenario, glyphs=ASCII)
 
-
-def test_an_empty_transcript_shows_its_placeholder_as_plain_text() -> None:
-    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+async def test_an_empty_transcript_shows_its_placeholder_as_plain_text() -> None:
+    async with shown(transcript=lambda: Transcript(placeholder="Ask [something].")) as (
+        transcript,
+        _pilot,
+    ):
         assert rows(transcript)[:3] == ["", "  Ask [something].", ""]
         say(transcript, "hello")
         assert rows(transcript)[0] == "> hello"
@@ -187,23 +176,19 @@ def test_an_empty_transcript_shows_its_placeholder_as_plain_text() -> None:
         assert rows(transcript)[1] == "  Ask [something]."
         assert transcript.conversation.plain_text == ""
 
-    run(scenario, transcript=lambda: Transcript(placeholder="Ask [something]."))
 
-
-def test_what_was_said_before_the_screen_was_there_is_kept() -> None:
+async def test_what_was_said_before_the_screen_was_there_is_kept() -> None:
     def filled() -> Transcript:
         transcript = Transcript()
         say(transcript, "early")
         return transcript
 
-    async def scenario(transcript: Transcript, _: Pilot[None]) -> None:
+    async with shown(transcript=filled) as (transcript, _pilot):
         assert rows(transcript)[0] == "> early"
 
-    run(scenario, transcript=filled)
 
-
-def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end() -> None:
+    async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens(NUMBERED))
         transcript.focus()
         await handled(pilot)
@@ -219,11 +204,9 @@ def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end(
         await handled(pilot)
         assert rows(transcript)[-2:] == ["  more", "  and more"]
 
-    run(scenario)
 
-
-def test_scrolling_back_down_to_the_end_follows_again() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_scrolling_back_down_to_the_end_follows_again() -> None:
+    async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.focus()
@@ -235,11 +218,9 @@ def test_scrolling_back_down_to_the_end_follows_again() -> None:
         await press_keys(pilot, "home")
         assert rows(transcript)[0] == "• line 0 with several words in it, so that it wraps"
 
-    run(scenario)
 
-
-def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
+    async with shown() as (transcript, pilot):
         pilot.app.animation_level = "full"
         transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
@@ -248,11 +229,9 @@ def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
         assert not transcript.following
         assert pilot.app.animator.is_being_animated(transcript, "scroll_y")
 
-    run(scenario)
 
-
-def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
+    async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
@@ -262,11 +241,9 @@ def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
             assert "line 200" in rows(transcript)[0]
         assert not transcript.following
 
-    run(scenario)
 
-
-def test_the_end_stays_visible_through_changes_of_size() -> None:
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+async def test_the_end_stays_visible_through_changes_of_size() -> None:
+    async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
@@ -275,13 +252,14 @@ def test_the_end_stays_visible_through_changes_of_size() -> None:
             assert "399" in "".join(rows(transcript)[-2:])
             assert transcript.scroll_offset.y == transcript.max_scroll_y
 
-    run(scenario)
 
-
-def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
+async def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
     ticks: Iterator[int] = count()
-
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+    # Time is up at every look at this clock.
+    async with shown(transcript=lambda: Transcript(clock=lambda: float(next(ticks)))) as (
+        transcript,
+        pilot,
+    ):
         transcript.conversation.append_tokens(tokens(NUMBERED))
         await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
@@ -297,19 +275,16 @@ def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None
         await renewed(transcript, pilot)
         assert rows(transcript)[-2:] == ["  wraps", "  more"]
 
-    # Time is up at every look at this clock.
-    run(scenario, transcript=lambda: Transcript(clock=lambda: float(next(ticks))))
 
-
-def test_a_change_of_width_during_another_wins() -> None:
+async def test_a_change_of_width_during_another_wins() -> None:
     ticks: Iterator[int] = count()
-
-    async def scenario(transcript: Transcript, pilot: Pilot[None]) -> None:
+    async with shown(transcript=lambda: Transcript(clock=lambda: float(next(ticks)))) as (
+        transcript,
+        pilot,
+    ):
         transcript.conversation.append_tokens(tokens(NUMBERED))
         transcript.renew(width=26, with_rejected=False)
         transcript.renew(width=58, with_rejected=False)
         await renewed(transcript, pilot)
         assert rows(transcript)[-1] == "  line 399 with several words in it, so that it wraps"
         assert transcript.virtual_size.height == 400
-
-    run(scenario, transcript=lambda: Transcript(clock=lambda: float(next(ticks))))
