@@ -166,10 +166,10 @@ def _is_caught(copy: Path, module: str, old: str, new: str) -> bool:
 
 
 def _passes(copy: Path, module: str) -> bool:
-    """Whether the package's tests pass; those named like the module go first."""
-    name = module.rpartition("/")[2]
-    tests = (copy / "tests" / _package(module)).rglob("test_*.py")
-    ordered = sorted(tests, key=lambda path: (name not in path.name, path))
+    """Whether the package's tests pass; those named like the module, or like it, go first."""
+    package, _, name = module.partition("/")
+    tests = (copy / "tests" / package).rglob("test_*.py")
+    ordered = sorted(tests, key=lambda one: (name not in one.name, package not in one.name, one))
     options = ("-x", "-q", "-m", "not ci", "-p", "no:cacheprovider")
     run = subprocess.run(
         (sys.executable, "-m", "pytest", *options, *ordered),

@@ -79,29 +79,6 @@ def read_bytes(path: Path) -> int:
     return sum(tensors.values()) - tensors["token_embd.weight"] - experts // 2
 
 
-def test_every_model_is_listed_with_what_its_file_says(spectui: Spectui, folder: Path) -> None:
-    found = document(spectui, folder)
-    models = by_name(found)
-    target = models["target-1B-Q4_K_M"]
-    assert target["facts"] == {
-        "arch": "llama",
-        "general_name": "Tiny 0",
-        "n_params": 207_808,
-        "n_layers": 2,
-        "n_ctx_train": 32_768,
-        "n_vocab": 273,
-        "n_experts": 4,
-        "kv_bytes_per_token": 256,
-        "read_bytes_per_token": read_bytes(folder / "target-1B-Q4_K_M.gguf"),
-    }
-    assert target["label"] == "1B Q4_K_M"
-    assert target["size_bytes"] == (folder / "target-1B-Q4_K_M.gguf").stat().st_size
-    assert target["memory_bytes"] == target["size_bytes"] + 4096 * 256
-    assert target["reason"] is None
-    assert "compatible" not in target
-    assert found["target"] is found["first"] is found["command"] is None
-
-
 def test_damaged_files_are_rows_with_a_reason(spectui: Spectui, folder: Path) -> None:
     write_empty(folder / "empty.gguf")
     found = document(spectui, folder)
