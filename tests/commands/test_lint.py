@@ -51,6 +51,7 @@ def put_right(text: str, reader: Reader = CURRENT) -> str:
 
 def test_nothing_is_said_of_a_good_command() -> None:
     assert found(QUIET) == []
+    assert found(f"{QUIET} --spec-draft-n-min 4") == found(f"{QUIET} -ngl 0 -ngld 0") == []
     assert put_right(QUIET) == QUIET
     assert found("-m m.gguf") == []
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
