@@ -208,13 +208,13 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     drafts = ["-md", tiny(CLOSE_DRAFT), "-md", tiny(Tiny(n_extra=200))]
-    tune = ["tune", *drafts, *MODEL, "--json", "-"]
-    assert run(*tune, "--trials", 1) == 0, spectui.err
+    tune = [*drafts, *MODEL, "--json", "-"]
+    assert run("tune", *tune, "--trials", 1) == 0, spectui.err
     first = json.loads(spectui.out)
     # One that is given twice is one, and one that does not fit says why.
     assert [draft["compatible"] for draft in first["drafts"]] == [True, False]
     assert "differ in size" in first["drafts"][1]["reason"]
-    assert run(*tune, "--trials", 2) == 0, spectui.err
+    assert run("tune", *tune, "--trials", 2) == 0, spectui.err
     second = json.loads(spectui.out)
     assert (second["study"], len(second["trials"])) == (first["study"], 2)
     assert "resuming a study with 1 trial\n" in spectui.err
@@ -226,7 +226,7 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
         (["--temp", 0.8], False),
         (["--temp", 0.7, "-n", 9], False),
     ):
-        assert run(*tune, "--trials", 1, *more) == 0, spectui.err
+        assert run("tune", *tune, "--trials", 1, *more) == 0, spectui.err
         assert json.loads(spectui.out)["study"] != first["study"]
         assert spectui.err.count(note) == is_told
         assert is_told or "goes on with it" not in spectui.err
